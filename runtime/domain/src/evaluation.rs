@@ -1,0 +1,273 @@
+//! Evaluators, rules and executions (evaluation.md 1).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{
+    AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
+    TraceId,
+};
+use crate::observation::named_enum;
+use crate::plugin::Digest;
+use crate::time::Timestamp;
+
+/// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
+pub type Fingerprint = Digest;
+
+/// "How to score": a stable id with versions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluator {
+    /// Its id.
+    pub id: EvaluatorId,
+    /// Name.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// Set while no rule may use it.
+    pub paused: Option<Pause>,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Changed at.
+    pub updated_at: Timestamp,
+    /// The newest version.
+    pub version: EvaluatorVersion,
+}
+
+/// Why something is paused, since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Machine reason, such as `PLUGIN_FAILING`.
+    pub reason: String,
+    /// A sentence for people.
+    pub message: String,
+    /// Since.
+    pub at: Timestamp,
+}
+
+/// One immutable version of an evaluator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvaluatorVersion {
+    /// Its id.
+    pub id: EvaluatorVersionId,
+    /// 1, 2, ...
+    pub number: u32,
+    /// The component.
+    pub plugin: Digest,
+    /// `vendor/name`.
+    pub plugin_name: String,
+    /// Semantic version of the plug-in.
+    pub plugin_version: String,
+    /// Which of its evaluators.
+    pub plugin_evaluator: String,
+    /// Checked configuration, defaults filled in: a JSON object.
+    pub config: Value,
+    /// Default mapping.
+    pub mapping: Vec<Mapping>,
+    /// Digest of everything that produces its scores.
+    pub fingerprint: Fingerprint,
+    /// Made at.
+    pub created_at: Timestamp,
+}
+
+/// Fills one variable, or one part of the item, from the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mapping {
+    /// `input`, `output`, `expected_output`, `metadata`, or a further name that arrives in
+    /// `item.metadata["assay.vars"]`.
+    pub variable: String,
+    /// Where it comes from (evaluation.md 1.2).
+    pub source: String,
+    /// RFC 9535 path into the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_path: Option<String>,
+}
+
+named_enum!(
+    /// What a rule scores.
+    TargetKind {
+        Observation = "observation",
+        Trace = "trace",
+    }
+);
+
+named_enum!(
+    /// What happens when a mapped part is absent.
+    OnMissing {
+        Fail = "fail",
+        Skip = "skip",
+        Empty = "empty",
+    }
+);
+
+named_enum!(
+    /// What happens when spans arrive after scoring.
+    Late {
+        Ignore = "ignore",
+        Rescore = "rescore",
+    }
+);
+
+/// "What to score, when."
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its id.
+    pub id: RuleId,
+    /// Name.
+    pub name: String,
+    /// Decides filter columns and mapping sources.
+    pub target: TargetKind,
+    /// What the user wants.
+    pub enabled: bool,
+    /// Set while it is blocked though enabled.
+    pub paused: Option<Pause>,
+    /// Rate in (0, 1].
+    pub sampling: f64,
+    /// Use the rule id as salt, so that rules draw different samples.
+    pub sampling_independent: bool,
+    /// Conditions as sent, AND-ed; checked when saved.
+    pub filter: Vec<Value>,
+    /// 1 to 20, in order.
+    pub assignments: Vec<Assignment>,
+    /// When a target is complete.
+    pub timing: Timing,
+    /// Absent mapped part.
+    pub on_missing: OnMissing,
+    /// Spans after scoring.
+    pub late: Late,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Changed at.
+    pub updated_at: Timestamp,
+}
+
+/// Waits before a target counts as complete, milliseconds (evaluation.md 1.4). `None`: the default
+/// of the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timing {
+    /// Since the last change, when the root has ended.
+    pub settle_ms: Option<i64>,
+    /// Since the last span, when no root was seen.
+    pub quiet_ms: Option<i64>,
+    /// Since the first span, whatever happens.
+    pub max_wait_ms: Option<i64>,
+}
+
+/// One evaluator in one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// Its id.
+    pub id: AssignmentId,
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// Overrides the version's default mapping.
+    pub mapping: Option<Vec<Mapping>>,
+}
+
+/// What an execution scores.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Target {
+    /// The trace.
+    pub trace_id: TraceId,
+    /// The observation; absent for the whole trace.
+    pub observation_id: Option<ObservationId>,
+}
+
+impl Target {
+    /// The kind of this target.
+    #[must_use]
+    pub const fn kind(&self) -> TargetKind {
+        if self.observation_id.is_some() {
+            TargetKind::Observation
+        } else {
+            TargetKind::Trace
+        }
+    }
+}
+
+named_enum!(
+    /// States of an execution (evaluation.md 1.6).
+    ExecutionState {
+        Pending = "pending",
+        Running = "running",
+        Delayed = "delayed",
+        Held = "held",
+        Completed = "completed",
+        Skipped = "skipped",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+);
+
+impl ExecutionState {
+    /// No further transition by itself.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::Skipped | Self::Failed | Self::Cancelled
+        )
+    }
+}
+
+named_enum!(
+    /// Why a target counted as complete.
+    CompletionReason {
+        Ended = "ended",
+        RootEnded = "root_ended",
+        Marker = "marker",
+        Quiet = "quiet",
+        MaxWait = "max_wait",
+    }
+);
+
+/// An execution as it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewExecution {
+    /// First 32 hex digits of SHA-256 of its key.
+    pub id: ExecutionId,
+    /// The rule.
+    pub rule_id: RuleId,
+    /// The assignment in it.
+    pub assignment_id: AssignmentId,
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// What is scored.
+    pub target: Target,
+    /// 0, and one more for each rescoring.
+    pub generation: u32,
+    /// Sampling rate in force.
+    pub inclusion_probability: f64,
+    /// Why the target was complete.
+    pub completion: CompletionReason,
+    /// Observations of the trace when it was made.
+    pub n_observations: u32,
+}
+
+/// A stored execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution {
+    /// As made.
+    pub made: NewExecution,
+    /// The tenant.
+    pub project: ProjectId,
+    /// State.
+    pub state: ExecutionState,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Version used, once it ran.
+    pub evaluator_version_id: Option<EvaluatorVersionId>,
+    /// Class of the last failure, or the reason of a skip.
+    pub error_class: Option<String>,
+    /// A sentence for people.
+    pub error_message: Option<String>,
+    /// When a delayed one is due.
+    pub due_at: Timestamp,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Start of the first attempt.
+    pub first_attempt_at: Option<Timestamp>,
+    /// Reached its final state.
+    pub finished_at: Option<Timestamp>,
+}

@@ -1,0 +1,19 @@
+//! The words and rules of Assay, without I/O, async runtime, SQL or HTTP.
+//!
+//! Other rooms exchange these types; what only one room needs lives there.
+//!
+//! Invariants:
+//! - **Pure.** Nothing here reads a clock, a random source, a file or a socket; time and ids come in
+//!   as arguments.
+//! - **Parsed once.** A value of a type here is valid: text from outside is checked by its constructor.
+//! - **Order does not matter.** What is derived from a set of observations depends on the set alone.
+
+pub mod batch;
+pub mod evaluation;
+pub mod ids;
+pub mod observation;
+pub mod payload;
+pub mod plugin;
+pub mod score;
+pub mod time;
+pub mod trace;

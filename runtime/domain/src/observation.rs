@@ -1,0 +1,264 @@
+//! One timed step inside a trace, as stored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ids::{ObservationId, TraceId};
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// The text names none of the allowed values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown name")]
+pub struct UnknownName;
+
+macro_rules! named_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant,)* }
+
+        impl $name {
+            /// Every value, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name used in the API, in filters and in tables.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::observation::UnknownName;
+
+            /// Reads the name in any case.
+            fn from_str(raw: &str) -> Result<Self, $crate::observation::UnknownName> {
+                Self::ALL.iter().copied().find(|v| v.as_str().eq_ignore_ascii_case(raw)).ok_or($crate::observation::UnknownName)
+            }
+        }
+    };
+}
+pub(crate) use named_enum;
+
+named_enum!(
+    /// What kind of step an observation is.
+    ObservationKind {
+        Span = "SPAN",
+        Generation = "GENERATION",
+        Event = "EVENT",
+        Agent = "AGENT",
+        Tool = "TOOL",
+        Chain = "CHAIN",
+        Retriever = "RETRIEVER",
+        Evaluator = "EVALUATOR",
+        Embedding = "EMBEDDING",
+        Guardrail = "GUARDRAIL",
+    }
+);
+
+impl ObservationKind {
+    /// A model call with usage of its own: generation or embedding.
+    #[must_use]
+    pub const fn is_generation_like(self) -> bool {
+        matches!(self, Self::Generation | Self::Embedding)
+    }
+}
+
+named_enum!(
+    /// Severity, ascending.
+    Level {
+        Debug = "DEBUG",
+        Default = "DEFAULT",
+        Warning = "WARNING",
+        Error = "ERROR",
+    }
+);
+
+/// Tokens by bucket; disjoint except for `total` (otlp.md 4.1).
+pub type Usage = BTreeMap<String, u64>;
+/// US dollars by bucket, with `total`.
+pub type Cost = BTreeMap<String, f64>;
+
+/// Name and version of a prompt as the sender wrote them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptLink {
+    /// The prompt's name.
+    pub name: String,
+    /// The version's number, when given.
+    pub version: Option<i64>,
+}
+
+/// One tool call found in an output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id of the call.
+    pub id: Option<String>,
+    /// The tool's name.
+    pub name: String,
+    /// Parsed when it was JSON text.
+    pub arguments: Value,
+}
+
+/// What a span says about its trace as a whole: only explicit, native attributes (otlp.md 3.3).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceFacts {
+    /// `trace.name`.
+    pub name: Option<String>,
+    /// `trace.input`.
+    pub input: Option<Payload>,
+    /// `trace.output`.
+    pub output: Option<Payload>,
+    /// `trace.metadata`, merged.
+    pub metadata: Map<String, Value>,
+    /// `trace.public`.
+    pub public: Option<bool>,
+}
+
+/// The experiment attributes of a span (otlp.md 2.4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExperimentLink {
+    /// Experiment id.
+    pub id: Option<String>,
+    /// Experiment name.
+    pub name: Option<String>,
+    /// Experiment description.
+    pub description: Option<String>,
+    /// Experiment metadata.
+    pub metadata: Option<Value>,
+    /// Dataset id.
+    pub dataset_id: Option<String>,
+    /// Dataset item id.
+    pub item_id: Option<String>,
+    /// Dataset item version.
+    pub item_version: Option<Timestamp>,
+    /// Expected output of the item.
+    pub item_expected_output: Option<Payload>,
+    /// Metadata of the item.
+    pub item_metadata: Option<Value>,
+    /// The observation that stands for the item.
+    pub item_root_observation_id: Option<String>,
+}
+
+/// One step of a trace.
+///
+/// The narrow fields are columns that queries scan; `content` is stored apart, compressed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The trace it belongs to.
+    pub trace_id: TraceId,
+    /// Unique within the trace.
+    pub id: ObservationId,
+    /// As sent; the parent may not exist. Never the observation's own id.
+    pub parent_id: Option<ObservationId>,
+    /// Its kind.
+    pub kind: ObservationKind,
+    /// Its name, at most 1 024 characters.
+    pub name: String,
+    /// Start.
+    pub start: Timestamp,
+    /// End, never before `start`; absent while it is open.
+    pub end: Option<Timestamp>,
+    /// First token, within start and end.
+    pub completion_start: Option<Timestamp>,
+    /// Severity.
+    pub level: Level,
+    /// Explanation of the level.
+    pub status_message: Option<String>,
+    /// Normalised environment; `default` when none was sent.
+    pub environment: String,
+    /// Release of the application.
+    pub release: Option<String>,
+    /// Version of the application or component.
+    pub version: Option<String>,
+    /// End user, on this very span.
+    pub user_id: Option<String>,
+    /// Session, on this very span.
+    pub session_id: Option<String>,
+    /// Tags on this very span: sorted, unique.
+    pub tags: Vec<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Provider, lower-case.
+    pub provider: Option<String>,
+    /// Model parameters.
+    pub model_parameters: Map<String, Value>,
+    /// Prompt used.
+    pub prompt: Option<PromptLink>,
+    /// Usage of this step itself.
+    pub usage: Usage,
+    /// Cost given by the sender.
+    pub cost: Cost,
+    /// Cost computed by the server from prices, when none was given.
+    pub computed_cost: Cost,
+    /// The price entry that `computed_cost` comes from.
+    pub price_id: Option<String>,
+    /// Usage that repeats that of steps below (otlp.md 4.4).
+    pub aggregate_usage: Usage,
+    /// Cost that repeats that of steps below.
+    pub aggregate_cost: Cost,
+    /// The provider's id of the response, to recognise one call in two spans.
+    pub response_id: Option<String>,
+    /// Instrumentation scope name.
+    pub scope_name: String,
+    /// The library marked it as the root of the application's part.
+    pub is_app_root: bool,
+    /// The library marked it to be used as root.
+    pub as_root: bool,
+    /// Names of the tools called in the output, in order.
+    pub called_tools: Vec<String>,
+    /// What the span says about its trace, when it says anything.
+    pub trace: Option<Box<TraceFacts>>,
+    /// `assay.trace.complete` was set: the sender knows that nothing more comes.
+    pub is_complete_marker: bool,
+    /// Experiment attributes.
+    pub experiment: Option<Box<ExperimentLink>>,
+    /// Number of attributes received: of two versions of one span the richer one stays.
+    pub attribute_count: u32,
+    /// The bulky part.
+    pub content: Content,
+}
+
+/// The bulky part of an observation, stored apart from its narrow row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Content {
+    /// Input.
+    pub input: Option<Payload>,
+    /// Output.
+    pub output: Option<Payload>,
+    /// User keys on top, `attributes`, `resourceAttributes`, `scope`, `events`, `links` beside them.
+    pub metadata: Map<String, Value>,
+    /// Tool definitions offered to the model, a JSON array.
+    pub tool_definitions: Option<Value>,
+    /// Tool calls of the output.
+    pub tool_calls: Vec<ToolCall>,
+}
+
+impl Observation {
+    /// No parent, or marked as the root of the application's part.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.parent_id.is_none() || self.is_app_root
+    }
+
+    /// Given cost, else computed cost.
+    #[must_use]
+    pub fn effective_cost(&self) -> &Cost {
+        if self.cost.is_empty() {
+            &self.computed_cost
+        } else {
+            &self.cost
+        }
+    }
+}

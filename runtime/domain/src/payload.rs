@@ -1,0 +1,52 @@
+//! Values of any JSON kind, kept as text: most of them are stored and shown, never looked into.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A value that may be any JSON value. Mirrors `payload` of the plug-in contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// A JSON string, unescaped and without quotes.
+    Text(String),
+    /// Any other kind of value as one complete, compact JSON document.
+    Json(String),
+}
+
+impl Payload {
+    /// From a parsed value. A string becomes text, everything else compact JSON.
+    #[must_use]
+    pub fn from_value(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text),
+            other => Self::Json(other.to_string()),
+        }
+    }
+
+    /// The value, parsed. JSON that does not parse, which only a broken store could hold, is text.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::String(text.clone()),
+            Self::Json(json) => {
+                serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.clone()))
+            }
+        }
+    }
+
+    /// What stands inside: the text itself, or the JSON document. The raw form of `/v2/observations`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Json(text) => text,
+        }
+    }
+
+    /// One JSON document, strings quoted.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Text(text) => Value::String(text.clone()).to_string(),
+            Self::Json(json) => json.clone(),
+        }
+    }
+}

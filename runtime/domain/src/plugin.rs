@@ -1,0 +1,359 @@
+//! What the host and its callers exchange about plug-ins. Mirrors the WIT package `assay:evaluator`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observation::named_enum;
+use crate::payload::Payload;
+
+/// SHA-256 of a component's bytes, shown as 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+/// The text is not 64 hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 hexadecimal digits")]
+pub struct InvalidDigest;
+
+impl Digest {
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        use sha2::Digest as _;
+        Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// From the 32 bytes themselves.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(raw: &str) -> Result<Self, InvalidDigest> {
+        let mut bytes = [0; 32];
+        if raw.len() != 64 || !raw.is_ascii() {
+            return Err(InvalidDigest);
+        }
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&raw[2 * i..2 * i + 2], 16).map_err(|_| InvalidDigest)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            String::deserialize(deserializer)?
+                .parse()
+                .map_err(serde::de::Error::custom)
+        } else {
+            <[u8; 32]>::deserialize(deserializer).map(Self)
+        }
+    }
+}
+
+/// What `describe` says about a plug-in, checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PluginInfo {
+    /// `vendor/name`.
+    pub name: String,
+    /// Semantic version.
+    pub version: String,
+    /// For people.
+    pub description: String,
+    /// At least one; ids are unique.
+    pub evaluators: Vec<EvaluatorInfo>,
+}
+
+/// One evaluator of a plug-in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvaluatorInfo {
+    /// Unique within the plug-in.
+    pub id: String,
+    /// For lists and menus.
+    pub title: String,
+    /// For people.
+    pub description: String,
+    /// JSON Schema (draft 2020-12) of the configuration, as JSON text.
+    pub config_schema: String,
+    /// Parts of the item it reads.
+    pub needs: ItemParts,
+    /// Models it calls.
+    pub slots: Vec<ModelSlot>,
+    /// Scores it gives.
+    pub scores: Vec<ScoreSpec>,
+    /// Score names depend on configuration or data.
+    pub dynamic_scores: bool,
+    /// Equal calls give equal scores.
+    pub deterministic: bool,
+}
+
+/// Parts of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemParts {
+    /// `item.input`.
+    pub input: bool,
+    /// `item.output`.
+    pub output: bool,
+    /// `item.expected-output`.
+    pub expected_output: bool,
+    /// `item.metadata`.
+    pub metadata: bool,
+    /// `item.trace`.
+    pub trace: bool,
+}
+
+/// A place where a model is put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSlot {
+    /// What the plug-in passes as `slot`.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// `chat` or `embedding`.
+    pub kind: SlotKind,
+    /// The evaluator cannot be saved without a model here.
+    pub required: bool,
+}
+
+/// What a model slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlotKind {
+    /// Chat completions.
+    Chat,
+    /// Embedding vectors.
+    Embedding,
+}
+
+/// Declares one score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreSpec {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Values it may take.
+    pub domain: ScoreDomain,
+}
+
+/// Values a score may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreDomain {
+    /// A number in a range; both ends belong to it.
+    Numeric {
+        /// Lower end.
+        min: Option<f64>,
+        /// Upper end.
+        max: Option<f64>,
+        /// A larger number is a better result.
+        higher_is_better: bool,
+    },
+    /// True or false.
+    Boolean,
+    /// A closed set; empty means any.
+    Categorical(Vec<String>),
+}
+
+/// What is being scored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Unique within one run; for log lines only.
+    pub id: String,
+    /// Input.
+    pub input: Option<Payload>,
+    /// Output.
+    pub output: Option<Payload>,
+    /// Expected output.
+    pub expected_output: Option<Payload>,
+    /// A JSON object as text.
+    pub metadata: Option<String>,
+    /// Where the recorded execution can be read.
+    pub trace: Option<TraceRef>,
+}
+
+/// A trace, or one observation in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceRef {
+    /// Trace id.
+    pub trace_id: String,
+    /// The observation that is scored; absent for the whole trace.
+    pub observation_id: Option<String>,
+}
+
+/// One call of `evaluate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The component.
+    pub plugin: Digest,
+    /// Which of its evaluators.
+    pub evaluator_id: Arc<str>,
+    /// Checked configuration, defaults filled in: a JSON object as text.
+    pub config: Arc<str>,
+    /// The item, holding only the parts the evaluator needs.
+    pub item: Item,
+    /// `context.seed`.
+    pub seed: u64,
+    /// `context.run-time`, milliseconds since the epoch.
+    pub run_time_ms: u64,
+    /// Limits in force.
+    pub limits: Limits,
+}
+
+/// Limits of one call (plugins.md 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPU time in the guest.
+    pub cpu_ms: u32,
+    /// Wall-clock time, waiting included.
+    pub wall_ms: u32,
+    /// Linear memory, all memories together.
+    pub memory_bytes: u64,
+    /// Data handed to the host in one call.
+    pub output_bytes: u32,
+    /// Scores per item.
+    pub n_scores: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cpu_ms: 2_000,
+            wall_ms: 120_000,
+            memory_bytes: 256 << 20,
+            output_bytes: 8 << 20,
+            n_scores: 256,
+        }
+    }
+}
+
+/// What one call gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// Scores, checked against the declaration, or why there are none.
+    pub outcome: Result<Vec<PluginScore>, Failure>,
+    /// CPU time in the guest, microseconds.
+    pub cpu_us: u64,
+    /// Log lines, at most 200.
+    pub log: Vec<LogLine>,
+}
+
+/// One measurement as the plug-in gave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PluginScore {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: PluginScoreValue,
+    /// Attach to this observation instead of the subject.
+    pub observation_id: Option<String>,
+    /// Explanation.
+    pub comment: Option<String>,
+    /// A JSON object as text.
+    pub metadata: Option<String>,
+}
+
+/// Value of a [`PluginScore`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PluginScoreValue {
+    /// Finite.
+    Numeric(f64),
+    /// True or false.
+    Boolean(bool),
+    /// At most 256 bytes.
+    Categorical(String),
+}
+
+/// Why a call gave no scores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of failure; decides what happens next.
+    pub class: FailureClass,
+    /// For people.
+    pub message: String,
+}
+
+named_enum!(
+    /// Kinds of failure of a call, named as they are stored (evaluation.md 1.8; the names in
+    /// plugins.md 4 that differ are in brackets).
+    FailureClass {
+        /// The configuration passed its schema and still cannot be used.
+        InvalidConfig = "invalid_config",
+        /// A part of the item is absent or has a wrong shape.
+        InvalidInput = "invalid_input",
+        /// Nothing to measure [skipped].
+        NotApplicable = "not_applicable",
+        /// A host call failed [upstream].
+        UpstreamUnavailable = "upstream_unavailable",
+        /// The plug-in judges that another attempt may work.
+        Transient = "transient",
+        /// Anything else the plug-in reports [internal]: it is not retried.
+        PluginError = "plugin_error",
+        /// A trap, stack overflow, or exit.
+        PluginTrap = "plugin_trap",
+        /// CPU limit [timeout].
+        FuelExhausted = "fuel_exhausted",
+        /// Wall-clock limit [timeout].
+        WallTimeout = "wall_timeout",
+        /// Memory limit [memory].
+        MemoryLimit = "memory_limit",
+        /// One of the data limits [limit].
+        OutputLimit = "output_limit",
+        /// The answer breaks the rules of scores [bad-result].
+        InvalidResult = "invalid_result",
+        /// The run was cancelled.
+        Cancelled = "cancelled",
+        /// The worker process ended under the call.
+        WorkerLost = "worker_lost",
+        /// A fault of the server [host].
+        Internal = "internal",
+    }
+);
+
+/// A line a plug-in logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// Text, cut at 8 KiB.
+    pub message: String,
+    /// A JSON object as text.
+    pub fields: Option<String>,
+}

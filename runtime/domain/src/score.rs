@@ -1,0 +1,132 @@
+//! One named value about a subject.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::evaluation::Fingerprint;
+use crate::ids::{
+    EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId,
+};
+use crate::observation::named_enum;
+use crate::time::Timestamp;
+
+named_enum!(
+    /// Who made a score.
+    ScoreSource {
+        Api = "API",
+        Annotation = "ANNOTATION",
+        Eval = "EVAL",
+    }
+);
+
+named_enum!(
+    /// How a score's value reads.
+    ScoreDataType {
+        Numeric = "NUMERIC",
+        Boolean = "BOOLEAN",
+        Categorical = "CATEGORICAL",
+        Text = "TEXT",
+        Correction = "CORRECTION",
+    }
+);
+
+/// The value of a score; its data type follows from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ScoreValue {
+    /// Finite.
+    Numeric(f64),
+    /// True or false.
+    Boolean(bool),
+    /// A category.
+    Categorical(String),
+    /// Free text of 1 to 500 characters.
+    Text(String),
+    /// A corrected output.
+    Correction(String),
+}
+
+impl ScoreValue {
+    /// The data type of this value.
+    #[must_use]
+    pub const fn data_type(&self) -> ScoreDataType {
+        match self {
+            Self::Numeric(_) => ScoreDataType::Numeric,
+            Self::Boolean(_) => ScoreDataType::Boolean,
+            Self::Categorical(_) => ScoreDataType::Categorical,
+            Self::Text(_) => ScoreDataType::Text,
+            Self::Correction(_) => ScoreDataType::Correction,
+        }
+    }
+}
+
+/// What a score is about. Exactly one target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// A whole trace.
+    Trace(TraceId),
+    /// One observation.
+    Observation(TraceId, ObservationId),
+    /// A session.
+    Session(String),
+    /// An experiment, also called dataset run.
+    Experiment(String),
+}
+
+/// What made an `EVAL` score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreOrigin {
+    /// The execution, also the id of its own trace.
+    pub execution_id: ExecutionId,
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// The exact version.
+    pub evaluator_version_id: EvaluatorVersionId,
+    /// The rule that asked for it.
+    pub rule_id: RuleId,
+    /// Digest of everything that produced the value.
+    pub fingerprint: Fingerprint,
+    /// Sampling rate in force, 0 to 1.
+    pub inclusion_probability: f64,
+}
+
+/// A score as it is written; writing the same id again replaces it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewScore {
+    /// Identity within the project.
+    pub id: ScoreId,
+    /// Name, 1 or more characters.
+    pub name: String,
+    /// Value.
+    pub value: ScoreValue,
+    /// What it is about.
+    pub subject: Subject,
+    /// Who made it.
+    pub source: ScoreSource,
+    /// When it was measured.
+    pub timestamp: Timestamp,
+    /// Environment.
+    pub environment: String,
+    /// Explanation.
+    pub comment: Option<String>,
+    /// Anything a program may want later.
+    pub metadata: Map<String, Value>,
+    /// Score config it obeys.
+    pub config_id: Option<String>,
+    /// Annotation queue it was made in.
+    pub queue_id: Option<String>,
+    /// Person who made it.
+    pub author_user_id: Option<String>,
+    /// Set exactly when `source` is `EVAL`.
+    pub origin: Option<ScoreOrigin>,
+}
+
+/// A stored score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// As written.
+    pub written: NewScore,
+    /// First written.
+    pub created_at: Timestamp,
+    /// Last changed.
+    pub updated_at: Timestamp,
+}

@@ -1,0 +1,57 @@
+//! A trace: never sent, computed from its observations (otlp.md 3).
+
+use serde_json::{Map, Value};
+
+use crate::ids::{ObservationId, TraceId};
+use crate::observation::Usage;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// What a set of observations says about their trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Its id.
+    pub id: TraceId,
+    /// Explicit name, else the root's.
+    pub name: Option<String>,
+    /// Explicit input, else the root's.
+    pub input: Option<Payload>,
+    /// Explicit output, else the root's.
+    pub output: Option<Payload>,
+    /// Start of a parentless root, else the earliest start.
+    pub timestamp: Timestamp,
+    /// End user.
+    pub user_id: Option<String>,
+    /// Session.
+    pub session_id: Option<String>,
+    /// Release.
+    pub release: Option<String>,
+    /// Version of the root.
+    pub version: Option<String>,
+    /// Environment of the root.
+    pub environment: String,
+    /// Visible without a key.
+    pub public: bool,
+    /// Union over all observations: sorted, unique.
+    pub tags: Vec<String>,
+    /// Merged metadata.
+    pub metadata: Map<String, Value>,
+    /// The root observation.
+    pub root: Option<ObservationId>,
+    /// Observations whose usage repeats another's, and whose (otlp.md 4.5).
+    pub duplicates: Vec<(ObservationId, ObservationId)>,
+    /// Summed usage after aggregates and duplicates.
+    pub usage: Usage,
+    /// Summed cost in US dollars; 0 when nothing has a cost.
+    pub total_cost: f64,
+    /// Latest end minus earliest start, microseconds.
+    pub latency_us: i64,
+    /// Observations.
+    pub n_observations: u32,
+    /// Observations by level: debug, default, warning, error.
+    pub n_by_level: [u32; 4],
+    /// Earliest start.
+    pub first_start: Timestamp,
+    /// Latest end or start.
+    pub last_end: Timestamp,
+}

@@ -1,0 +1,3 @@
+//! The `assay` program.
+
+fn main() {}

@@ -1,0 +1,96 @@
+//! Every SQL statement of Assay, on SQLite and on PostgreSQL.
+//!
+//! Invariants:
+//! - **A tenant is always named.** Every function that touches tenant data takes a [`ProjectId`], and its
+//!   statement carries it; there is no other way to ask.
+//! - **Returned means durable.** When a write returns `Ok`, it survives power loss.
+//! - **Twice is once.** Every write is idempotent under retries, duplicates and any order.
+//! - **Rows are private.** Callers see domain types; what a row cannot be turned into is
+//!   [`Error::Inconsistent`], never a panic.
+//!
+//! [`ProjectId`]: assay_domain::ids::ProjectId
+
+mod migrate;
+mod pool;
+
+pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
+
+use pool::Pool;
+
+/// The database, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pool: Pool,
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The project has no such row.
+    #[error("no such row in this project")]
+    NotFound,
+    /// A row with this identity stands already and differs, or a state forbids the change.
+    #[error("conflict: {0}")]
+    Conflict(&'static str),
+    /// The store cannot take more now; the caller may try again later.
+    #[error("the store cannot take the write now: {0}")]
+    Unavailable(String),
+    /// The database failed.
+    #[error("database: {0}")]
+    Sql(#[source] sqlx::Error),
+    /// A stored value is not what this version writes.
+    #[error("stored {what} is inconsistent: {detail}")]
+    Inconsistent {
+        /// Which kind of row.
+        what: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The database was made by a newer version.
+    #[error("the database has schema version {found}, this program knows up to {known}")]
+    TooNew {
+        /// In the database.
+        found: i64,
+        /// Of this program.
+        known: i64,
+    },
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        if pool::is_passing(&error) {
+            // A full disk, a lock held elsewhere, a lost connection: the same write may succeed later.
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::Sql(error)
+        }
+    }
+}
+
+impl Store {
+    /// Opens the database, creating and migrating it as needed.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is newer than this program, or a migration fails.
+    pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
+        let pool = Pool::open(url, options).await?;
+        migrate::run(&pool).await?;
+        Ok(Self { pool })
+    }
+
+    /// Waits for open statements and closes all connections.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Answers when the database does.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        pool::on_reader!(&self.pool, |db| {
+            sqlx::query("SELECT 1").execute(db).await?
+        });
+        Ok(())
+    }
+}

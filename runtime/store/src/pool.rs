@@ -1,0 +1,205 @@
+//! The connection to either database, and the only place where the two differ by code.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::Error;
+
+/// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.
+#[derive(Clone, PartialEq, Eq)]
+pub enum DatabaseUrl {
+    /// A database file, created when it is missing.
+    Sqlite(PathBuf),
+    /// A connection string as libpq reads it.
+    Postgres(String),
+}
+
+/// The text names no database this program knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a database is sqlite:PATH or postgres://user:password@host:port/name")]
+pub struct InvalidDatabaseUrl;
+
+impl FromStr for DatabaseUrl {
+    type Err = InvalidDatabaseUrl;
+
+    fn from_str(raw: &str) -> Result<Self, InvalidDatabaseUrl> {
+        if raw.starts_with("postgres://") || raw.starts_with("postgresql://") {
+            return match PgConnectOptions::from_str(raw) {
+                Ok(_) => Ok(Self::Postgres(raw.to_owned())),
+                Err(_) => Err(InvalidDatabaseUrl),
+            };
+        }
+        match raw
+            .strip_prefix("sqlite:")
+            .map(|path| path.strip_prefix("//").unwrap_or(path))
+        {
+            Some(path) if !path.is_empty() => Ok(Self::Sqlite(PathBuf::from(path))),
+            _ => Err(InvalidDatabaseUrl),
+        }
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(raw) => match PgConnectOptions::from_str(raw) {
+                Ok(options) => write!(
+                    f,
+                    "postgres://{}:{}/{}",
+                    options.get_host(),
+                    options.get_port(),
+                    options.get_database().unwrap_or("")
+                ),
+                Err(_) => f.write_str("postgres://"),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How the database is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections for reading.
+    pub n_readers: u32,
+    /// How long a statement waits for a lock or a connection before it fails as unavailable.
+    pub wait: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            n_readers: 4,
+            wait: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
+#[derive(Clone, Debug)]
+pub(crate) enum Pool {
+    Sqlite {
+        reader: sqlx::SqlitePool,
+        writer: sqlx::SqlitePool,
+    },
+    Postgres(sqlx::PgPool),
+}
+
+impl Pool {
+    pub(crate) async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
+        match url {
+            DatabaseUrl::Sqlite(path) => {
+                // WAL with full sync: a commit that returned survives power loss.
+                let connect = SqliteConnectOptions::new()
+                    .filename(path)
+                    .create_if_missing(true)
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    .busy_timeout(options.wait)
+                    .foreign_keys(true)
+                    .statement_cache_capacity(512);
+                let pool = |n| {
+                    SqlitePoolOptions::new()
+                        .max_connections(n)
+                        .acquire_timeout(options.wait)
+                };
+                let writer = pool(1).connect_with(connect.clone()).await?;
+                let reader =
+                    pool(options.n_readers).connect_lazy_with(connect.pragma("query_only", "ON"));
+                Ok(Self::Sqlite { reader, writer })
+            }
+            DatabaseUrl::Postgres(raw) => {
+                let connect = PgConnectOptions::from_str(raw)?;
+                let pool = PgPoolOptions::new()
+                    .max_connections(options.n_readers + 4)
+                    .acquire_timeout(options.wait);
+                Ok(Self::Postgres(pool.connect_with(connect).await?))
+            }
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Sqlite { reader, writer } => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// True for faults that pass: a retry of the same statement may succeed.
+pub(crate) fn is_passing(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::Database(error) => match error.code().as_deref() {
+            // SQLite: the primary code is the low byte. BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN.
+            Some(code) if code.len() <= 4 => code
+                .parse::<u32>()
+                .is_ok_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14)),
+            // PostgreSQL classes: connection, transaction rollback, resources, operator intervention, system.
+            Some(code) => ["08", "40", "53", "57", "58"]
+                .iter()
+                .any(|class| code.starts_with(class)),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// Runs the body with an executor for reading, once for each driver: `on_reader!(&pool, |db| { .. })`.
+macro_rules! on_reader {
+    ($pool:expr, |$db:ident| $body:block) => {
+        match $pool {
+            $crate::pool::Pool::Sqlite { reader, .. } => {
+                let $db = reader;
+                $body
+            }
+            $crate::pool::Pool::Postgres(pool) => {
+                let $db = pool;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use on_reader;
+
+/// Runs the body in one write transaction, once for each driver, and commits it:
+/// `in_transaction!(&pool, |tx| { .. })`. `?` inside rolls back; pass `&mut *tx` to statements.
+macro_rules! in_transaction {
+    ($pool:expr, |$tx:ident| $body:block) => {
+        match $pool {
+            $crate::pool::Pool::Sqlite { writer, .. } => {
+                // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
+                #[allow(unused_mut, reason = "a body may only read")]
+                let mut $tx = writer.begin_with("BEGIN IMMEDIATE").await?;
+                let value = $body;
+                $tx.commit().await?;
+                value
+            }
+            $crate::pool::Pool::Postgres(pool) => {
+                #[allow(unused_mut, reason = "a body may only read")]
+                let mut $tx = pool.begin().await?;
+                let value = $body;
+                $tx.commit().await?;
+                value
+            }
+        }
+    };
+}
+pub(crate) use in_transaction;

@@ -1,0 +1,3 @@
+//! One command for people and CI.
+
+fn main() {}
