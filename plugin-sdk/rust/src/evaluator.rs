@@ -1,0 +1,118 @@
+//! What an author implements.
+
+use crate::{EvalError, Item, Score, ScoreSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// One scoring function. The type itself is never built: everything hangs on associated items.
+pub trait Evaluator {
+    /// Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`, starting with a letter.
+    const ID: &'static str;
+    /// For lists and menus.
+    const TITLE: &'static str;
+    /// What it measures, one or more paragraphs of plain text.
+    const DESCRIPTION: &'static str;
+    /// The parts of an item it reads. What is not named is not loaded.
+    const NEEDS: Parts = Parts::OUTPUT;
+    /// The scores it may give.
+    const SCORES: &'static [ScoreSpec];
+    /// True when equal items and configurations always give equal scores.
+    const DETERMINISTIC: bool = true;
+
+    /// The configuration. Its JSON Schema is what the host checks and fills defaults from.
+    type Config: DeserializeOwned + JsonSchema;
+
+    /// Scores one item. An empty list means that there is nothing to report.
+    ///
+    /// # Errors
+    /// Whatever keeps the evaluator from giving a score; see [`EvalError`].
+    fn evaluate(item: &Item, config: &Self::Config) -> Result<Vec<Score>, EvalError>;
+}
+
+/// The configuration of an evaluator that has nothing to configure.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoConfig {}
+
+/// Parts of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// [`Item::input`].
+    pub input: bool,
+    /// [`Item::output`].
+    pub output: bool,
+    /// [`Item::expected_output`].
+    pub expected_output: bool,
+    /// [`Item::metadata`].
+    pub metadata: bool,
+    /// [`Item::trace`].
+    pub trace: bool,
+}
+
+impl Parts {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        input: false,
+        output: false,
+        expected_output: false,
+        metadata: false,
+        trace: false,
+    };
+    /// The output only.
+    pub const OUTPUT: Self = Self {
+        output: true,
+        ..Self::NONE
+    };
+    /// Output and expected output.
+    pub const OUTPUT_AND_EXPECTED: Self = Self {
+        expected_output: true,
+        ..Self::OUTPUT
+    };
+}
+
+/// How an evaluator describes itself to the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvaluatorInfo {
+    /// [`Evaluator::ID`].
+    pub id: &'static str,
+    /// [`Evaluator::TITLE`].
+    pub title: &'static str,
+    /// [`Evaluator::DESCRIPTION`].
+    pub description: &'static str,
+    /// The JSON Schema of [`Evaluator::Config`], as JSON text.
+    pub config_schema: String,
+    /// [`Evaluator::NEEDS`].
+    pub needs: Parts,
+    /// [`Evaluator::SCORES`].
+    pub scores: &'static [ScoreSpec],
+    /// [`Evaluator::DETERMINISTIC`].
+    pub deterministic: bool,
+}
+
+impl EvaluatorInfo {
+    /// The description of `E`.
+    #[must_use]
+    pub fn of<E: Evaluator>() -> Self {
+        Self {
+            id: E::ID,
+            title: E::TITLE,
+            description: E::DESCRIPTION,
+            config_schema: config_schema::<E::Config>(),
+            needs: E::NEEDS,
+            scores: E::SCORES,
+            deterministic: E::DETERMINISTIC,
+        }
+    }
+}
+
+/// Subschemas stand inline, so that a form can be drawn without following references.
+fn config_schema<C: JsonSchema>() -> String {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings
+        .into_generator()
+        .into_root_schema_for::<C>()
+        .as_value()
+        .to_string()
+}

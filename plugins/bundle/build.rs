@@ -1,0 +1,175 @@
+//! Compiles the first-party plug-ins to components, so that whoever builds the server needs no second
+//! command.
+//!
+//! A second cargo does it: the components are for another target and another profile. It gets a target
+//! directory of its own below the one in use (cargo locks a directory while it builds), which debug and
+//! release builds, clippy and the documentation share, so the components are compiled once.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, exit};
+use std::{env, fs};
+
+/// Each plug-in: what comes after `assay/` in its name.
+const PLUGINS: [&str; 2] = ["text", "json"];
+const TARGET: &str = "wasm32-wasip2";
+const PROFILE: &str = "plugin";
+
+/// Enough initial memory that an ordinary call never grows it: each growth is a system call under a
+/// lock that all instances share.
+const LINK: &str = "-Clink-arg=--initial-memory=2097152";
+
+/// Variables of the outer cargo that the inner one may see. Everything else that begins with `CARGO` or
+/// `RUST` describes the outer build (flags, wrappers such as clippy's, its target and profile) and
+/// would change the components or their place.
+const KEPT: [&str; 9] = [
+    "CARGO_HOME",
+    "CARGO_MAKEFLAGS",
+    "CARGO_NET_",
+    "CARGO_HTTP_",
+    "CARGO_REGISTRIES_",
+    "CARGO_REGISTRY_",
+    "CARGO_SOURCE_",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+];
+
+fn main() {
+    let out_dir = PathBuf::from(variable("OUT_DIR"));
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..");
+    watch(&root);
+
+    let target_dir = shared_target_dir(&out_dir);
+    compile(&root, &target_dir);
+    let built = target_dir.join(TARGET).join(PROFILE);
+    for plugin in PLUGINS {
+        let file = built.join(format!("assay_plugin_{plugin}.wasm"));
+        if let Err(why) = fs::copy(&file, out_dir.join(format!("{plugin}.wasm"))) {
+            fail(&format!(
+                "the component {} cannot be copied: {why}",
+                file.display()
+            ));
+        }
+    }
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| fail(&format!("cargo did not set {name}")))
+}
+
+/// Everything the components are made from.
+fn watch(root: &Path) {
+    let sources = [
+        "plugins/measures",
+        "plugins/text",
+        "plugins/json",
+        "plugin-sdk/rust",
+    ];
+    for folder in sources {
+        println!(
+            "cargo::rerun-if-changed={}",
+            root.join(folder).join("src").display()
+        );
+        println!(
+            "cargo::rerun-if-changed={}",
+            root.join(folder).join("Cargo.toml").display()
+        );
+    }
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join("plugin-sdk/wit").display()
+    );
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join("rust-toolchain.toml").display()
+    );
+    println!("cargo::rerun-if-changed=build.rs");
+}
+
+/// `target/plugins`, from an output directory like `target/debug/build/NAME/out`: the folder above the
+/// nearest `build` is the profile's, and the one above that is shared by all profiles. With `--target`
+/// it is one level deeper, which is as good.
+fn shared_target_dir(out_dir: &Path) -> PathBuf {
+    let profile_dir = out_dir
+        .ancestors()
+        .find(|folder| folder.file_name().is_some_and(|name| name == "build"))
+        .and_then(Path::parent);
+    profile_dir
+        .and_then(Path::parent)
+        .unwrap_or(out_dir)
+        .join("plugins")
+}
+
+/// First with what is on this machine, then with the registry: the outer cargo fetched what it needs
+/// itself, which does not have to be all that the components need.
+fn compile(root: &Path, target_dir: &Path) {
+    let offline = cargo(root, target_dir, true);
+    if offline.status.success() {
+        return;
+    }
+    let must_stay_offline =
+        env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1");
+    let errors = String::from_utf8_lossy(&offline.stderr).into_owned();
+    let misses_packages = errors.contains("--offline") || errors.contains("offline mode");
+    let last = if misses_packages && !must_stay_offline {
+        cargo(root, target_dir, false)
+    } else {
+        offline
+    };
+    if last.status.success() {
+        return;
+    }
+    let errors = String::from_utf8_lossy(&last.stderr).into_owned();
+    if errors.contains("can't find crate for `core`")
+        || errors.contains("can't find crate for `std`")
+    {
+        fail(&format!(
+            "the plug-ins need the target {TARGET}, which this toolchain lacks. \
+             Run: rustup target add {TARGET}"
+        ));
+    }
+    fail(&format!(
+        "the first-party plug-ins do not compile:\n{errors}"
+    ));
+}
+
+fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let describes_outer = text.starts_with("CARGO") || text.starts_with("RUST");
+        if describes_outer && !KEPT.iter().any(|kept| text.starts_with(kept)) {
+            command.env_remove(&name);
+        }
+    }
+    command
+        .current_dir(root)
+        .env("CARGO_ENCODED_RUSTFLAGS", LINK)
+        .args([
+            "build",
+            "--quiet",
+            "--lib",
+            "--target",
+            TARGET,
+            "--profile",
+            PROFILE,
+        ])
+        .arg("--target-dir")
+        .arg(target_dir);
+    for plugin in PLUGINS {
+        command.args(["--package", &format!("assay-plugin-{plugin}")]);
+    }
+    if offline {
+        command.arg("--offline");
+    }
+    command
+        .output()
+        .unwrap_or_else(|why| fail(&format!("cargo cannot be started: {why}")))
+}
+
+fn fail(text: &str) -> ! {
+    for line in text.lines() {
+        println!("cargo::error={line}");
+    }
+    exit(1)
+}
