@@ -1,3 +1,70 @@
-//! One command for people and CI.
+//! One command for people and CI: `cargo xtask check`, `generate`, `bench`.
 
-fn main() {}
+mod check;
+mod generate;
+mod rooms;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "One command for people and CI")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must hold before a change lands.
+    Check(check::Args),
+    /// Writes the generated documents (docs/config.md, docs/errors.md, docs/openapi.json).
+    Generate,
+    /// Measures the release build and prints a table; `--json FILE` also writes the figures.
+    Bench {
+        /// Passed on to the benchmark program; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Check(args) => check::run(&args),
+        Command::Generate => generate::write(),
+        Command::Bench { args } => bench(&args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(args: &[String]) -> anyhow::Result<bool> {
+    // The server is measured as users run it: its own process, release build.
+    let built = shell::cargo(&[
+        "build",
+        "--release",
+        "-p",
+        "assay-server",
+        "-p",
+        "assay-bench",
+    ])
+    .status()?;
+    if !built.success() {
+        return Ok(false);
+    }
+    let program = shell::target_dir()?.join("release").join("assay-bench");
+    Ok(std::process::Command::new(program)
+        .args(args)
+        .current_dir(shell::root())
+        .status()?
+        .success())
+}

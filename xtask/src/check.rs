@@ -1,0 +1,242 @@
+//! `cargo xtask check`: the gate, step by step, with what took how long.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::shell::{self, coloured};
+use crate::{generate, rooms, tidy};
+
+/// What to check.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these steps.
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
+    /// Name the steps and stop.
+    #[arg(long)]
+    list: bool,
+    /// Print the outcome as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+enum Work {
+    Cargo(&'static [&'static str]),
+    /// Sentences about what is wrong; none when all is well.
+    Look(fn() -> anyhow::Result<Vec<String>>),
+    Tests,
+    Examples,
+}
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    work: Work,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        about: "cargo fmt",
+        work: Work::Cargo(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "rooms",
+        about: "only allowed arrows between crates",
+        work: Work::Look(rooms::violations),
+    },
+    Step {
+        name: "tidy",
+        about: "file heads, sizes, banned words",
+        work: Work::Look(tidy::violations),
+    },
+    Step {
+        name: "clippy",
+        about: "lints as errors",
+        work: Work::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
+    Step {
+        name: "tests",
+        about: "every test, on SQLite and PostgreSQL",
+        work: Work::Tests,
+    },
+    Step {
+        name: "doc-tests",
+        about: "examples in docstrings",
+        work: Work::Cargo(&["test", "--workspace", "--doc", "--locked"]),
+    },
+    Step {
+        name: "docs",
+        about: "docstrings build without warnings",
+        work: Work::Cargo(&["doc", "--workspace", "--no-deps", "--locked"]),
+    },
+    Step {
+        name: "generated",
+        about: "generated documents are true",
+        work: Work::Look(generate::drift),
+    },
+    Step {
+        name: "examples",
+        about: "examples build as a user builds them",
+        work: Work::Examples,
+    },
+];
+
+struct Outcome {
+    step: &'static Step,
+    passed: bool,
+    took: Duration,
+}
+
+/// Runs the steps in order and stops at the first that fails.
+pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
+    if let Some(unknown) = args
+        .only
+        .iter()
+        .find(|name| STEPS.iter().all(|step| step.name != name.as_str()))
+    {
+        anyhow::bail!("no step is called {unknown}; `cargo xtask check --list` names them");
+    }
+    let wanted = || {
+        STEPS
+            .iter()
+            .filter(|step| args.only.is_empty() || args.only.iter().any(|name| name == step.name))
+    };
+    if args.list {
+        for step in wanted() {
+            eprintln!("{:<10} {}", step.name, step.about);
+        }
+        return Ok(true);
+    }
+    let n_wanted = wanted().count();
+    let mut outcomes = Vec::new();
+    for (at, step) in wanted().enumerate() {
+        eprintln!(
+            "{} {} ({})",
+            coloured(36, &format!("[{}/{n_wanted}]", at + 1)),
+            coloured(1, step.name),
+            step.about
+        );
+        let begun = Instant::now();
+        let passed = perform(&step.work)?;
+        outcomes.push(Outcome {
+            step,
+            passed,
+            took: begun.elapsed(),
+        });
+        if !passed {
+            eprintln!(
+                "{} again: cargo xtask check --only {}",
+                coloured(31, "failed;"),
+                step.name
+            );
+            break;
+        }
+    }
+    report(&outcomes, n_wanted, args.json)
+}
+
+fn perform(work: &Work) -> anyhow::Result<bool> {
+    match work {
+        Work::Cargo(args) => {
+            let mut command = shell::cargo(args);
+            command.env("RUSTDOCFLAGS", "-D warnings");
+            Ok(command.status()?.success())
+        }
+        Work::Look(look) => {
+            let found = look()?;
+            found.iter().for_each(|sentence| eprintln!("  {sentence}"));
+            Ok(found.is_empty())
+        }
+        Work::Tests => Ok(tests()?.status()?.success()),
+        Work::Examples => examples(),
+    }
+}
+
+/// nextest where it is installed: it runs the tests of all crates side by side.
+fn tests() -> anyhow::Result<Command> {
+    let has_nextest = shell::cargo(&["nextest", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    Ok(if has_nextest {
+        shell::cargo(&[
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+        ])
+    } else {
+        shell::cargo(&[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--locked",
+            "--no-fail-fast",
+        ])
+    })
+}
+
+/// Each folder of `examples/` with a manifest is a project of its own, as a user copies it.
+fn examples() -> anyhow::Result<bool> {
+    let target = shell::target_dir()?.join("examples");
+    let mut projects: Vec<_> = std::fs::read_dir(shell::root().join("examples"))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("Cargo.toml").is_file())
+        .collect();
+    projects.sort();
+    for project in projects {
+        eprintln!(
+            "  {}",
+            project.file_name().unwrap_or_default().to_string_lossy()
+        );
+        let mut command = shell::cargo(&["build", "--release", "--target", "wasm32-wasip2"]);
+        command
+            .current_dir(&project)
+            .env("CARGO_TARGET_DIR", &target);
+        if !command.status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn report(outcomes: &[Outcome], n_wanted: usize, json: bool) -> anyhow::Result<bool> {
+    let all_passed = outcomes.len() == n_wanted && outcomes.iter().all(|outcome| outcome.passed);
+    eprintln!();
+    for Outcome { step, passed, took } in outcomes {
+        let verdict = if *passed {
+            coloured(32, "passed")
+        } else {
+            coloured(31, "FAILED")
+        };
+        eprintln!(
+            "  {:<10} {verdict}  {:>7.1} s",
+            step.name,
+            took.as_secs_f64()
+        );
+    }
+    if json {
+        let steps: Vec<_> = outcomes
+            .iter()
+            .map(|o| serde_json::json!({"step": o.step.name, "passed": o.passed, "seconds": o.took.as_secs_f64()}))
+            .collect();
+        let text = serde_json::to_string_pretty(
+            &serde_json::json!({"passed": all_passed, "steps": steps}),
+        )?;
+        std::io::Write::write_all(&mut std::io::stdout(), format!("{text}\n").as_bytes())?;
+    }
+    Ok(all_passed)
+}

@@ -1,0 +1,112 @@
+//! The room rule: which crate may name which (docs/architecture.md).
+
+use anyhow::Context;
+
+use crate::shell;
+
+/// Each room with the rooms it may name. An arrow that is not here is forbidden.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("assay-domain", &[]),
+    ("assay-otlp", &["assay-domain"]),
+    ("assay-store", &["assay-domain"]),
+    ("assay-host", &["assay-domain"]),
+    ("assay-workers", &["assay-domain"]),
+    ("assay-ui", &["assay-domain"]),
+    ("assay-scheduler", &["assay-domain", "assay-store"]),
+    ("assay-plugin", &[]),
+    ("assay-plugin-text", &["assay-plugin"]),
+    ("assay-plugin-json", &["assay-plugin"]),
+    ("assay-plugins-bundle", &[]),
+    (
+        "assay-server",
+        &[
+            "assay-domain",
+            "assay-otlp",
+            "assay-store",
+            "assay-host",
+            "assay-workers",
+            "assay-scheduler",
+            "assay-ui",
+            "assay-plugins-bundle",
+        ],
+    ),
+];
+
+/// A library that only these rooms may name.
+const RESERVED: &[(&str, &[&str])] = &[
+    ("wasmtime", &["assay-host"]),
+    ("wasmtime-wasi", &["assay-host"]),
+    ("sqlx", &["assay-store"]),
+    ("axum", &["assay-server"]),
+    ("askama", &["assay-ui"]),
+];
+
+/// What `domain`, `otlp` and `ui` must not name: they are pure.
+const IMPURE: &[&str] = &[
+    "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
+];
+const PURE_ROOMS: &[&str] = &["assay-domain", "assay-otlp", "assay-ui"];
+
+/// Every forbidden arrow found, as sentences.
+pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
+    let metadata = shell::metadata()?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let mut found = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let dependencies = package["dependencies"]
+            .as_array()
+            .context("no dependencies")?;
+        for dependency in dependencies {
+            // What only tests use does not end up in the room.
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            let other = dependency["name"].as_str().unwrap_or_default();
+            found.extend(check_arrow(name, other));
+        }
+    }
+    Ok(found)
+}
+
+fn check_arrow(from: &str, to: &str) -> Option<String> {
+    let allowed = ARROWS
+        .iter()
+        .find(|(room, _)| *room == from)
+        .map(|(_, to)| *to);
+    let is_ours = to.starts_with("assay-");
+    if let (Some(allowed), true) = (allowed, is_ours)
+        && !allowed.contains(&to)
+    {
+        return Some(format!(
+            "{from} may not name {to}: the arrow is not in docs/architecture.md"
+        ));
+    }
+    if let (Some(_), Some((_, owners))) =
+        (allowed, RESERVED.iter().find(|(library, _)| *library == to))
+        && !owners.contains(&from)
+    {
+        return Some(format!(
+            "{from} may not name {to}: only {} may",
+            owners.join(", ")
+        ));
+    }
+    if PURE_ROOMS.contains(&from) && IMPURE.contains(&to) {
+        return Some(format!("{from} may not name {to}: the room is pure"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arrow_that_is_not_drawn_is_named() {
+        assert_eq!(check_arrow("assay-scheduler", "assay-store"), None);
+        assert!(check_arrow("assay-otlp", "assay-store").is_some());
+        assert!(check_arrow("assay-workers", "wasmtime").is_some());
+        assert!(check_arrow("assay-domain", "tokio").is_some());
+        assert_eq!(check_arrow("assay-it", "assay-server"), None);
+    }
+}

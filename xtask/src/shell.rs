@@ -1,0 +1,86 @@
+//! Where things are, and how cargo is called.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+/// The workspace's folder.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// The cargo that runs this program, in the workspace's folder.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    // What cargo set for this program is not meant for the next one.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What `cargo metadata` says of the workspace's own packages.
+pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
+    let out = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;
+    anyhow::ensure!(
+        out.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    serde_json::from_slice(&out.stdout).context("cargo metadata")
+}
+
+/// Where cargo puts what it builds; honours `CARGO_TARGET_DIR` and the configuration.
+pub(crate) fn target_dir() -> anyhow::Result<PathBuf> {
+    let metadata = metadata()?;
+    Ok(metadata["target_directory"]
+        .as_str()
+        .context("no target directory")?
+        .into())
+}
+
+/// Text in a colour, when standard error is a terminal.
+pub(crate) fn coloured(code: u8, text: &str) -> String {
+    if std::io::stderr().is_terminal() {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Every file git tracks, or would track, relative to the root.
+pub(crate) fn files() -> anyhow::Result<Vec<PathBuf>> {
+    let out = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root())
+        .output()
+        .context("git ls-files")?;
+    anyhow::ensure!(
+        out.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let names = String::from_utf8(out.stdout)?;
+    let mut files: Vec<_> = names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)
+        .collect();
+    files.retain(|file| root().join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}

@@ -1,0 +1,103 @@
+//! Conventions that no compiler checks.
+
+use std::path::Path;
+
+use crate::shell;
+
+const MAX_LINES: usize = 800;
+
+/// Words that must not stand in a source file, and why. Written in pieces so that this file passes.
+fn banned() -> Vec<(String, &'static str)> {
+    vec![
+        (["TO", "DO"].concat(), "finish it or open an issue"),
+        (["FIX", "ME"].concat(), "finish it or open an issue"),
+        (["todo", "!("].concat(), "finish it"),
+        (
+            ["#[ig", "nore"].concat(),
+            "a test that does not run claims nothing",
+        ),
+        (["#[should_", "panic"].concat(), "assert the error instead"),
+        (
+            ["thread::", "sleep("].concat(),
+            "wait for a fact, not for a time",
+        ),
+    ]
+}
+
+/// Every broken convention, as `file:line: sentence`.
+pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
+    let banned = banned();
+    let mut found = Vec::new();
+    for file in shell::files()? {
+        let is_corpus = file.starts_with("tests/corpus");
+        let Ok(text) = std::fs::read_to_string(shell::root().join(&file)) else {
+            continue;
+        };
+        if !is_corpus {
+            found.extend(machine_paths(&file, &text));
+        }
+        if file.extension().is_some_and(|ending| ending == "rs") {
+            found.extend(rust_file(&file, &text, &banned));
+        }
+    }
+    Ok(found)
+}
+
+/// A path of one person's machine does not belong in a repository.
+fn machine_paths(file: &Path, text: &str) -> Vec<String> {
+    let homes = [
+        ["/ho", "me/"].concat(),
+        ["/Us", "ers/"].concat(),
+        ["/ro", "ot/"].concat(),
+        ["/wo", "rk/"].concat(),
+    ];
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| homes.iter().any(|home| line.contains(home.as_str())))
+        .map(|(at, _)| format!("{}:{}: a path of one machine", file.display(), at + 1))
+        .collect()
+}
+
+fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<String> {
+    let shown = file.display();
+    let mut found = Vec::new();
+    if !text.starts_with("//!") {
+        found.push(format!("{shown}:1: say with //! what lives here"));
+    }
+    let n_lines = text.lines().count();
+    if MAX_LINES < n_lines {
+        found.push(format!(
+            "{shown}: {n_lines} lines, over {MAX_LINES}: divide the room"
+        ));
+    }
+    for (at, line) in text.lines().enumerate() {
+        for (word, why) in banned
+            .iter()
+            .filter(|(word, _)| line.contains(word.as_str()))
+        {
+            found.push(format!("{shown}:{}: {word}: {why}", at + 1));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_head_and_with_a_banned_word_is_named_twice() {
+        let text = format!("fn f() {{}} // {}\n", ["TO", "DO"].concat());
+        let found = rust_file(Path::new("a.rs"), &text, &banned());
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_home_folder_is_named_with_its_line() {
+        let text = format!("fine\nsee {}\n", ["/ho", "me/someone/x"].concat());
+        assert_eq!(
+            machine_paths(Path::new("a.md"), &text),
+            ["a.md:2: a path of one machine"]
+        );
+    }
+}
