@@ -10,10 +10,13 @@
 
 pub mod batch;
 pub mod evaluation;
+pub mod fold;
 pub mod ids;
+pub mod join;
 pub mod observation;
 pub mod payload;
 pub mod plugin;
+pub mod pricing;
 pub mod score;
 pub mod time;
 pub mod trace;

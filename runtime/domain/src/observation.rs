@@ -225,6 +225,10 @@ pub struct Observation {
     pub experiment: Option<Box<ExperimentLink>>,
     /// Number of attributes received: of two versions of one span the richer one stays.
     pub attribute_count: u32,
+    /// It has an input or an output, wherever `content` is kept: of two spans for one call the one
+    /// with content stays (otlp.md 4.5).
+    #[serde(default)]
+    pub has_content: bool,
     /// The bulky part.
     pub content: Content,
 }
@@ -243,6 +247,11 @@ pub struct Content {
     pub tool_definitions: Option<Value>,
     /// Tool calls of the output.
     pub tool_calls: Vec<ToolCall>,
+    /// Row of the table in otlp.md 2.7 that gave `input`; 0 when none did. GenAI log records that
+    /// arrive later replace an input of a later row, see [`crate::join`].
+    pub input_row: u8,
+    /// The same for `output`.
+    pub output_row: u8,
 }
 
 impl Observation {

@@ -38,6 +38,8 @@ pub struct Trace {
     pub metadata: Map<String, Value>,
     /// The root observation.
     pub root: Option<ObservationId>,
+    /// The root is only the best of those seen: its parent may still come (otlp.md 3.2).
+    pub root_is_provisional: bool,
     /// Observations whose usage repeats another's, and whose (otlp.md 4.5).
     pub duplicates: Vec<(ObservationId, ObservationId)>,
     /// Summed usage after aggregates and duplicates.

@@ -1,0 +1,415 @@
+//! From a set of observations to their trace (otlp.md 3, 4.4, 4.5).
+//!
+//! Invariant: the result depends only on the set, never on the order in which it arrived. Every tie is
+//! broken by start and id, and money is added in decimal, where addition has no order.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
+use serde_json::{Map, Value};
+
+use crate::ids::ObservationId;
+use crate::observation::{Content, Cost, Level, Observation, TraceFacts, Usage};
+use crate::time::Timestamp;
+use crate::trace::Trace;
+
+/// Tags kept on one trace.
+const MAX_TAGS: usize = 100;
+/// Parts of the root's metadata that the trace shows too.
+const ROOT_PARTS: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
+/// Calls that look the same are compared pairwise only up to this many, so that a hostile trace costs
+/// linear time.
+const MAX_SAME_CALLS: usize = 200;
+
+/// The trace of these observations; none for an empty set.
+///
+/// Works with empty `content`: then input, output and metadata hold the explicit trace facts only, and
+/// [`Trace::add_root_content`] with the content of [`Trace::root`] completes them.
+#[must_use]
+pub fn fold(observations: &[Observation]) -> Option<Trace> {
+    let set = Set::new(observations);
+    let (rank, root) = set.root()?;
+    let explicit = set.by_precedence(root);
+    let facts = || {
+        explicit
+            .iter()
+            .filter_map(|observation| observation.trace.as_deref())
+    };
+    let first_start = observations.iter().map(|o| o.start).min()?;
+    let last_end = observations
+        .iter()
+        .map(|o| o.end.unwrap_or(o.start))
+        .max()?;
+    let duplicates = set.duplicates();
+    let (usage, total_cost) = set.totals(&duplicates);
+    let pick = |field: fn(&Observation) -> &Option<String>| {
+        explicit
+            .iter()
+            .find_map(|observation| field(observation).clone())
+    };
+
+    let mut trace = Trace {
+        id: root.trace_id.clone(),
+        name: facts()
+            .find_map(|facts| facts.name.clone())
+            .or_else(|| Some(root.name.clone())),
+        input: facts().find_map(|facts| facts.input.clone()),
+        output: facts().find_map(|facts| facts.output.clone()),
+        timestamp: if rank == Rank::Parentless {
+            root.start
+        } else {
+            first_start
+        },
+        user_id: pick(|observation| &observation.user_id),
+        session_id: pick(|observation| &observation.session_id),
+        release: pick(|observation| &observation.release),
+        version: root.version.clone(),
+        environment: root.environment.clone(),
+        public: facts().find_map(|facts| facts.public).unwrap_or(false),
+        tags: union_of_tags(observations),
+        metadata: set.trace_metadata(root),
+        root: Some(root.id.clone()),
+        root_is_provisional: rank.is_provisional(),
+        duplicates: duplicates
+            .into_iter()
+            .map(|(id, of)| (id.clone(), of.clone()))
+            .collect(),
+        usage,
+        total_cost,
+        latency_us: last_end.micros_since(first_start),
+        n_observations: u32::try_from(observations.len()).unwrap_or(u32::MAX),
+        n_by_level: count_levels(observations),
+        first_start,
+        last_end,
+    };
+    trace.add_root_content(&root.content);
+    Some(trace)
+}
+
+impl Trace {
+    /// Completes what [`fold`] left open when content is stored apart: input, output and the describing
+    /// metadata of the root. Explicit values stay; adding the same content again changes nothing.
+    pub fn add_root_content(&mut self, content: &Content) {
+        if self.input.is_none() {
+            self.input.clone_from(&content.input);
+        }
+        if self.output.is_none() {
+            self.output.clone_from(&content.output);
+        }
+        for part in ROOT_PARTS {
+            if let (false, Some(value)) =
+                (self.metadata.contains_key(part), content.metadata.get(part))
+            {
+                self.metadata.insert(part.to_owned(), value.clone());
+            }
+        }
+    }
+}
+
+/// What decides between two versions of one observation, ascending: a later end, then more attributes.
+#[must_use]
+pub fn version_rank(observation: &Observation) -> (Option<Timestamp>, u32) {
+    (observation.end, observation.attribute_count)
+}
+
+/// Whether `arrived` takes the place of `stored`, both versions of one observation (otlp.md 7, case 3):
+/// the later end wins, then more attributes, then the later arrival. An identical repeat changes nothing.
+#[must_use]
+pub fn replaces(stored: &Observation, arrived: &Observation) -> bool {
+    match version_rank(arrived).cmp(&version_rank(stored)) {
+        Ordering::Greater => true,
+        Ordering::Less => false,
+        Ordering::Equal => arrived != stored,
+    }
+}
+
+/// How well an observation serves as the root; lower wins (otlp.md 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Parentless,
+    AppRoot,
+    AsRoot,
+    ParentMissing,
+    InCycle,
+}
+
+impl Rank {
+    const fn is_provisional(self) -> bool {
+        matches!(self, Self::ParentMissing | Self::InCycle)
+    }
+}
+
+/// The observations with an index by id.
+struct Set<'a> {
+    observations: &'a [Observation],
+    by_id: HashMap<&'a ObservationId, &'a Observation>,
+}
+
+impl<'a> Set<'a> {
+    fn new(observations: &'a [Observation]) -> Self {
+        let by_id = observations.iter().map(|o| (&o.id, o)).collect();
+        Self {
+            observations,
+            by_id,
+        }
+    }
+
+    fn parent(&self, observation: &Observation) -> Option<&'a Observation> {
+        let parent_id = observation.parent_id.as_ref()?;
+        self.by_id.get(parent_id).copied()
+    }
+
+    fn rank(&self, observation: &Observation) -> Rank {
+        match &observation.parent_id {
+            None => Rank::Parentless,
+            Some(parent) if *parent == observation.id => Rank::Parentless,
+            Some(_) if observation.is_app_root => Rank::AppRoot,
+            Some(_) if observation.as_root => Rank::AsRoot,
+            Some(parent) if !self.by_id.contains_key(parent) => Rank::ParentMissing,
+            Some(_) => Rank::InCycle,
+        }
+    }
+
+    fn root(&self) -> Option<(Rank, &'a Observation)> {
+        self.observations
+            .iter()
+            .map(|observation| (self.rank(observation), observation))
+            .min_by_key(|(rank, observation)| (*rank, observation.start, &observation.id))
+    }
+
+    /// Where explicit values are looked up: the root, then the others, latest start first, then by id.
+    fn by_precedence(&self, root: &'a Observation) -> Vec<&'a Observation> {
+        let mut ordered: Vec<&Observation> = self.observations.iter().collect();
+        ordered.sort_by_key(|o| (o.id != root.id, Reverse(o.start), &o.id));
+        ordered
+    }
+
+    fn trace_metadata(&self, root: &Observation) -> Map<String, Value> {
+        let mut ordered: Vec<(&Observation, &TraceFacts)> = self
+            .observations
+            .iter()
+            .filter_map(|o| Some((o, o.trace.as_deref()?)))
+            .filter(|(_, facts)| !facts.metadata.is_empty())
+            .collect();
+        ordered.sort_by_key(|(o, _)| (o.id == root.id, o.start, &o.id));
+        let mut merged = Map::new();
+        for (_, facts) in ordered {
+            merge_deep(&mut merged, &facts.metadata);
+        }
+        merged
+    }
+
+    /// Usage and cost of the whole trace, without duplicates, with an aggregate only where nothing below
+    /// it counts.
+    fn totals(&self, duplicates: &[(&ObservationId, &ObservationId)]) -> (Usage, f64) {
+        let left_out: HashSet<&ObservationId> = duplicates.iter().map(|(id, _)| *id).collect();
+        let counted_below = self.with_usage_below();
+        let mut usage = Usage::new();
+        let mut total = Decimal::ZERO;
+        for observation in self.observations {
+            if left_out.contains(&observation.id) {
+                continue;
+            }
+            let own_cost = observation.effective_cost();
+            if !observation.usage.is_empty() || !own_cost.is_empty() {
+                add_usage(&mut usage, &observation.usage);
+                total = total.saturating_add(cost_total(own_cost));
+            } else if !counted_below.contains(&observation.id) {
+                add_usage(&mut usage, &observation.aggregate_usage);
+                total = total.saturating_add(cost_total(&observation.aggregate_cost));
+            }
+        }
+        (usage, total.to_f64().unwrap_or(0.0))
+    }
+
+    /// Every observation that has usage or cost of any kind somewhere below it.
+    fn with_usage_below(&self) -> HashSet<&'a ObservationId> {
+        let mut marked = HashSet::new();
+        for observation in self.observations.iter().filter(|o| has_numbers(o)) {
+            let mut above = self.parent(observation);
+            // A marked ancestor has marked all of its own ancestors, and ends every cycle too.
+            while let Some(ancestor) = above {
+                if ancestor.id == observation.id || !marked.insert(&ancestor.id) {
+                    break;
+                }
+                above = self.parent(ancestor);
+            }
+        }
+        marked
+    }
+
+    /// Pairs of one call seen by two instrumentations: the one left out, and the one that stays.
+    fn duplicates(&self) -> Vec<(&'a ObservationId, &'a ObservationId)> {
+        let calls: Vec<&Observation> = self
+            .observations
+            .iter()
+            .filter(|o| o.kind.is_generation_like() && !o.usage.is_empty())
+            .collect();
+        let n_scopes = calls
+            .iter()
+            .map(|call| call.scope_name.as_str())
+            .collect::<BTreeSet<_>>()
+            .len();
+        if n_scopes < 2 {
+            return Vec::new();
+        }
+        let mut by_response: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();
+        let mut by_numbers: BTreeMap<(u64, u64, String), Vec<&Observation>> = BTreeMap::new();
+        for call in calls {
+            if let Some(response) = &call.response_id {
+                by_response.entry(response).or_default().push(call);
+            }
+            let (total, output) = token_sums(&call.usage);
+            if total > 0
+                && output > 0
+                && let Some(model) = &call.model
+            {
+                by_numbers
+                    .entry((total, output, bare_model(model)))
+                    .or_default()
+                    .push(call);
+            }
+        }
+        let mut found = BTreeMap::new();
+        for group in by_response.into_values() {
+            self.mark_same(group, &mut found, |_, _| true);
+        }
+        for group in by_numbers.into_values() {
+            self.mark_same(group, &mut found, |a, b| {
+                (a.response_id.is_none() || b.response_id.is_none()) && self.overlap(a, b)
+            });
+        }
+        found.into_iter().collect()
+    }
+
+    fn mark_same(
+        &self,
+        mut group: Vec<&'a Observation>,
+        found: &mut BTreeMap<&'a ObservationId, &'a ObservationId>,
+        is_same: impl Fn(&Observation, &Observation) -> bool,
+    ) {
+        group.sort_by_key(|o| (!o.has_content, o.start, &o.id));
+        group.truncate(MAX_SAME_CALLS);
+        let mut kept: Vec<&Observation> = Vec::new();
+        for call in group {
+            if found.contains_key(&call.id) {
+                continue;
+            }
+            let original = kept
+                .iter()
+                .find(|other| other.scope_name != call.scope_name && is_same(other, call));
+            match original {
+                Some(original) => {
+                    found.insert(&call.id, &original.id);
+                }
+                None => kept.push(call),
+            }
+        }
+    }
+
+    /// One is the ancestor of the other, or they are siblings and one's time lies within the other's.
+    fn overlap(&self, a: &Observation, b: &Observation) -> bool {
+        let within = |inner: &Observation, outer: &Observation| {
+            outer.start <= inner.start
+                && inner.end.unwrap_or(inner.start) <= outer.end.unwrap_or(outer.start)
+        };
+        let are_siblings = a.parent_id.is_some() && a.parent_id == b.parent_id;
+        (are_siblings && (within(a, b) || within(b, a)))
+            || self.is_ancestor(a, b)
+            || self.is_ancestor(b, a)
+    }
+
+    fn is_ancestor(&self, ancestor: &Observation, of: &Observation) -> bool {
+        let mut seen = HashSet::new();
+        let mut above = self.parent(of);
+        while let Some(observation) = above {
+            if observation.id == ancestor.id {
+                return true;
+            }
+            if !seen.insert(&observation.id) || seen.len() > MAX_SAME_CALLS {
+                return false;
+            }
+            above = self.parent(observation);
+        }
+        false
+    }
+}
+
+fn has_numbers(observation: &Observation) -> bool {
+    !observation.usage.is_empty()
+        || !observation.effective_cost().is_empty()
+        || !observation.aggregate_usage.is_empty()
+        || !observation.aggregate_cost.is_empty()
+}
+
+fn add_usage(sum: &mut Usage, part: &Usage) {
+    for (bucket, tokens) in part {
+        match sum.get_mut(bucket) {
+            Some(value) => *value = value.saturating_add(*tokens),
+            None => {
+                sum.insert(bucket.clone(), *tokens);
+            }
+        }
+    }
+}
+
+/// The total of a cost map: as given, else the sum of its buckets.
+#[must_use]
+pub fn cost_total(cost: &Cost) -> Decimal {
+    let decimal = |value: &f64| Decimal::try_from(*value).unwrap_or_default();
+    match cost.get("total") {
+        Some(total) => decimal(total),
+        None => cost
+            .values()
+            .map(decimal)
+            .fold(Decimal::ZERO, Decimal::saturating_add),
+    }
+}
+
+/// Total tokens, and the sum of the output buckets.
+fn token_sums(usage: &Usage) -> (u64, u64) {
+    let output = usage
+        .iter()
+        .filter(|(bucket, _)| bucket.starts_with("output"))
+        .fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
+    (usage.get("total").copied().unwrap_or(0), output)
+}
+
+/// A model's name without provider prefix and date suffix, lower-case.
+fn bare_model(model: &str) -> String {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    crate::pricing::without_date(name).to_ascii_lowercase()
+}
+
+fn union_of_tags(observations: &[Observation]) -> Vec<String> {
+    let tags: BTreeSet<&String> = observations.iter().flat_map(|o| &o.tags).collect();
+    tags.into_iter().take(MAX_TAGS).cloned().collect()
+}
+
+fn count_levels(observations: &[Observation]) -> [u32; 4] {
+    let mut counts = [0_u32; 4];
+    for observation in observations {
+        let slot = match observation.level {
+            Level::Debug => &mut counts[0],
+            Level::Default => &mut counts[1],
+            Level::Warning => &mut counts[2],
+            Level::Error => &mut counts[3],
+        };
+        *slot = slot.saturating_add(1);
+    }
+    counts
+}
+
+fn merge_deep(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(inner)), Value::Object(more)) => merge_deep(inner, more),
+            (Some(slot), _) => *slot = value.clone(),
+            (None, _) => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

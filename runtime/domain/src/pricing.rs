@@ -1,0 +1,517 @@
+//! What tokens cost: price entries, their selection, and the cost of one observation (otlp.md 4.7, 4.8).
+//!
+//! Plain names are found in a hash table; only entries with a pattern of their own are regular
+//! expressions, compiled when first tried, so that loading thousands of entries stays cheap.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, OnceLock, RwLock};
+
+use regex::Regex;
+use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
+use serde::Deserialize;
+
+use crate::observation::{Cost, Observation, Usage};
+use crate::time::Timestamp;
+
+/// Distinct names remembered per table before the memory is cleared: names come from clients.
+const MAX_REMEMBERED: usize = 10_000;
+/// A pattern's compiled size in bytes; beyond it the entry matches nothing.
+const MAX_PATTERN_SIZE: usize = 256 * 1024;
+
+/// The table is not what the loader reads.
+#[derive(Debug, thiserror::Error)]
+#[error("price table: {0}")]
+pub struct InvalidPrices(String);
+
+/// Dollars per token by bucket.
+type Prices = BTreeMap<String, Decimal>;
+
+/// One condition of a tier.
+#[derive(Clone, Debug, PartialEq)]
+enum Condition {
+    /// The buckets whose name matches add up to more than this many tokens.
+    TokensAbove { buckets: Pattern, above: u64 },
+    /// A model parameter, or a metadata key, has one of these values.
+    OneOf { key: String, values: Vec<String> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Tier {
+    conditions: Vec<Condition>,
+    prices: Prices,
+}
+
+/// Prices of one model from some day on.
+#[derive(Clone, Debug)]
+pub struct PriceEntry {
+    /// Recorded with every cost it gives.
+    pub id: String,
+    /// The model's name.
+    pub model: String,
+    pattern: Option<Pattern>,
+    provider: Option<String>,
+    start: Option<Timestamp>,
+    /// Conditional tiers in order.
+    tiers: Vec<Tier>,
+    prices: Prices,
+}
+
+/// A regular expression compiled on first use.
+#[derive(Clone, Debug)]
+struct Pattern {
+    text: String,
+    compiled: Arc<OnceLock<Option<Regex>>>,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Pattern {
+    fn new(text: String) -> Self {
+        Self {
+            text,
+            compiled: Arc::default(),
+        }
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        let regex = self.compiled.get_or_init(|| {
+            regex::RegexBuilder::new(&self.text)
+                .size_limit(MAX_PATTERN_SIZE)
+                .build()
+                .ok()
+        });
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+/// What pricing did to an observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pricing {
+    /// Cost was given, or there is no usage or no model: nothing to compute.
+    NotNeeded,
+    /// The cost was computed.
+    Priced,
+    /// No entry for this model: belongs on the list of unpriced models.
+    Unpriced,
+}
+
+/// Price entries, a project's own before those of the base table.
+#[derive(Debug, Default)]
+pub struct PriceTable {
+    entries: Vec<PriceEntry>,
+    /// Lower-case names without a pattern of their own.
+    literals: HashMap<String, Vec<usize>>,
+    /// The last segment of names with a provider prefix, for names that are sent without.
+    tails: HashMap<String, Vec<usize>>,
+    patterns: Vec<usize>,
+    base: Option<Arc<Self>>,
+    remembered: RwLock<HashMap<(String, Option<String>), Arc<[usize]>>>,
+}
+
+/// The table shipped with the server, parsed when first asked for.
+static BUILT_IN: LazyLock<Arc<PriceTable>> = LazyLock::new(|| {
+    // A table that does not load would be a broken build, which a test below notices.
+    Arc::new(PriceTable::from_json(include_str!("../data/prices.json")).unwrap_or_default())
+});
+
+impl PriceTable {
+    /// The table shipped with the server.
+    #[must_use]
+    pub fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    /// Reads the table format of `data/prices.json`: prices are dollars per million tokens.
+    ///
+    /// # Errors
+    /// [`InvalidPrices`] naming the place when the text is not such a table.
+    pub fn from_json(text: &str) -> Result<Self, InvalidPrices> {
+        let file: TableFile =
+            serde_json::from_str(text).map_err(|error| InvalidPrices(error.to_string()))?;
+        let entries: Result<Vec<_>, _> = file.entries.into_iter().map(EntryFile::load).collect();
+        Ok(Self::new(entries?, None))
+    }
+
+    /// A project's own entries, asked before those of `base`.
+    #[must_use]
+    pub fn layered(own: Self, base: Arc<Self>) -> Self {
+        Self::new(own.entries, Some(base))
+    }
+
+    fn new(entries: Vec<PriceEntry>, base: Option<Arc<Self>>) -> Self {
+        let mut table = Self {
+            base,
+            ..Self::default()
+        };
+        for (at, entry) in entries.iter().enumerate() {
+            if entry.pattern.is_some() {
+                table.patterns.push(at);
+                continue;
+            }
+            let name = entry.model.to_lowercase();
+            if let Some((_, tail)) = name.rsplit_once('/') {
+                table.tails.entry(tail.to_owned()).or_default().push(at);
+            }
+            table.literals.entry(name).or_default().push(at);
+        }
+        table.entries = entries;
+        table
+    }
+
+    /// Number of entries, without those of the base.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has no entry of its own.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Computes the cost of an observation that has usage and a model but no given cost.
+    pub fn apply(&self, observation: &mut Observation) -> Pricing {
+        observation.computed_cost.clear();
+        observation.price_id = None;
+        if observation.usage.is_empty() || !observation.cost.is_empty() {
+            return Pricing::NotNeeded;
+        }
+        let Some(model) = &observation.model else {
+            return Pricing::NotNeeded;
+        };
+        let provider = observation.provider.as_deref();
+        let Some(entry) = self.find(model, provider, observation.start) else {
+            return Pricing::Unpriced;
+        };
+        let cost = cost_of(&observation.usage, entry.prices_for(observation));
+        if cost.is_empty() {
+            return Pricing::Unpriced;
+        }
+        observation.price_id = Some(entry.id.clone());
+        observation.computed_cost = cost;
+        Pricing::Priced
+    }
+
+    /// The entry for a model at a time.
+    #[must_use]
+    pub fn find(&self, model: &str, provider: Option<&str>, at: Timestamp) -> Option<&PriceEntry> {
+        let own = self.matching(model, provider);
+        let best = own
+            .iter()
+            .filter_map(|index| Some((*index, self.entries.get(*index)?)))
+            .filter(|(_, entry)| entry.start.is_none_or(|start| start <= at))
+            .max_by_key(|(index, entry)| (entry.start, entry.pattern_length(), *index));
+        match (best, &self.base) {
+            (Some((_, entry)), _) => Some(entry),
+            (None, Some(base)) => base.find(model, provider, at),
+            (None, None) => None,
+        }
+    }
+
+    /// Entries whose name or pattern fits, at any time. Remembered, misses too.
+    fn matching(&self, model: &str, provider: Option<&str>) -> Arc<[usize]> {
+        let key = (model.to_owned(), provider.map(str::to_owned));
+        if let Ok(remembered) = self.remembered.read()
+            && let Some(found) = remembered.get(&key)
+        {
+            return Arc::clone(found);
+        }
+        let found: Arc<[usize]> = candidate_names(model)
+            .iter()
+            .map(|name| self.matching_name(name, provider))
+            .find(|found| !found.is_empty())
+            .unwrap_or_default()
+            .into();
+        if let Ok(mut remembered) = self.remembered.write() {
+            if remembered.len() >= MAX_REMEMBERED {
+                remembered.clear();
+            }
+            remembered.insert(key, Arc::clone(&found));
+        }
+        found
+    }
+
+    fn matching_name(&self, name: &str, provider: Option<&str>) -> Vec<usize> {
+        let lower = name.to_lowercase();
+        let literal = self.literals.get(&lower).into_iter().flatten();
+        let mut found: Vec<usize> = literal.copied().collect();
+        found.extend(self.patterns.iter().filter(|at| {
+            self.entries[**at]
+                .pattern
+                .as_ref()
+                .is_some_and(|pattern| pattern.is_match(name))
+        }));
+        found.retain(|at| self.entries[*at].accepts(provider));
+        if found.is_empty() {
+            found.extend(self.tail(&lower, provider));
+        }
+        found
+    }
+
+    /// The entry `provider/name` for a name sent without its provider: the observation's own provider,
+    /// else the only one there is.
+    fn tail(&self, name: &str, provider: Option<&str>) -> Option<usize> {
+        let candidates = self.tails.get(name)?;
+        let own = provider.and_then(|provider| {
+            let words: Vec<&str> = provider.split(['.', '_']).collect();
+            candidates.iter().find(|at| {
+                let entry = self.entries[**at].model.to_lowercase();
+                let prefix = entry.split('/').next().unwrap_or_default().to_owned();
+                prefix == provider || words.contains(&prefix.as_str())
+            })
+        });
+        own.or(match candidates.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        })
+        .copied()
+    }
+}
+
+impl PriceEntry {
+    fn pattern_length(&self) -> usize {
+        self.pattern
+            .as_ref()
+            .map_or(self.model.len(), |pattern| pattern.text.len())
+    }
+
+    fn accepts(&self, provider: Option<&str>) -> bool {
+        match (&self.provider, provider) {
+            (Some(own), Some(sent)) => own == sent,
+            _ => true,
+        }
+    }
+
+    fn prices_for(&self, observation: &Observation) -> &Prices {
+        self.tiers
+            .iter()
+            .find(|tier| tier.conditions.iter().all(|c| c.holds(observation)))
+            .map_or(&self.prices, |tier| &tier.prices)
+    }
+}
+
+impl Condition {
+    fn holds(&self, observation: &Observation) -> bool {
+        match self {
+            Self::TokensAbove { buckets, above } => {
+                let sum = observation
+                    .usage
+                    .iter()
+                    .filter(|(bucket, _)| *bucket != "total" && buckets.is_match(bucket))
+                    .fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
+                sum > *above
+            }
+            Self::OneOf { key, values } => {
+                let metadata = &observation.content.metadata;
+                let value = observation
+                    .model_parameters
+                    .get(key)
+                    .or_else(|| metadata.get(key));
+                let text = value.and_then(serde_json::Value::as_str);
+                text.is_some_and(|text| values.iter().any(|v| v.eq_ignore_ascii_case(text)))
+            }
+        }
+    }
+}
+
+/// Cost by bucket with `total`; empty when no bucket has a price.
+fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
+    let only_total = prices.len() == 1 && prices.contains_key("total");
+    let mut cost = Cost::new();
+    let mut total = Decimal::ZERO;
+    for (bucket, tokens) in usage {
+        if (bucket == "total") != only_total {
+            continue;
+        }
+        let Some(price) = price_of(bucket, prices) else {
+            continue;
+        };
+        let amount = Decimal::from(*tokens)
+            .checked_mul(price)
+            .unwrap_or(Decimal::MAX);
+        total = total.saturating_add(amount);
+        cost.insert(bucket.clone(), amount.to_f64().unwrap_or(0.0));
+    }
+    if !cost.is_empty() {
+        cost.insert("total".to_owned(), total.to_f64().unwrap_or(0.0));
+    }
+    cost
+}
+
+fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
+    let alias = canonical_bucket(bucket);
+    let side = |name: &str| {
+        ["input", "output"]
+            .into_iter()
+            .find(|side| name.starts_with(side))
+    };
+    prices
+        .get(bucket)
+        .or_else(|| prices.get(alias))
+        .or_else(|| prices.get(side(bucket).or_else(|| side(alias))?))
+        .copied()
+}
+
+/// The canonical name of a bucket that goes by several.
+fn canonical_bucket(bucket: &str) -> &str {
+    match bucket {
+        "cache_read_input_tokens" | "input_cache_read" => "input_cached_tokens",
+        "cache_creation_input_tokens" | "input_cache_creation_5m" => "input_cache_creation",
+        "reasoning_tokens" | "output_reasoning" => "output_reasoning_tokens",
+        "input_audio" => "input_audio_tokens",
+        "output_audio" => "output_audio_tokens",
+        other => other,
+    }
+}
+
+/// The names to try in order: as sent, without provider prefix, and both without date.
+fn candidate_names(model: &str) -> Vec<&str> {
+    let mut names = vec![model];
+    let mut rest = model;
+    while let Some((_, tail)) = rest.split_once('/') {
+        names.push(tail);
+        rest = tail;
+    }
+    for at in 0..names.len() {
+        let bare = without_date(names[at]);
+        if bare != names[at] {
+            names.push(bare);
+        }
+    }
+    names
+}
+
+/// A model name without its date or version suffix: `-2025-04-14`, `-20250929`, `@20250929`, `-v1:0`.
+#[must_use]
+pub fn without_date(name: &str) -> &str {
+    let mut rest = name;
+    loop {
+        let cut = strip_version(rest)
+            .or_else(|| strip_shape(rest, "-0000-00-00"))
+            .or_else(|| strip_shape(rest, "-00000000"))
+            .or_else(|| strip_shape(rest, "@00000000"));
+        match cut {
+            Some(shorter) if !shorter.is_empty() => rest = shorter,
+            _ => return rest,
+        }
+    }
+}
+
+/// Strips an ending of the given shape, where `0` stands for any digit.
+fn strip_shape<'a>(name: &'a str, shape: &str) -> Option<&'a str> {
+    let at = name.len().checked_sub(shape.len())?;
+    let (head, tail) = name.split_at_checked(at)?;
+    let fits = tail
+        .bytes()
+        .zip(shape.bytes())
+        .all(|(byte, wanted)| byte == wanted || (wanted == b'0' && byte.is_ascii_digit()));
+    fits.then_some(head)
+}
+
+/// Strips `-v1:0`.
+fn strip_version(name: &str) -> Option<&str> {
+    let (head, tail) = name.rsplit_once("-v")?;
+    let (major, minor) = tail.split_once(':')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(major) && is_number(minor)).then_some(head)
+}
+
+#[derive(Deserialize)]
+struct TableFile {
+    entries: Vec<EntryFile>,
+}
+
+#[derive(Deserialize)]
+struct EntryFile {
+    id: Option<String>,
+    model: String,
+    pattern: Option<String>,
+    provider: Option<String>,
+    start: Option<Timestamp>,
+    prices: BTreeMap<String, String>,
+    #[serde(default)]
+    tiers: Vec<TierFile>,
+}
+
+#[derive(Deserialize)]
+struct TierFile {
+    when: Vec<ConditionFile>,
+    prices: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ConditionFile {
+    TokensAbove {
+        buckets: String,
+        above: u64,
+    },
+    OneOf {
+        key: String,
+        #[serde(rename = "in")]
+        values: Vec<String>,
+    },
+}
+
+impl EntryFile {
+    fn load(self) -> Result<PriceEntry, InvalidPrices> {
+        let prices = per_token(&self.model, self.prices)?;
+        let mut tiers = Vec::with_capacity(self.tiers.len());
+        for tier in self.tiers {
+            // A tier names what differs; the rest is the default.
+            let mut complete = prices.clone();
+            complete.extend(per_token(&self.model, tier.prices)?);
+            tiers.push(Tier {
+                conditions: tier.when.into_iter().map(ConditionFile::load).collect(),
+                prices: complete,
+            });
+        }
+        Ok(PriceEntry {
+            id: self
+                .id
+                .unwrap_or_else(|| format!("built-in:{}", self.model)),
+            // A model pattern speaks of the whole name, whether it is anchored or not.
+            pattern: self
+                .pattern
+                .map(|pattern| Pattern::new(format!("^(?:{pattern})$"))),
+            provider: self.provider.map(|provider| provider.to_lowercase()),
+            start: self.start,
+            model: self.model,
+            tiers,
+            prices,
+        })
+    }
+}
+
+impl ConditionFile {
+    fn load(self) -> Condition {
+        match self {
+            Self::TokensAbove { buckets, above } => Condition::TokensAbove {
+                buckets: Pattern::new(buckets),
+                above,
+            },
+            Self::OneOf { key, values } => Condition::OneOf { key, values },
+        }
+    }
+}
+
+fn per_token(model: &str, per_million: BTreeMap<String, String>) -> Result<Prices, InvalidPrices> {
+    let load = |(bucket, text): (String, String)| {
+        let price: Decimal = text
+            .parse()
+            .map_err(|_| InvalidPrices(format!("{model}: price of `{bucket}` is not a number")))?;
+        if price.is_sign_negative() && !price.is_zero() {
+            return Err(InvalidPrices(format!(
+                "{model}: price of `{bucket}` is negative"
+            )));
+        }
+        Ok((bucket, price / Decimal::from(1_000_000)))
+    };
+    per_million.into_iter().map(load).collect()
+}
