@@ -1,0 +1,73 @@
+//! Measures the release build and prints a table: `cargo xtask bench`.
+//!
+//! Machines differ and are shared: medians over rounds, and ratios against a floor that is measured
+//! in the same run. Nothing here is a test.
+
+mod floor;
+mod http;
+mod load;
+mod report;
+mod scenario;
+mod server;
+mod spans;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", about = "Measures the release build")]
+struct Args {
+    /// Only these scenarios; all when none is named.
+    #[arg(long, value_enum)]
+    only: Vec<Scenario>,
+    /// Rounds of each scenario; the medians are shown.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Spans of the growth scenario.
+    #[arg(long, default_value_t = 1_000_000)]
+    growth_spans: u64,
+    /// Spans of one ingest round.
+    #[arg(long, default_value_t = 200_000)]
+    ingest_spans: u64,
+    /// Also write the figures to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    Ingest,
+    Growth,
+    Idle,
+}
+
+/// The middle of the values; 0 when there are none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+#[tokio::main(worker_threads = 2)]
+async fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let mut figures = Vec::new();
+    for scenario in Scenario::value_variants() {
+        if !args.only.is_empty() && !args.only.contains(scenario) {
+            continue;
+        }
+        eprintln!("{scenario:?} ...");
+        figures.extend(match scenario {
+            Scenario::Ingest => scenario::ingest::measure(args.rounds, args.ingest_spans).await?,
+            Scenario::Growth => scenario::growth::measure(args.growth_spans).await?,
+            Scenario::Idle => scenario::idle::measure(args.rounds).await?,
+        });
+    }
+    if let Some(path) = &args.json {
+        std::fs::write(path, format!("{:#}\n", report::to_json(&figures)))?;
+    }
+    println!("{}", report::table(&figures));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,172 @@
+//! The server under test: the release binary as its own process, on a fresh folder.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::http::Connection;
+
+/// The key pair every server under test starts with.
+pub(crate) const KEYS: (&str, &str) = ("pk-bench", "sk-bench");
+
+/// A running server; dropping it ends it.
+pub(crate) struct Server {
+    child: Child,
+    address: SocketAddr,
+    folder: TempDir,
+    /// From the start of the process to the first healthy answer.
+    pub(crate) ready_after: Duration,
+}
+
+impl Server {
+    /// Starts on a fresh folder; `cache` keeps compiled plug-ins over several servers.
+    ///
+    /// # Errors
+    /// When it does not become healthy within 60 s.
+    pub(crate) async fn start(extra: &[&str]) -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir()?, extra).await
+    }
+
+    /// Starts on a folder that an earlier server left.
+    ///
+    /// # Errors
+    /// When it does not become healthy within 60 s.
+    pub(crate) async fn start_in(folder: TempDir, extra: &[&str]) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let program = std::env::current_exe()?.with_file_name("assay");
+        let log = std::fs::File::create(folder.path().join("server.log"))?;
+        let begun = Instant::now();
+        let child = Command::new(&program)
+            .arg("serve")
+            .args(["--listen", &address.to_string()])
+            .arg("--data-dir")
+            .arg(folder.path().join("data"))
+            .args(extra)
+            .env("ASSAY_INIT_PUBLIC_KEY", KEYS.0)
+            .env("ASSAY_INIT_SECRET_KEY", KEYS.1)
+            .env("ASSAY_INIT_PROJECT_NAME", "bench")
+            .env("ASSAY_INIT_ORG_NAME", "bench")
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| {
+                format!(
+                    "{}: build it with cargo build --release -p assay-server",
+                    program.display()
+                )
+            })?;
+        let mut server = Self {
+            child,
+            address,
+            folder,
+            ready_after: Duration::ZERO,
+        };
+        server.wait_until_healthy(begun).await?;
+        Ok(server)
+    }
+
+    async fn wait_until_healthy(&mut self, begun: Instant) -> anyhow::Result<()> {
+        while begun.elapsed() < Duration::from_secs(60) {
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::bail!("the server ended with {status}:\n{}", self.log());
+            }
+            if let Ok(mut connection) = self.connect().await
+                && connection
+                    .json("GET", "/api/public/health", None)
+                    .await
+                    .is_ok()
+            {
+                self.ready_after = begun.elapsed();
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        anyhow::bail!("the server is not healthy after 60 s:\n{}", self.log())
+    }
+
+    /// A new connection with the server's key pair.
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
+        Connection::open(self.address, KEYS).await
+    }
+
+    /// The database file.
+    #[must_use]
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.path().join("data").join("assay.db")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
+    }
+
+    /// Resident memory of the server and all processes it started, in bytes.
+    #[must_use]
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.child.id().map_or(0, |pid| {
+            descendants(pid)
+                .into_iter()
+                .map(|pid| status_kib(pid, "VmRSS:") * 1024)
+                .sum()
+        })
+    }
+
+    /// Asks it to end and waits for it; the folder stays.
+    ///
+    /// # Errors
+    /// When it does not end within 30 s or ends with a failure.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<TempDir> {
+        if let Some(pid) = self.child.id() {
+            std::process::Command::new("kill")
+                .args(["-TERM", &pid.to_string()])
+                .status()?;
+        }
+        let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait())
+            .await
+            .with_context(|| format!("does not end within 30 s:\n{}", self.log()))??;
+        anyhow::ensure!(status.success(), "ended with {status}:\n{}", self.log());
+        Ok(self.folder)
+    }
+}
+
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+fn status_kib(pid: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with(field))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or(0)
+}
+
+fn descendants(root: u32) -> Vec<u32> {
+    let mut family = vec![root];
+    let mut at = 0;
+    while at < family.len() {
+        let threads = Path::new("/proc").join(family[at].to_string()).join("task");
+        for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
+            let children =
+                std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            family.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|pid| pid.parse::<u32>().ok()),
+            );
+        }
+        at += 1;
+    }
+    family
+}
