@@ -10,13 +10,18 @@
 
 pub mod batch;
 pub mod evaluation;
+pub mod filter;
 pub mod fold;
+pub mod identity;
 pub mod ids;
 pub mod join;
+pub mod mapping;
 pub mod observation;
 pub mod payload;
 pub mod plugin;
 pub mod pricing;
+pub mod sampling;
 pub mod score;
+pub mod template;
 pub mod time;
 pub mod trace;

@@ -1,0 +1,184 @@
+//! The filter language shared by evaluation rules and list calls (evaluation.md 2): conditions over
+//! the columns of a row, AND-ed.
+//!
+//! [`Filter::parse`] checks JSON against a list of [`Column`]s and names every fault. One meaning
+//! serves memory ([`Filter::first_failing`]) and the store, which turns the same typed conditions
+//! into SQL.
+
+mod columns;
+mod matching;
+mod parse;
+
+pub use columns::{
+    Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_TRACE, SCORES, TRACES, find,
+};
+pub use matching::{Cell, Mismatch, Row};
+pub use parse::{ConditionField, FilterError};
+
+use crate::time::Timestamp;
+
+/// Conditions that all must hold. Empty: everything matches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// In the order they were given.
+    pub conditions: Vec<Condition>,
+}
+
+/// One test of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The column; `None` only after [`Filter::parse_stored`], when the column has ceased to exist:
+    /// it reads as null.
+    pub column: Option<&'static Column>,
+    /// What must hold.
+    pub test: Test,
+}
+
+/// What a condition asks of a cell. Empty text and null are the same everywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// An instant compared with `value`; null never matches.
+    Time(Order, Timestamp),
+    /// A number compared with `value`; text is never converted, null never matches.
+    Number(Order, f64),
+    /// Text, code unit exact; null reads as empty.
+    Text(TextOp, String),
+    /// Equal to one of the texts; null reads as empty.
+    AnyOf(Vec<String>),
+    /// Equal to none of the texts; null reads as empty.
+    NoneOf(Vec<String>),
+    /// A list column and a set; a null list never matches.
+    List(SetOp, Vec<String>),
+    /// A truth value equals `value`; null never matches.
+    Is(bool),
+    /// A truth value is not `value`; null matches.
+    IsNot(bool),
+    /// Nothing there: null or empty text.
+    IsNull,
+    /// Something there.
+    IsNotNull,
+    /// Text of one member of an object; a missing member never matches.
+    MemberText(String, TextOp, String),
+    /// The object has that member.
+    MemberIsSet(String),
+    /// The object lacks that member; a null object lacks all.
+    MemberIsNotSet(String),
+    /// Number in one member of an object, text parsed as a number; a missing member never matches.
+    MemberNumber(String, Order, f64),
+    /// Category of one name is one of these; an absent category reads as empty text, a null column
+    /// never matches.
+    CategoryAnyOf(String, Vec<String>),
+    /// Category of one name is none of these, in the same reading.
+    CategoryNoneOf(String, Vec<String>),
+    /// A boolean of that name with that value exists.
+    MemberIs(String, bool),
+    /// No boolean of that name with that value exists.
+    MemberIsNot(String, bool),
+    /// Place within the trace: applied to a result list, holds for every single row.
+    Position,
+    /// A stored condition that cannot be read any more: holds for no row.
+    Never,
+}
+
+/// How two ordered values compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+impl Order {
+    /// The sign, as filters and SQL spell it.
+    #[must_use]
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Greater => ">",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    /// Whether `left` stands so to `right`. NaN stands in no order.
+    #[must_use]
+    pub fn holds<T: PartialOrd>(self, left: &T, right: &T) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left
+                .partial_cmp(right)
+                .is_some_and(std::cmp::Ordering::is_ne),
+            Self::Less => left < right,
+            Self::AtMost => left <= right,
+            Self::Greater => left > right,
+            Self::AtLeast => left >= right,
+        }
+    }
+}
+
+/// How two texts compare. No wildcards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextOp {
+    /// `=`
+    Equal,
+    /// `contains`
+    Contains,
+    /// `does not contain`
+    DoesNotContain,
+    /// `starts with`
+    StartsWith,
+    /// `ends with`
+    EndsWith,
+    /// `matches`: contains, in any case.
+    MatchesAnyCase,
+}
+
+impl TextOp {
+    /// Whether `text` stands so to `value`.
+    #[must_use]
+    pub fn holds(self, text: &str, value: &str) -> bool {
+        match self {
+            Self::Equal => text == value,
+            Self::Contains => text.contains(value),
+            Self::DoesNotContain => !text.contains(value),
+            Self::StartsWith => text.starts_with(value),
+            Self::EndsWith => text.ends_with(value),
+            Self::MatchesAnyCase => text.to_lowercase().contains(&value.to_lowercase()),
+        }
+    }
+}
+
+/// How a list compares with a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOp {
+    /// They share an element.
+    AnyOf,
+    /// They share none.
+    NoneOf,
+    /// The list holds the whole set.
+    AllOf,
+}
+
+impl SetOp {
+    /// Whether `list` stands so to `set`.
+    #[must_use]
+    pub fn holds(self, list: &[impl AsRef<str>], set: &[String]) -> bool {
+        let has = |wanted: &String| list.iter().any(|element| element.as_ref() == wanted);
+        match self {
+            Self::AnyOf => set.iter().any(has),
+            Self::NoneOf => !set.iter().any(has),
+            Self::AllOf => set.iter().all(has),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Which columns each kind of row has, and which condition types fit them.
+
+use super::ColumnKind::{
+    Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number, NumberMembers,
+    Options, QueryMembers, Text, Time,
+};
+
+/// A column of a kind of row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Column {
+    /// What filters and errors call it.
+    pub id: &'static str,
+    /// Decides which condition types fit.
+    pub kind: ColumnKind,
+    /// Further names it answers to.
+    pub aliases: &'static [&'static str],
+    /// The only values there are; empty: any.
+    pub values: &'static [&'static str],
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Free text.
+    Text,
+    /// Free text that is also searched with `matches`.
+    FullText,
+    /// Text from a usually small set.
+    Options,
+    /// A list of texts.
+    List,
+    /// An instant.
+    Time,
+    /// A number.
+    Number,
+    /// A truth value.
+    Bool,
+    /// An object; tests look at the text of a member.
+    Members,
+    /// An object; tests look at the text or number of a member, and search it.
+    QueryMembers,
+    /// Numbers by name.
+    NumberMembers,
+    /// Truth values by name, as the texts `name:true` and `name:false`.
+    BoolMembers,
+    /// Categories by name.
+    CategoryMembers,
+    /// Only its presence is tested.
+    NullOnly,
+}
+
+impl ColumnKind {
+    /// The condition types that fit, `null` left out because it fits all.
+    #[must_use]
+    pub const fn types(self) -> &'static [&'static str] {
+        match self {
+            Text | FullText => &["string", "stringOptions"],
+            Options => &["stringOptions", "string"],
+            List => &["arrayOptions", "stringOptions"],
+            Time => &["datetime"],
+            Number => &["number"],
+            Bool => &["boolean"],
+            Members => &["stringObject"],
+            QueryMembers => &["stringObject", "numberObject", "categoryOptions"],
+            NumberMembers => &["numberObject"],
+            BoolMembers => &["booleanObject"],
+            CategoryMembers => &["categoryOptions", "stringOptions"],
+            NullOnly => &[],
+        }
+    }
+}
+
+impl Column {
+    /// A column without aliases and fixed values.
+    #[must_use]
+    pub const fn new(id: &'static str, kind: ColumnKind) -> Self {
+        Self {
+            id,
+            kind,
+            aliases: &[],
+            values: &[],
+        }
+    }
+
+    const fn aka(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    const fn of(mut self, values: &'static [&'static str]) -> Self {
+        self.values = values;
+        self
+    }
+}
+
+/// The column that answers to `name`: its id or an alias.
+#[must_use]
+pub fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
+    columns
+        .iter()
+        .find(|column| column.id == name || column.aliases.contains(&name))
+}
+
+const KINDS: &[&str] = &[
+    "SPAN",
+    "GENERATION",
+    "EVENT",
+    "AGENT",
+    "TOOL",
+    "CHAIN",
+    "RETRIEVER",
+    "EVALUATOR",
+    "EMBEDDING",
+    "GUARDRAIL",
+];
+const LEVELS: &[&str] = &["DEBUG", "DEFAULT", "WARNING", "ERROR"];
+const COMPLETIONS: &[&str] = &["root_ended", "marker", "quiet", "max_wait"];
+
+const KIND: Column = Column::new("type", Options).aka(&["Type"]).of(KINDS);
+const NAME: Column = Column::new("name", Options).aka(&["Name"]);
+const ENVIRONMENT: Column = Column::new("environment", Options).aka(&["Environment"]);
+const LEVEL: Column = Column::new("level", Options).aka(&["Level"]).of(LEVELS);
+const VERSION: Column = Column::new("version", Text).aka(&["Version"]);
+const RELEASE: Column = Column::new("release", Text).aka(&["Release"]);
+const TRACE_NAME: Column = Column::new("traceName", Options).aka(&["Trace Name"]);
+const USER: Column = Column::new("userId", Text).aka(&["User ID", "user_id"]);
+const SESSION: Column = Column::new("sessionId", Text).aka(&["Session ID", "session_id"]);
+const TAGS: Column = Column::new("tags", List).aka(&["Tags", "traceTags", "Trace Tags"]);
+const IS_ROOT: Column =
+    Column::new("isRootObservation", Bool).aka(&["Is Root Observation", "isRoot"]);
+const CALLED_TOOLS: Column = Column::new("calledToolNames", List).aka(&["Called Tool Names"]);
+const TOOL_CALLS: Column = Column::new("toolCalls", Number).aka(&["Tool Calls"]);
+const EXPERIMENT: Column = Column::new("experimentId", Options).aka(&["Experiment ID"]);
+const LATENCY: Column = Column::new("latency", Number).aka(&["Latency (s)"]);
+const INPUT_TOKENS: Column = Column::new("inputTokens", Number).aka(&["Input Tokens"]);
+const OUTPUT_TOKENS: Column = Column::new("outputTokens", Number).aka(&["Output Tokens"]);
+const TOTAL_TOKENS: Column =
+    Column::new("totalTokens", Number).aka(&["tokens", "Tokens", "Total Tokens"]);
+const INPUT_COST: Column = Column::new("inputCost", Number).aka(&["Input Cost ($)"]);
+const OUTPUT_COST: Column = Column::new("outputCost", Number).aka(&["Output Cost ($)"]);
+const TOTAL_COST: Column = Column::new("totalCost", Number).aka(&["Total Cost ($)"]);
+const ERRORS: Column = Column::new("errorCount", Number).aka(&["Error Level Count"]);
+const N_OBSERVATIONS: Column = Column::new("observationCount", Number).aka(&["Observation Count"]);
+const BOOKMARKED: Column = Column::new("bookmarked", Bool).aka(&["⭐️"]);
+const METADATA: Column = Column::new("metadata", Members).aka(&["Metadata"]);
+const QUERY_METADATA: Column = Column::new("metadata", QueryMembers).aka(&["Metadata"]);
+const SCORES_AVG: Column =
+    Column::new("scores_avg", NumberMembers).aka(&["scores", "Scores", "Scores (numeric)"]);
+const SCORE_CATEGORIES: Column =
+    Column::new("score_categories", CategoryMembers).aka(&["Scores (categorical)"]);
+const SCORE_BOOLEANS: Column =
+    Column::new("score_booleans", BoolMembers).aka(&["Scores (boolean)"]);
+
+/// What rules see of an observation.
+pub static RULE_OBSERVATION: &[Column] = &[
+    KIND,
+    NAME,
+    ENVIRONMENT,
+    LEVEL,
+    VERSION,
+    TRACE_NAME,
+    USER,
+    SESSION,
+    TAGS,
+    METADATA,
+    IS_ROOT,
+    Column::new("parentObservationId", NullOnly).aka(&["Parent Observation ID"]),
+    EXPERIMENT,
+    Column::new("datasetId", Options).aka(&["experimentDatasetId", "Dataset"]),
+    Column::new("isExperimentItemRootSpan", Bool),
+    CALLED_TOOLS,
+    TOOL_CALLS,
+];
+
+/// What rules see of a trace.
+pub static RULE_TRACE: &[Column] = &[
+    Column::new("id", Text).aka(&["ID"]),
+    Column::new("name", Options).aka(&["traceName", "Name", "Trace Name"]),
+    ENVIRONMENT,
+    Column::new("timestamp", Time).aka(&["Timestamp"]),
+    USER,
+    SESSION,
+    METADATA,
+    VERSION,
+    RELEASE,
+    LEVEL,
+    TAGS,
+    BOOKMARKED,
+    LATENCY,
+    TOTAL_COST,
+    TOTAL_TOKENS,
+    ERRORS,
+    N_OBSERVATIONS,
+    Column::new("completionReason", Options).of(COMPLETIONS),
+    SCORES_AVG,
+    SCORE_CATEGORIES,
+    SCORE_BOOLEANS,
+];
+
+/// What list calls see of a trace.
+pub static TRACES: &[Column] = &[
+    Column::new("id", Text).aka(&["ID"]),
+    Column::new("name", Options).aka(&["traceName", "Name", "Trace Name"]),
+    Column::new("timestamp", Time).aka(&["Timestamp"]),
+    ENVIRONMENT,
+    USER,
+    SESSION,
+    QUERY_METADATA,
+    VERSION,
+    RELEASE,
+    LEVEL,
+    TAGS,
+    BOOKMARKED,
+    LATENCY,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    TOTAL_TOKENS,
+    INPUT_COST,
+    OUTPUT_COST,
+    TOTAL_COST,
+    ERRORS,
+    Column::new("warningCount", Number).aka(&["Warning Level Count"]),
+    Column::new("defaultCount", Number).aka(&["Default Level Count"]),
+    Column::new("debugCount", Number).aka(&["Debug Level Count"]),
+    N_OBSERVATIONS,
+    SCORES_AVG,
+    SCORE_CATEGORIES,
+    SCORE_BOOLEANS,
+];
+
+/// What list calls see of an observation.
+pub static OBSERVATIONS: &[Column] = &[
+    Column::new("id", Text).aka(&["ID"]),
+    KIND,
+    NAME,
+    Column::new("traceId", Text).aka(&["Trace ID"]),
+    Column::new("startTime", Time).aka(&["Start Time"]),
+    Column::new("endTime", Time).aka(&["End Time"]),
+    ENVIRONMENT,
+    LEVEL,
+    Column::new("statusMessage", Text).aka(&["Status Message"]),
+    VERSION,
+    RELEASE,
+    USER,
+    SESSION,
+    IS_ROOT,
+    Column::new("parentObservationId", Text).aka(&["Parent Observation ID"]),
+    Column::new("hasParentObservation", Bool).aka(&["Has Parent Observation"]),
+    TRACE_NAME,
+    TAGS,
+    LATENCY,
+    Column::new("timeToFirstToken", Number).aka(&["Time To First Token (s)"]),
+    Column::new("tokensPerSecond", Number).aka(&["Tokens per second"]),
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    TOTAL_TOKENS,
+    INPUT_COST,
+    OUTPUT_COST,
+    TOTAL_COST,
+    Column::new("model", Options).aka(&["providedModelName", "Model", "Provided Model Name"]),
+    Column::new("modelId", Options).aka(&["Model ID"]),
+    Column::new("promptName", Options).aka(&["Prompt Name"]),
+    Column::new("promptVersion", Number).aka(&["Prompt Version"]),
+    Column::new("input", FullText).aka(&["Input"]),
+    Column::new("output", FullText).aka(&["Output"]),
+    QUERY_METADATA,
+    Column::new("toolNames", List).aka(&["Tool Names"]),
+    CALLED_TOOLS,
+    TOOL_CALLS,
+    EXPERIMENT,
+    Column::new("experimentName", Options).aka(&["Experiment Name"]),
+    Column::new("experimentDatasetId", Options).aka(&["datasetId"]),
+    SCORES_AVG,
+    SCORE_CATEGORIES,
+    SCORE_BOOLEANS,
+];
+
+/// What list calls see of a score.
+pub static SCORES: &[Column] = &[
+    Column::new("id", Text).aka(&["ID"]),
+    NAME,
+    Column::new("source", Options).aka(&["Source"]),
+    Column::new("dataType", Options).aka(&["Data Type"]),
+    ENVIRONMENT,
+    Column::new("timestamp", Time).aka(&["Timestamp"]),
+    Column::new("value", Number).aka(&["Value"]),
+    Column::new("stringValue", Options).aka(&["String Value"]),
+    Column::new("comment", Text).aka(&["Comment"]),
+    Column::new("traceId", Text).aka(&["Trace ID"]),
+    Column::new("observationId", Text).aka(&["Observation ID"]),
+    SESSION,
+    Column::new("configId", Text),
+    Column::new("queueId", Text),
+    Column::new("authorUserId", Text),
+    QUERY_METADATA,
+];

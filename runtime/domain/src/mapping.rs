@@ -1,0 +1,125 @@
+//! From a target to the item a plug-in sees (evaluation.md 1.2): sources, JSONPath and variables.
+//!
+//! An assignment without mapping hands over the parts as they are stored; a mapped part is parsed
+//! first, JSON text inside strings included, because paths reach into it.
+
+mod extract;
+mod item;
+mod source;
+
+pub use extract::{InvalidPath, JsonPath, extract, open, text};
+pub use item::{MissingPart, Plan, Subject};
+pub use source::{Part, Selector, Source, Which};
+
+use crate::evaluation::{Mapping, TargetKind};
+
+/// What is wrong with one entry of a mapping.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("mapping[{index}]: {message}")]
+pub struct MappingError {
+    /// Which entry, from 0.
+    pub index: usize,
+    /// Which kind of fault.
+    pub kind: MappingFault,
+    /// The variable it fills.
+    pub variable: String,
+    /// The text at fault: the source or the path.
+    pub value: String,
+    /// For people.
+    pub message: String,
+}
+
+/// Kinds of [`MappingError`], named by the codes of the compat API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingFault {
+    /// `invalid_variable_mapping`
+    Source,
+    /// `duplicate_variable_mapping`
+    Duplicate,
+    /// `invalid_json_path`
+    Path,
+}
+
+/// Checks a mapping for a kind of target.
+///
+/// # Errors
+/// Every entry whose source the target lacks, whose path is no RFC 9535 path, or whose variable is
+/// empty or filled twice.
+pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<MappingError>> {
+    let mut entries = Vec::with_capacity(mapping.len());
+    let mut errors = Vec::new();
+    for (index, entry) in mapping.iter().enumerate() {
+        let fault = |kind, value: &str, message: String| MappingError {
+            index,
+            kind,
+            variable: entry.variable.clone(),
+            value: value.to_owned(),
+            message,
+        };
+        if entry.variable.is_empty() {
+            let message = "the variable has no name".to_owned();
+            errors.push(fault(MappingFault::Source, "", message));
+        }
+        if mapping[..index]
+            .iter()
+            .any(|other| other.variable == entry.variable)
+        {
+            let message = format!("`{}` is mapped more than once", entry.variable);
+            errors.push(fault(MappingFault::Duplicate, &entry.variable, message));
+        }
+        let source = Source::parse(&entry.source, target).inspect_err(|message| {
+            errors.push(fault(MappingFault::Source, &entry.source, message.clone()));
+        });
+        let path = entry.json_path.as_deref().map(JsonPath::parse).transpose();
+        let path = path.inspect_err(|error| {
+            let raw = entry.json_path.as_deref().unwrap_or_default();
+            errors.push(fault(MappingFault::Path, raw, error.to_string()));
+        });
+        if let (Ok(source), Ok(path)) = (source, path) {
+            entries.push((entry.variable.clone(), source, path));
+        }
+    }
+    if errors.is_empty() {
+        Ok(Plan::mapped(entries))
+    } else {
+        Err(errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(variable: &str, source: &str, json_path: Option<&str>) -> Mapping {
+        Mapping {
+            variable: variable.to_owned(),
+            source: source.to_owned(),
+            json_path: json_path.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_mapping_is_named() {
+        let mapping = [
+            entry("output", "outptu", None),
+            entry("output", "output", Some("messages[0]")),
+            entry("ok", "input", Some("$.a[-1]")),
+            entry("t", "trace.input", None),
+        ];
+        let errors = compile(&mapping, TargetKind::Observation).unwrap_err();
+        let faults: Vec<_> = errors
+            .iter()
+            .map(|error| (error.index, error.kind))
+            .collect();
+        assert_eq!(
+            faults,
+            [
+                (0, MappingFault::Source),
+                (1, MappingFault::Duplicate),
+                (1, MappingFault::Path),
+                (3, MappingFault::Source)
+            ]
+        );
+        assert!(compile(&mapping[3..], TargetKind::Trace).is_ok());
+    }
+}

@@ -1,0 +1,281 @@
+//! The item of one call, built from a target.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::{JsonPath, Part, Selector, Source, Which, extract, open};
+use crate::observation::Observation;
+use crate::payload::Payload;
+use crate::plugin::{Item, ItemParts, TraceRef};
+use crate::trace::Trace;
+
+/// The member of `item.metadata` that holds variables which are no part of an item.
+const VARIABLES: &str = "assay.vars";
+
+/// What an item is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The target observation, or the root observation of the target trace.
+    pub observation: Option<&'a Observation>,
+    /// The target trace, its content completed.
+    pub trace: Option<&'a Trace>,
+    /// Observations of the target trace with content, by start time, then id; empty when
+    /// [`Plan::reads_observations`] is false.
+    pub observations: &'a [Observation],
+}
+
+/// A mapped part that the target does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{variable}` is mapped to a part that the target does not have")]
+pub struct MissingPart {
+    /// The variable.
+    pub variable: String,
+}
+
+/// A checked mapping.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// `None`: the parts as they are stored.
+    entries: Option<Vec<(String, Source, Option<JsonPath>)>>,
+}
+
+impl Plan {
+    /// Hands over input, output, expected output and metadata as they are stored.
+    #[must_use]
+    pub const fn identity() -> Self {
+        Self { entries: None }
+    }
+
+    pub(super) const fn mapped(entries: Vec<(String, Source, Option<JsonPath>)>) -> Self {
+        Self {
+            entries: Some(entries),
+        }
+    }
+
+    /// Whether all observations of a target trace are needed, not only its root.
+    #[must_use]
+    pub fn reads_observations(&self) -> bool {
+        self.entries
+            .iter()
+            .flatten()
+            .any(|(_, source, _)| matches!(source, Source::Thread { .. } | Source::Chosen(..)))
+    }
+
+    /// Builds the item: only the parts that the evaluator needs.
+    ///
+    /// # Errors
+    /// The first mapped part that is absent, unless `absent_is_empty` leaves it out.
+    pub fn item(
+        &self,
+        subject: &Subject<'_>,
+        needs: ItemParts,
+        absent_is_empty: bool,
+    ) -> Result<Item, MissingPart> {
+        let Some(entries) = &self.entries else {
+            return Ok(subject.stored_parts(needs));
+        };
+        let mut item = Item::default();
+        let mut metadata = None;
+        let mut variables = Map::new();
+        for (variable, source, path) in entries {
+            let wanted = match variable.as_str() {
+                "input" => needs.input,
+                "output" => needs.output,
+                "expected_output" => needs.expected_output,
+                _ => needs.metadata,
+            };
+            if !wanted {
+                continue;
+            }
+            let value = subject
+                .value(source)
+                .and_then(|value| extract(open(value), path.as_ref()));
+            let Some(value) = value else {
+                if absent_is_empty {
+                    continue;
+                }
+                let variable = variable.clone();
+                return Err(MissingPart { variable });
+            };
+            match variable.as_str() {
+                "input" => item.input = Some(Payload::from_value(value)),
+                "output" => item.output = Some(Payload::from_value(value)),
+                "expected_output" => item.expected_output = Some(Payload::from_value(value)),
+                "metadata" => metadata = Some(value),
+                _ => {
+                    variables.insert(variable.clone(), value);
+                }
+            }
+        }
+        item.metadata = metadata_text(metadata, variables);
+        Ok(subject.named(item, needs))
+    }
+}
+
+/// One object as text: what is mapped to `metadata`, and the further variables beside it.
+fn metadata_text(metadata: Option<Value>, variables: Map<String, Value>) -> Option<String> {
+    let mut members = match metadata {
+        Some(Value::Object(members)) => members,
+        // The contract wants an object.
+        Some(other) => Map::from_iter([("value".to_owned(), other)]),
+        None if variables.is_empty() => return None,
+        None => Map::new(),
+    };
+    if !variables.is_empty() {
+        members.insert(VARIABLES.to_owned(), Value::Object(variables));
+    }
+    Some(Value::Object(members).to_string())
+}
+
+impl Subject<'_> {
+    /// Fills in what an item has whatever the mapping.
+    fn named(&self, mut item: Item, needs: ItemParts) -> Item {
+        let (trace_id, observation_id) = match (self.trace, self.observation) {
+            (Some(trace), _) => (trace.id.as_str(), None),
+            (None, Some(own)) => (own.trace_id.as_str(), Some(own.id.as_str())),
+            (None, None) => return item,
+        };
+        item.id = observation_id.unwrap_or(trace_id).to_owned();
+        item.trace = needs.trace.then(|| TraceRef {
+            trace_id: trace_id.to_owned(),
+            observation_id: observation_id.map(str::to_owned),
+        });
+        item
+    }
+
+    fn stored_parts(&self, needs: ItemParts) -> Item {
+        let content = self.observation.map(|own| &own.content);
+        let (input, output, metadata) = match self.trace {
+            Some(trace) => (
+                trace.input.as_ref(),
+                trace.output.as_ref(),
+                Some(&trace.metadata),
+            ),
+            None => (
+                content.and_then(|content| content.input.as_ref()),
+                content.and_then(|content| content.output.as_ref()),
+                content.map(|content| &content.metadata),
+            ),
+        };
+        let item = Item {
+            input: input.filter(|_| needs.input).cloned(),
+            output: output.filter(|_| needs.output).cloned(),
+            expected_output: self.expected().filter(|_| needs.expected_output).cloned(),
+            metadata: metadata
+                .filter(|members| needs.metadata && !members.is_empty())
+                .and_then(|members| serde_json::to_string(members).ok()),
+            ..Item::default()
+        };
+        self.named(item, needs)
+    }
+
+    fn expected(&self) -> Option<&Payload> {
+        self.observation?
+            .experiment
+            .as_ref()?
+            .item_expected_output
+            .as_ref()
+    }
+
+    fn value(&self, source: &Source) -> Option<Value> {
+        match source {
+            Source::Own(part) => self.observation.and_then(|own| part_of(own, *part)),
+            Source::ExpectedOutput => self.expected().map(Payload::to_value),
+            Source::ExperimentItemMetadata => {
+                self.observation?.experiment.as_ref()?.item_metadata.clone()
+            }
+            Source::TraceInput => self.trace?.input.as_ref().map(Payload::to_value),
+            Source::TraceOutput => self.trace?.output.as_ref().map(Payload::to_value),
+            Source::TraceMetadata => {
+                let members = &self.trace?.metadata;
+                (!members.is_empty()).then(|| Value::Object(members.clone()))
+            }
+            Source::Thread { without_system } => thread(self.observations, *without_system),
+            Source::Chosen(selector, part) => chosen(self.observations, selector, *part),
+        }
+    }
+}
+
+fn part_of(observation: &Observation, part: Part) -> Option<Value> {
+    let content = &observation.content;
+    match part {
+        Part::Input => content.input.as_ref().map(Payload::to_value),
+        Part::Output => content.output.as_ref().map(Payload::to_value),
+        Part::Metadata if content.metadata.is_empty() => None,
+        Part::Metadata => Some(Value::Object(content.metadata.clone())),
+        Part::ToolCalls if content.tool_calls.is_empty() => None,
+        Part::ToolCalls => {
+            let calls = content.tool_calls.iter().enumerate().map(|(index, call)| {
+                json!({
+                    "id": call.id,
+                    "name": call.name,
+                    "arguments": call.arguments,
+                    "type": "function",
+                    "index": index,
+                })
+            });
+            Some(calls.collect())
+        }
+    }
+}
+
+fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Option<Value> {
+    let mut fitting = observations
+        .iter()
+        .filter(|observation| selector.fits(observation));
+    let one = match selector.which {
+        Which::First => fitting.next(),
+        Which::Last => fitting.next_back(),
+        Which::Nth(k) => fitting.nth(k - 1),
+        Which::All => {
+            let values: Vec<Value> = fitting.filter_map(|each| part_of(each, part)).collect();
+            return (!values.is_empty()).then_some(Value::Array(values));
+        }
+    };
+    part_of(one?, part)
+}
+
+/// The last generation's input messages and its output.
+fn thread(observations: &[Observation], without_system: bool) -> Option<Value> {
+    let last = observations
+        .iter()
+        .rfind(|each| each.kind.is_generation_like())?;
+    let mut messages = Vec::new();
+    if let Some(input) = &last.content.input {
+        messages_of(open(input.to_value()), "user", &mut messages);
+    }
+    if let Some(output) = &last.content.output {
+        messages_of(open(output.to_value()), "assistant", &mut messages);
+    }
+    if without_system {
+        messages.retain(|message| message["role"] != "system");
+    }
+    (!messages.is_empty()).then_some(Value::Array(messages))
+}
+
+/// Messages in the forms that instrumentations send: a list, an object with `messages`, one message,
+/// or bare content that `role` said.
+fn messages_of(value: Value, role: &str, messages: &mut Vec<Value>) {
+    match value {
+        Value::Null => {}
+        Value::Array(list) => {
+            for element in list {
+                messages_of(element, role, messages);
+            }
+        }
+        Value::Object(mut members) => match members.remove("messages") {
+            Some(list @ Value::Array(_)) => messages_of(list, role, messages),
+            _ => {
+                let said_by = match members.get("role").and_then(Value::as_str) {
+                    Some(role) => Cow::Owned(role.to_owned()),
+                    None => Cow::Borrowed(role),
+                };
+                let content = members.remove("content");
+                let content = content.unwrap_or_else(|| Value::Object(members));
+                messages.push(json!({ "role": said_by, "content": content }));
+            }
+        },
+        content => messages.push(json!({ "role": role, "content": content })),
+    }
+}

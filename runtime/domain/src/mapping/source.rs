@@ -1,0 +1,209 @@
+//! Where a mapped value comes from.
+
+use crate::evaluation::TargetKind;
+use crate::observation::{Observation, ObservationKind};
+
+/// A source of a mapping entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A part of the target observation, or of the root observation of a target trace.
+    Own(Part),
+    /// Expected output of the experiment item.
+    ExpectedOutput,
+    /// Metadata of the experiment item.
+    ExperimentItemMetadata,
+    /// `trace.input`
+    TraceInput,
+    /// `trace.output`
+    TraceOutput,
+    /// `trace.metadata`
+    TraceMetadata,
+    /// `trace.thread`: the conversation, system messages kept.
+    Thread {
+        /// System messages are left out.
+        without_system: bool,
+    },
+    /// A part of chosen observations of the trace.
+    Chosen(Selector, Part),
+}
+
+/// A part of an observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `input`
+    Input,
+    /// `output`
+    Output,
+    /// `metadata`
+    Metadata,
+    /// `tool_calls`
+    ToolCalls,
+}
+
+impl Part {
+    fn parse(raw: &str) -> Option<Self> {
+        match raw {
+            "input" => Some(Self::Input),
+            "output" => Some(Self::Output),
+            "metadata" => Some(Self::Metadata),
+            "tool_calls" => Some(Self::ToolCalls),
+            _ => None,
+        }
+    }
+}
+
+/// Chooses observations inside a trace, by start time, then id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Only those with this name.
+    pub name: Option<String>,
+    /// Only those of this kind.
+    pub kind: Option<ObservationKind>,
+    /// Which of them.
+    pub which: Which,
+}
+
+/// Which of the observations that fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// `first`
+    First,
+    /// `last`
+    #[default]
+    Last,
+    /// `all`: an array.
+    All,
+    /// `nth=K`, counted from 1.
+    Nth(usize),
+}
+
+impl Source {
+    /// Reads a source of a kind of target. The error is a sentence for people.
+    pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
+        if let Some(part) = Part::parse(raw) {
+            return Ok(Self::Own(part));
+        }
+        match raw {
+            "expected_output" => return Ok(Self::ExpectedOutput),
+            "experiment_item_metadata" => return Ok(Self::ExperimentItemMetadata),
+            _ => {}
+        }
+        if target == TargetKind::Trace {
+            match raw {
+                "trace.input" => return Ok(Self::TraceInput),
+                "trace.output" => return Ok(Self::TraceOutput),
+                "trace.metadata" => return Ok(Self::TraceMetadata),
+                "trace.thread" => {
+                    return Ok(Self::Thread {
+                        without_system: false,
+                    });
+                }
+                "trace.thread_without_system" => {
+                    return Ok(Self::Thread {
+                        without_system: true,
+                    });
+                }
+                _ => {}
+            }
+            if let Some(rest) = raw.strip_prefix("observation:") {
+                return Self::parse_chosen(rest);
+            }
+        }
+        let allowed = match target {
+            TargetKind::Observation => {
+                "input, output, metadata, tool_calls, expected_output, experiment_item_metadata"
+            }
+            TargetKind::Trace => {
+                "input, output, metadata, tool_calls, expected_output, experiment_item_metadata, \
+                 trace.input, trace.output, trace.metadata, trace.thread, \
+                 trace.thread_without_system, observation:<selector>.<part>"
+            }
+        };
+        Err(format!(
+            "`{raw}` is no source of target {target}; allowed: {allowed}"
+        ))
+    }
+
+    fn parse_chosen(raw: &str) -> Result<Self, String> {
+        let bad = || {
+            format!(
+                "`observation:{raw}` is not of the form \
+                 observation:name=NAME,type=TYPE,first|last|all|nth=K.PART with one of the parts \
+                 input, output, metadata, tool_calls"
+            )
+        };
+        let (selector, part) = raw.rsplit_once('.').ok_or_else(bad)?;
+        let part = Part::parse(part).ok_or_else(bad)?;
+        Ok(Self::Chosen(
+            Selector::parse(selector).ok_or_else(bad)?,
+            part,
+        ))
+    }
+}
+
+impl Selector {
+    /// From the right, so that a name may hold commas.
+    fn parse(raw: &str) -> Option<Self> {
+        let mut selector = Self::default();
+        let mut rest = raw;
+        let last = rest.rsplit(',').next().unwrap_or(rest);
+        let which = match last {
+            "first" => Some(Which::First),
+            "last" => Some(Which::Last),
+            "all" => Some(Which::All),
+            _ => match last.strip_prefix("nth=") {
+                Some(k) => Some(Which::Nth(k.parse().ok().filter(|k| 0 < *k)?)),
+                None => None,
+            },
+        };
+        if let Some(which) = which {
+            selector.which = which;
+            rest = rest[..rest.len() - last.len()].strip_suffix(',')?;
+        }
+        let last = rest.rsplit(',').next().unwrap_or(rest);
+        if let Some(kind) = last.strip_prefix("type=") {
+            selector.kind = Some(kind.parse().ok()?);
+            rest = &rest[..rest.len() - last.len()];
+            rest = rest.strip_suffix(',').unwrap_or(rest);
+        }
+        if let Some(name) = rest.strip_prefix("name=") {
+            selector.name = Some(name.to_owned());
+            rest = "";
+        }
+        let says_something = selector.name.is_some() || selector.kind.is_some();
+        (rest.is_empty() && says_something).then_some(selector)
+    }
+
+    pub(super) fn fits(&self, observation: &Observation) -> bool {
+        self.name
+            .as_ref()
+            .is_none_or(|name| *name == observation.name)
+            && self.kind.is_none_or(|kind| kind == observation.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_read_from_the_right() {
+        let read = |raw| match Source::parse(raw, TargetKind::Trace) {
+            Ok(Source::Chosen(selector, part)) => Some((selector, part)),
+            _ => None,
+        };
+        let (selector, part) = read("observation:name=a, b.c,type=TOOL,nth=2.output").unwrap();
+        assert_eq!(selector.name.as_deref(), Some("a, b.c"));
+        assert_eq!(selector.kind, Some(ObservationKind::Tool));
+        assert_eq!((selector.which, part), (Which::Nth(2), Part::Output));
+        let (selector, _) = read("observation:type=generation.input").unwrap();
+        assert_eq!((selector.name, selector.which), (None, Which::Last));
+        for bad in [
+            "observation:last.input",
+            "observation:name=x",
+            "observation:name=x,nth=0.input",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
