@@ -1,0 +1,583 @@
+//! JSON as senders write it: read into a borrowed tree, or checked and copied without one.
+//!
+//! A reader of our own because strict ones reject an escaped lone surrogate, which `JSON.stringify` does
+//! produce, and nesting that otlp.md wants cut (2.2, 6.3).
+
+use std::borrow::Cow;
+
+use assay_domain::payload::Payload;
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::{DecodePaddingMode, general_purpose};
+use serde_json::{Map, Value as Json};
+
+use crate::DecodeError;
+use crate::limits::MAX_DEPTH;
+
+/// A JSON value that borrows from the text. Object members are in order, repeats included.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node<'a> {
+    Null,
+    Bool(bool),
+    /// The number as written.
+    Number(&'a str),
+    Text(Cow<'a, str>),
+    Array(Vec<Node<'a>>),
+    Object(Vec<(Cow<'a, str>, Node<'a>)>),
+}
+
+impl<'a> Node<'a> {
+    /// The last member of that name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Object(members) => members
+                .iter()
+                .rev()
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Number(text) => number(text),
+            Self::Text(text) => Json::String(text.as_ref().to_owned()),
+            Self::Array(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Self::Object(members) => Json::Object(
+                members
+                    .iter()
+                    .map(|(key, value)| (key.as_ref().to_owned(), value.to_json()))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+/// A number as exact as the value type allows.
+fn number(text: &str) -> Json {
+    if let Ok(value) = text.parse::<i64>() {
+        return value.into();
+    }
+    if let Ok(value) = text.parse::<u64>() {
+        return value.into();
+    }
+    text.parse::<f64>().map_or(Json::Null, Json::from)
+}
+
+/// Reads a request body: lenient about control characters, deep enough for any legal attribute value.
+pub(crate) fn parse_body(bytes: &[u8]) -> Result<Node<'_>> {
+    // Each level of an attribute value takes four levels of OTLP/JSON.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    Reader::new(bytes, 5 * MAX_DEPTH + 16, false).document()
+}
+
+/// Reads JSON held as text; none when it is not JSON. Parts deeper than the limit are null.
+pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
+    Reader::new(text.as_bytes(), MAX_DEPTH, true)
+        .document()
+        .ok()
+}
+
+/// The JSON text held in `text`, compact, with what cannot be stored repaired; none when it is not JSON.
+pub(crate) fn compact(text: &str) -> Option<String> {
+    let mut reader = Reader::new(text.as_bytes(), MAX_DEPTH, true);
+    let mut out = String::with_capacity(text.len());
+    reader.skip_blanks();
+    reader.copy_value(0, &mut out).ok()?;
+    reader.skip_blanks();
+    (reader.at == reader.bytes.len()).then_some(out)
+}
+
+/// Whether text may be an object or array.
+pub(crate) fn looks_structured(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
+}
+
+/// The default rule for content (otlp.md 2.3): objects and arrays held as text become JSON.
+pub(crate) fn payload(text: &str) -> Payload {
+    if looks_structured(text)
+        && let Some(json) = compact(text)
+    {
+        return Payload::Json(json);
+    }
+    Payload::Text(text.to_owned())
+}
+
+/// The rule for JSON-any keys: whatever JSON is held as text, a quoted string or a number too.
+pub(crate) fn payload_any(text: &str) -> Payload {
+    match parse(text) {
+        Some(Node::Text(inner)) => Payload::Text(inner.into_owned()),
+        Some(_) => compact(text).map_or_else(|| Payload::Text(text.to_owned()), Payload::Json),
+        None => Payload::Text(text.to_owned()),
+    }
+}
+
+/// The default rule, as a tree.
+pub(crate) fn value(text: &str) -> Json {
+    let parsed = looks_structured(text).then(|| parse(text)).flatten();
+    parsed.map_or_else(|| Json::String(text.to_owned()), |node| node.to_json())
+}
+
+/// The JSON-any rule, as a tree.
+pub(crate) fn value_any(text: &str) -> Json {
+    parse(text).map_or_else(|| Json::String(text.to_owned()), |node| node.to_json())
+}
+
+/// A JSON object held as text; none for anything else.
+pub(crate) fn object(text: &str) -> Option<Map<String, Json>> {
+    match parse(text)?.to_json() {
+        Json::Object(members) => Some(members),
+        _ => None,
+    }
+}
+
+/// Standard base64 with padding.
+pub(crate) fn base64_of(bytes: &[u8]) -> String {
+    general_purpose::STANDARD.encode(bytes)
+}
+
+/// Reads standard or URL-safe base64, padded or not.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_allow_trailing_bits(true)
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    if text.contains(['-', '_']) {
+        return LENIENT
+            .decode(text.replace('-', "+").replace('_', "/"))
+            .ok();
+    }
+    LENIENT.decode(text).ok()
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    max_depth: usize,
+    /// Control characters inside strings are an error, as JSON has it.
+    is_strict: bool,
+}
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+impl<'a> Reader<'a> {
+    const fn new(bytes: &'a [u8], max_depth: usize, is_strict: bool) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            max_depth,
+            is_strict,
+        }
+    }
+
+    const fn error<T>(&self, reason: &'static str) -> Result<T> {
+        Err(DecodeError::Json {
+            reason,
+            at: self.at,
+        })
+    }
+
+    fn document(mut self) -> Result<Node<'a>> {
+        self.skip_blanks();
+        let node = self.value(0)?;
+        self.skip_blanks();
+        if self.at == self.bytes.len() {
+            Ok(node)
+        } else {
+            self.error("more text after the value")
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn accept(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node<'a>> {
+        match self.peek() {
+            Some(b'{' | b'[') if depth >= self.max_depth => {
+                self.skip_nested()?;
+                Ok(Node::Null)
+            }
+            Some(b'{') => {
+                let mut members = Vec::new();
+                self.members(|reader| {
+                    let key = reader.string()?;
+                    reader.colon()?;
+                    members.push((key, reader.value(depth + 1)?));
+                    Ok(())
+                })?;
+                Ok(Node::Object(members))
+            }
+            Some(b'[') => {
+                let mut items = Vec::new();
+                self.members(|reader| {
+                    items.push(reader.value(depth + 1)?);
+                    Ok(())
+                })?;
+                Ok(Node::Array(items))
+            }
+            Some(b'"') => self.string().map(Node::Text),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Node::Number),
+            _ => self.word(),
+        }
+    }
+
+    /// The items between two brackets, or the members between two braces.
+    fn members(&mut self, mut one: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let close = if self.peek() == Some(b'{') {
+            b'}'
+        } else {
+            b']'
+        };
+        self.at += 1;
+        self.skip_blanks();
+        if self.accept(close) {
+            return Ok(());
+        }
+        loop {
+            self.skip_blanks();
+            one(self)?;
+            self.skip_blanks();
+            if self.accept(close) {
+                return Ok(());
+            }
+            if !self.accept(b',') {
+                return self.error("a comma or a closing bracket is missing");
+            }
+        }
+    }
+
+    fn colon(&mut self) -> Result<()> {
+        self.skip_blanks();
+        if !self.accept(b':') {
+            return self.error("a colon is missing");
+        }
+        self.skip_blanks();
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<Node<'a>> {
+        let rest = &self.bytes[self.at..];
+        let words: [(&[u8], Node<'a>); 3] = [
+            (b"null", Node::Null),
+            (b"true", Node::Bool(true)),
+            (b"false", Node::Bool(false)),
+        ];
+        for (word, node) in words {
+            if rest.starts_with(word) {
+                self.at += word.len();
+                return Ok(node);
+            }
+        }
+        self.error("a value is missing")
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if start == self.at {
+            return self.error("a digit is missing");
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<&'a str> {
+        let start = self.at;
+        self.accept(b'-');
+        if self.accept(b'0') {
+            if matches!(self.peek(), Some(b'0'..=b'9')) {
+                return self.error("a number begins with 0");
+            }
+        } else {
+            self.digits()?;
+        }
+        if self.accept(b'.') {
+            self.digits()?;
+        }
+        if self.accept(b'e') || self.accept(b'E') {
+            let _sign = self.accept(b'+') || self.accept(b'-');
+            self.digits()?;
+        }
+        let text = str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
+        // Numbers too large for a double are not JSON to most readers.
+        if text.len() > 300 || text.contains(['e', 'E']) {
+            let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
+            if !is_finite {
+                return self.error("a number is too large");
+            }
+        }
+        Ok(text)
+    }
+
+    /// Moves over plain characters and returns the special one that ended them, not consumed.
+    fn plain(&mut self) -> Result<u8> {
+        while let Some(byte) = self.peek() {
+            if byte == b'"' || byte == b'\\' {
+                return Ok(byte);
+            }
+            if byte < 0x20 && self.is_strict {
+                return self.error("a control character in a string");
+            }
+            self.at += 1;
+        }
+        self.error("a string does not end")
+    }
+
+    fn string(&mut self) -> Result<Cow<'a, str>> {
+        if !self.accept(b'"') {
+            return self.error("a string is missing");
+        }
+        let start = self.at;
+        if self.plain()? == b'"' {
+            let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+            self.at += 1;
+            return Ok(crate::wire::clean(text));
+        }
+        let mut text = String::from_utf8_lossy(&self.bytes[start..self.at]).into_owned();
+        loop {
+            if self.accept(b'"') {
+                return Ok(crate::wire::clean(Cow::Owned(text)));
+            }
+            let (character, _) = self.escape()?;
+            text.extend(character.filter(|c| *c != '\0'));
+            let start = self.at;
+            self.plain()?;
+            text.push_str(&String::from_utf8_lossy(&self.bytes[start..self.at]));
+        }
+    }
+
+    /// One escape: the character it stands for, none for U+0000, and whether it was repaired.
+    fn escape(&mut self) -> Result<(Option<char>, bool)> {
+        self.at += 1;
+        let Some(byte) = self.peek() else {
+            return self.error("a string does not end");
+        };
+        self.at += 1;
+        let character = match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(),
+            _ => return self.error("an unknown escape"),
+        };
+        Ok((Some(character), false))
+    }
+
+    fn unicode_escape(&mut self) -> Result<(Option<char>, bool)> {
+        let first = self.hex()?;
+        if first == 0 {
+            return Ok((None, true));
+        }
+        if let Some(character) = char::from_u32(first) {
+            return Ok((Some(character), false));
+        }
+        let is_high = first < 0xdc00;
+        if is_high && self.bytes[self.at..].starts_with(b"\\u") {
+            let back = self.at;
+            self.at += 2;
+            let second = self.hex()?;
+            if (0xdc00..0xe000).contains(&second) {
+                let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+                return Ok((char::from_u32(code), false));
+            }
+            self.at = back;
+        }
+        Ok((Some(char::REPLACEMENT_CHARACTER), true))
+    }
+
+    fn hex(&mut self) -> Result<u32> {
+        let digits = self.bytes.get(self.at..self.at + 4);
+        let value = digits.and_then(|digits| {
+            digits.iter().try_fold(0_u32, |value, digit| {
+                Some(value << 4 | char::from(*digit).to_digit(16)?)
+            })
+        });
+        let Some(value) = value else {
+            return self.error("four hex digits are missing");
+        };
+        self.at += 4;
+        Ok(value)
+    }
+
+    /// Moves over a value too deep to be kept, without recursion and without checking it closely.
+    fn skip_nested(&mut self) -> Result<()> {
+        let mut open = 0_usize;
+        loop {
+            match self.peek() {
+                Some(b'{' | b'[') => open += 1,
+                Some(b'}' | b']') => open -= 1,
+                Some(b'"') => {
+                    self.string()?;
+                    continue;
+                }
+                Some(_) => {}
+                None => return self.error("a bracket does not close"),
+            }
+            self.at += 1;
+            if open == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Checks a value and appends it without the blanks between its parts.
+    fn copy_value(&mut self, depth: usize, out: &mut String) -> Result<()> {
+        match self.peek() {
+            Some(b'{' | b'[') if depth >= self.max_depth => {
+                self.skip_nested()?;
+                out.push_str("null");
+            }
+            Some(open @ (b'{' | b'[')) => {
+                let is_object = open == b'{';
+                out.push(char::from(open));
+                let mut is_first = true;
+                self.members(|reader| {
+                    if !std::mem::take(&mut is_first) {
+                        out.push(',');
+                    }
+                    if is_object {
+                        reader.copy_string(out)?;
+                        reader.colon()?;
+                        out.push(':');
+                    }
+                    reader.copy_value(depth + 1, out)
+                })?;
+                out.push(if is_object { '}' } else { ']' });
+            }
+            Some(b'"') => self.copy_string(out)?,
+            Some(b'-' | b'0'..=b'9') => out.push_str(self.number()?),
+            _ => {
+                let start = self.at;
+                self.word()?;
+                out.push_str(str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a string as it is written, except for escapes that cannot be stored.
+    fn copy_string(&mut self, out: &mut String) -> Result<()> {
+        let mut start = self.at;
+        if !self.accept(b'"') {
+            return self.error("a string is missing");
+        }
+        loop {
+            if self.plain()? == b'"' {
+                self.at += 1;
+                out.push_str(&String::from_utf8_lossy(&self.bytes[start..self.at]));
+                return Ok(());
+            }
+            let before = self.at;
+            let (character, is_repaired) = self.escape()?;
+            if is_repaired {
+                out.push_str(&String::from_utf8_lossy(&self.bytes[start..before]));
+                out.extend(character);
+                start = self.at;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_json_is_kept_compact_and_otherwise_as_it_stands() {
+        let json = |text: &str| Payload::Json(text.to_owned());
+        assert_eq!(
+            payload(" {\"a\" : [1, 2.50, \"x y\"]} "),
+            json("{\"a\":[1,2.50,\"x y\"]}")
+        );
+        assert_eq!(
+            payload("[9223372036854775808, -0.0]"),
+            json("[9223372036854775808,-0.0]")
+        );
+        for text in [
+            "{\"a\": 1",
+            "[1,]",
+            "{'a': None}",
+            "007",
+            "\"x\"",
+            "",
+            "[01]",
+            "[1] x",
+            "[1e999]",
+            "{\"a\":\"\t\"}",
+        ] {
+            assert_eq!(payload(text), Payload::Text(text.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_repaired_inside_json_text() {
+        assert_eq!(
+            compact(r#"["a\u0000b","\ud83d","\ud83d\ude00","\udc00x"]"#).unwrap(),
+            "[\"ab\",\"\u{fffd}\",\"\\ud83d\\ude00\",\"\u{fffd}x\"]"
+        );
+        let node = parse(r#"["a\u0000b","\ud83d","\ud83d\ude00"]"#).unwrap();
+        assert_eq!(node.to_json(), serde_json::json!(["ab", "\u{fffd}", "😀"]));
+    }
+
+    #[test]
+    fn json_any_reads_strings_and_numbers_too() {
+        assert_eq!(
+            payload_any("\"Paris.\""),
+            Payload::Text("Paris.".to_owned())
+        );
+        assert_eq!(payload_any("3"), Payload::Json("3".to_owned()));
+        assert_eq!(payload_any("Paris"), Payload::Text("Paris".to_owned()));
+        assert_eq!(value_any("\"007\""), serde_json::json!("007"));
+    }
+
+    #[test]
+    fn deep_nesting_is_cut_and_never_overflows_the_stack() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        let kept = compact(&deep).unwrap();
+        assert_eq!(kept, format!("{}null{}", "[".repeat(64), "]".repeat(64)));
+        assert!(parse_body(deep.as_bytes()).is_ok());
+        assert!(parse_body("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn base64_of_either_alphabet_is_read() {
+        for text in ["AP8=", "AP8", "-_8=", "+/8"] {
+            assert_eq!(
+                from_base64(text).map(|bytes| bytes.len()),
+                Some(2),
+                "{text}"
+            );
+        }
+        assert_eq!(from_base64("a*b"), None);
+    }
+}

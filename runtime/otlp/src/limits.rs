@@ -1,0 +1,66 @@
+//! Limits on one span (otlp.md 6.3), and cutting text at them.
+
+/// Limits on what one span may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Attributes on a span; the rest is dropped and counted.
+    pub max_attributes: usize,
+    /// Bytes of input or output after media extraction.
+    pub max_content_bytes: usize,
+    /// Bytes of one metadata value.
+    pub max_metadata_value_bytes: usize,
+    /// Bytes of all metadata of an observation.
+    pub max_metadata_bytes: usize,
+    /// Characters of a name.
+    pub max_name_chars: usize,
+    /// Characters of a status message.
+    pub max_status_chars: usize,
+    /// Span events kept in metadata.
+    pub max_events: usize,
+    /// Links kept in metadata.
+    pub max_links: usize,
+    /// Decoded bytes of one media item.
+    pub max_media_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_attributes: 2_048,
+            max_content_bytes: 10 * 1024 * 1024,
+            max_metadata_value_bytes: 64 * 1024,
+            max_metadata_bytes: 1024 * 1024,
+            max_name_chars: 1_024,
+            max_status_chars: 16_384,
+            max_events: 64,
+            max_links: 128,
+            max_media_bytes: 20 * 1024 * 1024,
+        }
+    }
+}
+
+/// Deepest JSON that is kept; deeper parts are null.
+pub(crate) const MAX_DEPTH: usize = 64;
+/// Array slots that flattened keys under one prefix may open.
+pub(crate) const MAX_SLOTS: usize = 10_001;
+/// Number arrays longer than this are replaced by a note of their length.
+pub(crate) const MAX_NUMBERS: usize = 256;
+
+/// The text cut to so many characters.
+pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
+    if text.len() <= max_chars {
+        return text;
+    }
+    text.char_indices()
+        .nth(max_chars)
+        .map_or(text, |(at, _)| &text[..at])
+}
+
+/// The text cut to at most so many bytes, at a character boundary.
+pub(crate) fn cut_bytes(text: &str, max_bytes: usize) -> &str {
+    let mut end = max_bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,205 @@
+//! The answers of the OTLP endpoints in the encoding of the request (otlp.md 1.4).
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::limits::cut_bytes;
+use crate::{Encoding, Mapped, Rejection};
+
+/// Longest message in bytes.
+const MAX_MESSAGE: usize = 1_024;
+/// Rejected spans that are named in the message.
+const MAX_SAMPLES: usize = 5;
+
+/// `google.rpc.Code`: the request itself is wrong.
+pub const INVALID_ARGUMENT: i32 = 3;
+/// `google.rpc.Code`: the key may not do this.
+pub const PERMISSION_DENIED: i32 = 7;
+/// `google.rpc.Code`: too large, or too many.
+pub const RESOURCE_EXHAUSTED: i32 = 8;
+/// `google.rpc.Code`: try again later.
+pub const UNAVAILABLE: i32 = 14;
+/// `google.rpc.Code`: no or wrong credentials.
+pub const UNAUTHENTICATED: i32 = 16;
+
+/// What a trace request is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 200 with this `ExportTraceServiceResponse`, once the batch is durable.
+    Accepted(Vec<u8>),
+    /// 400: no span is left. The message for [`status`].
+    AllRejected(String),
+}
+
+/// The answer to a mapped trace request.
+#[must_use]
+pub fn answer(mapped: &Mapped, hint: Option<&str>, encoding: Encoding) -> Answer {
+    let n_rejected = mapped.rejected.len();
+    if n_rejected > 0 && mapped.n_accepted == 0 {
+        return Answer::AllRejected(with_samples(
+            "No span of this request is usable; this endpoint takes OTLP traces.",
+            &mapped.rejected,
+        ));
+    }
+    let message = match (n_rejected, hint) {
+        (0, None) => return Answer::Accepted(success(encoding)),
+        (0, Some(hint)) => hint.to_owned(),
+        (1, _) => with_samples("1 span was rejected.", &mapped.rejected),
+        _ => with_samples(
+            &format!("{n_rejected} spans were rejected."),
+            &mapped.rejected,
+        ),
+    };
+    Answer::Accepted(partial_success(n_rejected, &message, encoding))
+}
+
+fn with_samples(sentence: &str, rejected: &[Rejection]) -> String {
+    let mut samples: Vec<&Rejection> = Vec::new();
+    for rejection in rejected {
+        if samples.len() < MAX_SAMPLES && !samples.contains(&rejection) {
+            samples.push(rejection);
+        }
+    }
+    let mut message = sentence.to_owned();
+    for (at, sample) in samples.into_iter().enumerate() {
+        let lead = if at == 0 { " Examples: " } else { "; " };
+        // Writing to a string cannot fail.
+        let _written = write!(
+            message,
+            "{lead}{} ({})",
+            sample.reason,
+            cut_bytes(&sample.scope, 100)
+        );
+    }
+    cut_bytes(&message, MAX_MESSAGE).to_owned()
+}
+
+/// Everything accepted, for traces, logs and metrics alike: the empty message.
+#[must_use]
+pub fn success(encoding: Encoding) -> Vec<u8> {
+    match encoding {
+        Encoding::Protobuf => Vec::new(),
+        Encoding::Json => b"{}".to_vec(),
+    }
+}
+
+/// Accepted except for some spans, or with a hint when none was rejected.
+#[must_use]
+pub fn partial_success(n_rejected: usize, message: &str, encoding: Encoding) -> Vec<u8> {
+    let message = cut_bytes(message, MAX_MESSAGE);
+    match encoding {
+        Encoding::Json => {
+            let mut partial = serde_json::Map::new();
+            if n_rejected > 0 {
+                partial.insert("rejectedSpans".to_owned(), n_rejected.to_string().into());
+            }
+            partial.insert("errorMessage".to_owned(), message.into());
+            json!({ "partialSuccess": partial })
+                .to_string()
+                .into_bytes()
+        }
+        Encoding::Protobuf => {
+            let mut partial = Vec::new();
+            if n_rejected > 0 {
+                put_varint(&mut partial, 1 << 3);
+                put_varint(&mut partial, u64::try_from(n_rejected).unwrap_or(u64::MAX));
+            }
+            put_bytes(&mut partial, 2, message.as_bytes());
+            let mut response = Vec::new();
+            put_bytes(&mut response, 1, &partial);
+            response
+        }
+    }
+}
+
+/// A `google.rpc.Status`, the body of every answer that is not 200.
+#[must_use]
+pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
+    let message = cut_bytes(message, MAX_MESSAGE);
+    match encoding {
+        Encoding::Json => json!({ "code": code, "message": message })
+            .to_string()
+            .into_bytes(),
+        Encoding::Protobuf => {
+            let mut status = Vec::new();
+            put_varint(&mut status, 1 << 3);
+            put_varint(&mut status, u64::from(code.unsigned_abs()));
+            put_bytes(&mut status, 2, message.as_bytes());
+            status
+        }
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
+    put_varint(out, number << 3 | 2);
+    put_varint(out, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    out.extend_from_slice(bytes);
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(n_rejected: usize, n_accepted: usize) -> Mapped {
+        let rejection = Rejection {
+            reason: "the trace id is missing",
+            scope: "app".to_owned(),
+        };
+        Mapped {
+            rejected: vec![rejection; n_rejected],
+            n_accepted,
+            ..Mapped::default()
+        }
+    }
+
+    #[test]
+    fn full_success_leaves_partial_success_unset() {
+        for n_accepted in [0, 3] {
+            let mapped = mapped(0, n_accepted);
+            assert_eq!(
+                answer(&mapped, None, Encoding::Protobuf),
+                Answer::Accepted(Vec::new())
+            );
+            assert_eq!(
+                answer(&mapped, None, Encoding::Json),
+                Answer::Accepted(b"{}".to_vec())
+            );
+        }
+    }
+
+    #[test]
+    fn rejected_spans_are_counted_in_both_encodings() {
+        let Answer::Accepted(json) = answer(&mapped(2, 1), None, Encoding::Json) else {
+            panic!("some spans are left");
+        };
+        assert_eq!(
+            String::from_utf8(json).unwrap(),
+            r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"2 spans were rejected. Examples: the trace id is missing (app)"}}"#
+        );
+        let Answer::Accepted(bytes) = answer(&mapped(2, 1), None, Encoding::Protobuf) else {
+            panic!("some spans are left");
+        };
+        assert_eq!(bytes[..4], [0x0a, 67, 0x08, 2]);
+    }
+
+    #[test]
+    fn a_request_without_a_usable_span_is_refused() {
+        let Answer::AllRejected(message) = answer(&mapped(700, 0), None, Encoding::Json) else {
+            panic!("no span is left");
+        };
+        assert!(message.contains("takes OTLP traces") && message.len() < MAX_MESSAGE);
+        assert_eq!(
+            status(INVALID_ARGUMENT, "no", Encoding::Protobuf),
+            [8, 3, 18, 2, b'n', b'o']
+        );
+    }
+}
