@@ -10,8 +10,10 @@
 //!
 //! [`ProjectId`]: assay_domain::ids::ProjectId
 
+pub mod catalog;
 mod migrate;
 mod pool;
+pub mod scores;
 
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 
@@ -89,7 +91,7 @@ impl Store {
     /// When it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         pool::on_reader!(&self.pool, |db| {
-            sqlx::query("SELECT 1").execute(db).await?
+            sqlx::query("SELECT 1").execute(db).await?;
         });
         Ok(())
     }

@@ -1,0 +1,85 @@
+//! What the engine applies: all enabled rules with the current versions they use, and the revision by
+//! which a cache of them knows that it is old.
+
+use assay_domain::evaluation::{Evaluator, Rule};
+use assay_domain::ids::ProjectId;
+
+use super::checked;
+use super::evaluators::{self, EvaluatorRow};
+use super::rules::{self, AssignmentRow, RuleRow};
+use crate::pool::on_reader;
+use crate::{Error, Store};
+
+/// An enabled rule and whose it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActiveRule {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The rule; it may be paused.
+    pub rule: Rule,
+}
+
+/// All enabled rules, and the evaluators they use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActiveCatalog {
+    /// At least everything up to this revision is in here.
+    pub revision: i64,
+    /// Enabled rules, paused ones too: what they match is held, not lost.
+    pub rules: Vec<ActiveRule>,
+    /// The evaluators of these rules with their current version; they may be paused.
+    pub evaluators: Vec<(ProjectId, Evaluator)>,
+}
+
+pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision + 1 WHERE id = 1";
+const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
+
+impl Store {
+    /// A number that grows with every change of a rule or an evaluator in any project. Crosses tenants:
+    /// for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn catalog_revision(&self) -> Result<i64, Error> {
+        Ok(on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(REVISION).fetch_one(db).await?
+        }))
+    }
+
+    /// All enabled rules with their evaluators. Crosses tenants: for the engine, which keeps the answer
+    /// until [`Store::catalog_revision`] passes its revision.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn active_rules(&self) -> Result<ActiveCatalog, Error> {
+        // The revision first: a change between the statements makes the rest newer than it says, and
+        // the next comparison reads everything again.
+        let revision = self.catalog_revision().await?;
+        let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) =
+            on_reader!(&self.pool, |db| {
+                (
+                    sqlx::query_as(rules::ENABLED).fetch_all(db).await?,
+                    sqlx::query_as(rules::ENABLED_ASSIGNMENTS)
+                        .fetch_all(db)
+                        .await?,
+                )
+            });
+        let evaluators: Vec<EvaluatorRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(evaluators::IN_USE).fetch_all(db).await?
+        });
+        let owned = |row: EvaluatorRow| {
+            let project = checked("evaluator", &row.project_id)?;
+            Ok((project, row.try_into()?))
+        };
+        Ok(ActiveCatalog {
+            revision,
+            rules: rules::assemble(rules, assignments)?
+                .into_iter()
+                .map(|(project, rule)| ActiveRule { project, rule })
+                .collect(),
+            evaluators: evaluators
+                .into_iter()
+                .map(owned)
+                .collect::<Result<_, Error>>()?,
+        })
+    }
+}

@@ -1,0 +1,545 @@
+//! Evaluators and their versions.
+
+use assay_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
+use assay_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
+use assay_domain::plugin::Digest;
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};
+use crate::pool::{in_transaction, on_reader};
+use crate::{Error, Store};
+
+/// An evaluator as it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvaluator {
+    /// Its id.
+    pub id: EvaluatorId,
+    /// Name; several may have the same.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// Version 1.
+    pub version: NewVersion,
+}
+
+/// A version as it is made; the store numbers it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewVersion {
+    /// Its id.
+    pub id: EvaluatorVersionId,
+    /// The component.
+    pub plugin: Digest,
+    /// `vendor/name`.
+    pub plugin_name: String,
+    /// Semantic version of the plug-in.
+    pub plugin_version: String,
+    /// Which of its evaluators.
+    pub plugin_evaluator: String,
+    /// Checked configuration, defaults filled in: a JSON object.
+    pub config: Value,
+    /// Default mapping.
+    pub mapping: Vec<Mapping>,
+    /// Digest of everything that produces its scores.
+    pub fingerprint: Fingerprint,
+}
+
+/// Where an evaluator is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleUse {
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// The rule.
+    pub rule_id: RuleId,
+    /// The assignment in it.
+    pub assignment_id: AssignmentId,
+    /// Overrides the version's default mapping.
+    pub mapping: Option<Vec<Mapping>>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct EvaluatorRow {
+    pub(super) project_id: String,
+    id: String,
+    name: String,
+    description: Option<String>,
+    paused_reason: Option<String>,
+    paused_message: Option<String>,
+    paused_at: Option<i64>,
+    created_at: i64,
+    updated_at: i64,
+    #[sqlx(flatten)]
+    version: VersionRow,
+}
+
+#[derive(sqlx::FromRow)]
+struct VersionRow {
+    evaluator_id: String,
+    version_id: String,
+    number: i32,
+    plugin: Vec<u8>,
+    plugin_name: String,
+    plugin_version: String,
+    plugin_evaluator: String,
+    config: String,
+    mapping: String,
+    fingerprint: Vec<u8>,
+    version_created_at: i64,
+}
+
+impl TryFrom<VersionRow> for EvaluatorVersion {
+    type Error = Error;
+
+    fn try_from(row: VersionRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("evaluator version", &row.version_id)?,
+            number: row.number.max(0).cast_unsigned(),
+            plugin: digest("evaluator version", &row.plugin)?,
+            plugin_name: row.plugin_name,
+            plugin_version: row.plugin_version,
+            plugin_evaluator: row.plugin_evaluator,
+            config: from_json("evaluator version", &row.config)?,
+            mapping: from_json("evaluator version", &row.mapping)?,
+            fingerprint: digest("evaluator version", &row.fingerprint)?,
+            created_at: Timestamp::from_micros(row.version_created_at),
+        })
+    }
+}
+
+impl TryFrom<EvaluatorRow> for Evaluator {
+    type Error = Error;
+
+    fn try_from(row: EvaluatorRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("evaluator", &row.id)?,
+            name: row.name,
+            description: row.description,
+            paused: row::pause(row.paused_reason, row.paused_message, row.paused_at),
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+            version: row.version.try_into()?,
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct UseRow {
+    evaluator_id: String,
+    rule_id: String,
+    id: String,
+    mapping: Option<String>,
+}
+
+macro_rules! version_columns {
+    () => {
+        "v.evaluator_id, v.id AS version_id, v.number, v.plugin, v.plugin_name, v.plugin_version,
+         v.plugin_evaluator, v.config, v.mapping, v.fingerprint, v.created_at AS version_created_at"
+    };
+}
+
+/// Evaluators with their newest version; a condition follows.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT e.project_id, e.id, e.name, e.description, e.paused_reason, e.paused_message,
+                    e.paused_at, e.created_at, e.updated_at, ",
+            version_columns!(),
+            " FROM evaluators e
+              JOIN evaluator_versions v
+                ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version ",
+            $rest
+        )
+    };
+}
+
+const GET: &str = select!("WHERE e.project_id = $1 AND e.id = $2");
+const LIST_FIRST: &str =
+    select!("WHERE e.project_id = $1 ORDER BY e.created_at DESC, e.id DESC LIMIT $2");
+const LIST_AFTER: &str = select!(
+    "WHERE e.project_id = $1 AND (e.created_at, e.id) < ($3, $4)
+     ORDER BY e.created_at DESC, e.id DESC LIMIT $2"
+);
+/// Those of enabled rules, of all projects.
+pub(super) const IN_USE: &str = select!(
+    "WHERE EXISTS (SELECT 1 FROM assignments a
+                     JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+                    WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
+);
+const VERSIONS: &str = concat!(
+    "SELECT ",
+    version_columns!(),
+    " FROM evaluator_versions v
+     WHERE v.project_id = $1 AND v.evaluator_id = $2 AND v.number < $3
+     ORDER BY v.number DESC LIMIT $4"
+);
+const VERSION: &str = concat!(
+    "SELECT ",
+    version_columns!(),
+    " FROM evaluator_versions v WHERE v.project_id = $1 AND v.id = $2"
+);
+const USES: &str = "
+    SELECT evaluator_id, rule_id, id, mapping
+      FROM assignments
+     WHERE project_id = $1 AND evaluator_id = $2
+     ORDER BY rule_id, place";
+const INSERT: &str = "
+    INSERT INTO evaluators (project_id, id, name, description, version, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, 1, $5, $5)
+    ON CONFLICT (project_id, id) DO NOTHING";
+const INSERT_VERSION: &str = "
+    INSERT INTO evaluator_versions
+        (project_id, evaluator_id, number, id, plugin, plugin_name, plugin_version, plugin_evaluator,
+         config, mapping, fingerprint, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const NEXT_NUMBER: &str = "
+    UPDATE evaluators SET version = version + 1, updated_at = $3
+     WHERE project_id = $1 AND id = $2
+    RETURNING version";
+const RENAME: &str = "
+    UPDATE evaluators SET name = COALESCE($3, name), updated_at = $4
+     WHERE project_id = $1 AND id = $2";
+const DESCRIBE: &str = "
+    UPDATE evaluators SET description = $3, updated_at = $4
+     WHERE project_id = $1 AND id = $2";
+const PAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
+const UNPAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
+const DELETE: &str = "DELETE FROM evaluators WHERE project_id = $1 AND id = $2";
+/// A rule that lost its last evaluator does nothing: it must not look enabled.
+const DISABLE_EMPTY: &str = "
+    UPDATE rules SET enabled = 0, updated_at = $2
+     WHERE project_id = $1 AND enabled = 1
+       AND NOT EXISTS (SELECT 1 FROM assignments a
+                        WHERE a.project_id = rules.project_id AND a.rule_id = rules.id)";
+
+macro_rules! insert_version {
+    ($tx:ident, $project:expr, $evaluator:expr, $number:expr, $version:expr, $now:expr) => {
+        sqlx::query(INSERT_VERSION)
+            .bind($project.as_str())
+            .bind($evaluator.as_str())
+            .bind($number)
+            .bind($version.id.as_str())
+            .bind($version.plugin.as_bytes().as_slice())
+            .bind(&$version.plugin_name)
+            .bind(&$version.plugin_version)
+            .bind(&$version.plugin_evaluator)
+            .bind(to_json("evaluator version", &$version.config)?)
+            .bind(to_json("evaluator version", &$version.mapping)?)
+            .bind($version.fingerprint.as_bytes().as_slice())
+            .bind($now.as_micros())
+            .execute(&mut *$tx)
+            .await?
+    };
+}
+
+impl Store {
+    /// The evaluator with its newest version.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+    ) -> Result<Option<Evaluator>, Error> {
+        let row: Option<EvaluatorRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(GET)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .fetch_optional(db)
+                .await?
+        });
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The evaluators of a project, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluators(
+        &self,
+        project: &ProjectId,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Evaluator>, Error> {
+        let n_wanted = i64::from(limit) + 1;
+        let (at, id) = bounds(after);
+        let rows: Vec<EvaluatorRow> = on_reader!(&self.pool, |db| {
+            if after.is_some() {
+                sqlx::query_as(LIST_AFTER)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .bind(at)
+                    .bind(id)
+                    .fetch_all(db)
+                    .await?
+            } else {
+                sqlx::query_as(LIST_FIRST)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .fetch_all(db)
+                    .await?
+            }
+        });
+        let items: Result<Vec<Evaluator>, Error> =
+            rows.into_iter().map(TryInto::try_into).collect();
+        Ok(Page::cut(items?, limit, |evaluator| Cursor {
+            at: evaluator.created_at,
+            id: evaluator.id.to_string(),
+        }))
+    }
+
+    /// The versions of an evaluator below number `before`, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn evaluator_versions(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<Vec<EvaluatorVersion>, Error> {
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)?;
+        let below = before.map_or(i32::MAX, |n| i32::try_from(n).unwrap_or(i32::MAX));
+        let rows: Vec<VersionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(VERSIONS)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(below)
+                .bind(i64::from(limit))
+                .fetch_all(db)
+                .await?
+        });
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One version and the evaluator it belongs to: what a score names as its maker.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator_version(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorVersionId,
+    ) -> Result<Option<(EvaluatorId, EvaluatorVersion)>, Error> {
+        let row: Option<VersionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(VERSION)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .fetch_optional(db)
+                .await?
+        });
+        let pair = |row: VersionRow| {
+            let evaluator = checked("evaluator version", &row.evaluator_id)?;
+            Ok((evaluator, row.try_into()?))
+        };
+        row.map(pair).transpose()
+    }
+
+    /// The rules that use an evaluator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator_uses(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+    ) -> Result<Vec<RuleUse>, Error> {
+        let rows: Vec<UseRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(USES)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .fetch_all(db)
+                .await?
+        });
+        let of_row = |row: UseRow| {
+            let mapping = row.mapping.map(|raw| from_json("assignment", &raw));
+            Ok(RuleUse {
+                evaluator_id: checked("assignment", &row.evaluator_id)?,
+                rule_id: checked("assignment", &row.rule_id)?,
+                assignment_id: checked("assignment", &row.id)?,
+                mapping: mapping.transpose()?,
+            })
+        };
+        rows.into_iter().map(of_row).collect()
+    }
+
+    /// Makes an evaluator with its first version.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the project has an evaluator with this id.
+    pub async fn create_evaluator(
+        &self,
+        project: &ProjectId,
+        new: &NewEvaluator,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            let n_made = sqlx::query(INSERT)
+                .bind(project.as_str())
+                .bind(new.id.as_str())
+                .bind(&new.name)
+                .bind(&new.description)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_made == 0 {
+                return Err(Error::Conflict("an evaluator with this id exists"));
+            }
+            insert_version!(tx, project, new.id, 1_i32, new.version, now);
+        });
+        self.evaluator(project, &new.id)
+            .await?
+            .ok_or(Error::NotFound)
+    }
+
+    /// Adds a version, which is the current one from now on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn add_evaluator_version(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        version: &NewVersion,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            let number: Option<i32> = sqlx::query_scalar(NEXT_NUMBER)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .fetch_optional(&mut *tx)
+                .await?;
+            let number = number.ok_or(Error::NotFound)?;
+            insert_version!(tx, project, id, number, version, now);
+        });
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Changes name and description where given; the version stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn rename_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        name: Option<&str>,
+        description: Option<Option<&str>>,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            let n_changed = sqlx::query(RENAME)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(name)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_changed == 0 {
+                return Err(Error::NotFound);
+            }
+            if let Some(description) = description {
+                sqlx::query(DESCRIBE)
+                    .bind(project.as_str())
+                    .bind(id.as_str())
+                    .bind(description)
+                    .bind(now.as_micros())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+        });
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Pauses an evaluator. `true` for the one caller that did it: of many that fail at once, one tells.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn pause_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        pause: &Pause,
+    ) -> Result<bool, Error> {
+        let n_paused = in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            sqlx::query(PAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(&pause.reason)
+                .bind(&pause.message)
+                .bind(pause.at.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        Ok(n_paused == 1)
+    }
+
+    /// Lets a paused evaluator go on. `true` for the one caller that did it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn unpause_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let n_unpaused = in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            sqlx::query(UNPAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        Ok(n_unpaused == 1)
+    }
+
+    /// Deletes an evaluator with its versions and assignments. Its scores stay. A rule that is left
+    /// without an evaluator is disabled.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn delete_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            let n_gone = sqlx::query(DELETE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_gone == 0 {
+                return Err(Error::NotFound);
+            }
+            sqlx::query(DISABLE_EMPTY)
+                .bind(project.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Organizations and projects, and the first of each.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::keys::insert_key;
+use super::{NewApiKey, checked, from_json};
+use crate::pool::{in_transaction, on_reader};
+use crate::{Error, Store};
+
+/// The owner of projects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Organization {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Project {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub organization: Organization,
+    /// Anything a program may want later.
+    pub metadata: Map<String, Value>,
+    /// Made at.
+    pub created_at: Timestamp,
+}
+
+/// What a fresh installation starts with. The ids are used only for what is not there yet.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// For the organization.
+    pub organization_id: String,
+    /// Name of the organization.
+    pub organization_name: String,
+    /// For the project.
+    pub project_id: ProjectId,
+    /// Name of the project.
+    pub project_name: String,
+    /// The key that opens it.
+    pub key: NewApiKey,
+}
+
+#[derive(sqlx::FromRow)]
+struct ProjectRow {
+    id: String,
+    name: String,
+    metadata: String,
+    created_at: i64,
+    organization_id: String,
+    organization_name: String,
+}
+
+impl TryFrom<ProjectRow> for Project {
+    type Error = Error;
+
+    fn try_from(row: ProjectRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("project", &row.id)?,
+            name: row.name,
+            organization: Organization {
+                id: row.organization_id,
+                name: row.organization_name,
+            },
+            metadata: from_json("project", &row.metadata)?,
+            created_at: Timestamp::from_micros(row.created_at),
+        })
+    }
+}
+
+const GET: &str = "
+    SELECT p.id, p.name, p.metadata, p.created_at,
+           o.id AS organization_id, o.name AS organization_name
+      FROM projects p JOIN organizations o ON o.id = p.organization_id
+     WHERE p.id = $1";
+const ANY: &str = "SELECT id FROM projects ORDER BY created_at, id LIMIT 1";
+const FIND_ORGANIZATION: &str = "
+    SELECT id FROM organizations WHERE name = $1 ORDER BY created_at, id LIMIT 1";
+const FIND: &str = "
+    SELECT id FROM projects WHERE organization_id = $1 AND name = $2 ORDER BY created_at, id LIMIT 1";
+const INSERT_ORGANIZATION: &str = "
+    INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)";
+const INSERT: &str = "
+    INSERT INTO projects (id, organization_id, name, metadata, created_at)
+    VALUES ($1, $2, $3, '{}', $4)";
+const MOVE_KEY: &str = "UPDATE api_keys SET project_id = $1 WHERE public_key = $2";
+
+impl Store {
+    /// The project with its organization.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn project(&self, project: &ProjectId) -> Result<Option<Project>, Error> {
+        let row: Option<ProjectRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(GET)
+                .bind(project.as_str())
+                .fetch_optional(db)
+                .await?
+        });
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The oldest project of the installation, `None` when it is fresh. Crosses tenants: for the start of
+    /// the server and its own pages.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn first_project(&self) -> Result<Option<Project>, Error> {
+        let id: Option<String> = on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(ANY).fetch_optional(db).await?
+        });
+        match id {
+            Some(id) => self.project(&checked("project", &id)?).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Makes sure that `init.key` opens the project of these names, making what is missing; doing it
+    /// again changes nothing. A public key that is there already stays as it is, with its secret and in
+    /// its project, which is the answer: the caller compares the secret with [`Store::api_key`].
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_first_project(
+        &self,
+        init: &Init,
+        now: Timestamp,
+    ) -> Result<Project, Error> {
+        if let Some(key) = self.api_key(&init.key.public_key).await? {
+            return self.project(&key.project).await?.ok_or(Error::NotFound);
+        }
+        in_transaction!(&self.pool, |tx| {
+            // The key first: of several nodes that start at once, one gets past this statement, and the
+            // others find its project when it has committed.
+            let n_made = insert_key!(init.project_id.as_str(), &init.key, now)
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_made == 1 {
+                let organization: Option<String> = sqlx::query_scalar(FIND_ORGANIZATION)
+                    .bind(&init.organization_name)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                if organization.is_none() {
+                    sqlx::query(INSERT_ORGANIZATION)
+                        .bind(&init.organization_id)
+                        .bind(&init.organization_name)
+                        .bind(now.as_micros())
+                        .execute(&mut *tx)
+                        .await?;
+                }
+                let organization = organization.unwrap_or_else(|| init.organization_id.clone());
+                let project: Option<String> = sqlx::query_scalar(FIND)
+                    .bind(&organization)
+                    .bind(&init.project_name)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                match project {
+                    Some(project) => {
+                        sqlx::query(MOVE_KEY)
+                            .bind(project)
+                            .bind(init.key.public_key.as_str())
+                            .execute(&mut *tx)
+                            .await?;
+                    }
+                    None => {
+                        sqlx::query(INSERT)
+                            .bind(init.project_id.as_str())
+                            .bind(&organization)
+                            .bind(&init.project_name)
+                            .bind(now.as_micros())
+                            .execute(&mut *tx)
+                            .await?;
+                    }
+                }
+            }
+        });
+        let key = self.api_key(&init.key.public_key).await?;
+        let key = key.ok_or(Error::NotFound)?;
+        self.project(&key.project).await?.ok_or(Error::NotFound)
+    }
+}

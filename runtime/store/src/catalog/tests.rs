@@ -1,0 +1,1 @@
+//! What the catalog promises, on each database.

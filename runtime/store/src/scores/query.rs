@@ -1,0 +1,212 @@
+//! What a list of scores is asked for, as SQL.
+
+use std::fmt::Write as _;
+
+use assay_domain::filter::Order;
+use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
+use assay_domain::score::{ScoreDataType, ScoreSource};
+use assay_domain::time::Timestamp;
+
+use super::storable;
+
+/// Which scores: every condition must hold, an empty list asks nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScoreQuery {
+    /// One of these ids.
+    pub ids: Vec<ScoreId>,
+    /// One of these names.
+    pub names: Vec<String>,
+    /// One of these sources.
+    pub sources: Vec<ScoreSource>,
+    /// One of these types.
+    pub data_types: Vec<ScoreDataType>,
+    /// One of these environments.
+    pub environments: Vec<String>,
+    /// One of these score configs.
+    pub config_ids: Vec<String>,
+    /// One of these annotation queues.
+    pub queue_ids: Vec<String>,
+    /// One of these people.
+    pub author_user_ids: Vec<String>,
+    /// About one of these traces or something in it.
+    pub trace_ids: Vec<TraceId>,
+    /// About one of these observations; ids of observations are unique within a trace only.
+    pub observation_ids: Vec<ObservationId>,
+    /// About one of these sessions.
+    pub session_ids: Vec<String>,
+    /// About one of these experiments.
+    pub experiment_ids: Vec<String>,
+    /// Made by one of these executions.
+    pub execution_ids: Vec<ExecutionId>,
+    /// One of these values.
+    pub values: ScoreValues,
+    /// Conditions on the number of numeric and boolean scores (false is 0, true is 1).
+    pub number: Vec<(Order, f64)>,
+    /// At or after.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+/// Values of one data type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ScoreValues {
+    /// Any value.
+    #[default]
+    Any,
+    /// One of these numbers.
+    Numeric(Vec<f64>),
+    /// One of these truths.
+    Boolean(Vec<bool>),
+    /// One of these categories.
+    Categorical(Vec<String>),
+}
+
+/// A value bound to a placeholder.
+#[derive(Debug)]
+pub(super) enum Parameter {
+    Text(String),
+    Integer(i64),
+    Number(f64),
+}
+
+/// Text of a statement with the values of its placeholders.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    pub(super) parameters: Vec<Parameter>,
+}
+
+/// Binds the parameters of a [`Statement`] in order.
+macro_rules! bind_all {
+    ($query:expr, $parameters:expr) => {{
+        let mut query = $query;
+        for parameter in $parameters {
+            query = match parameter {
+                $crate::scores::query::Parameter::Text(text) => query.bind(text),
+                $crate::scores::query::Parameter::Integer(integer) => query.bind(integer),
+                $crate::scores::query::Parameter::Number(number) => query.bind(number),
+            };
+        }
+        query
+    }};
+}
+pub(super) use bind_all;
+
+impl Statement {
+    /// `SELECT` of the scores of a project.
+    pub(super) fn select(what: &str, project: &ProjectId) -> Self {
+        Self {
+            sql: format!("SELECT {what} FROM scores s WHERE s.project_id = $1"),
+            parameters: vec![Parameter::Text(project.as_str().to_owned())],
+        }
+    }
+
+    fn put(&mut self, parameter: Parameter) {
+        self.parameters.push(parameter);
+        // Writing to a `String` cannot fail.
+        let _ = write!(self.sql, "${}", self.parameters.len());
+    }
+
+    /// Appends SQL of ours.
+    pub(super) fn push(&mut self, sql: &str) {
+        self.sql.push_str(sql);
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.put(Parameter::Text(storable(text).into_owned()));
+    }
+
+    pub(super) fn integer(&mut self, integer: i64) {
+        self.put(Parameter::Integer(integer));
+    }
+
+    fn number(&mut self, number: f64) {
+        self.put(Parameter::Number(number));
+    }
+
+    fn in_list<T>(&mut self, column: &str, list: &[T], mut put: impl FnMut(&mut Self, &T)) {
+        self.push(" AND s.");
+        self.push(column);
+        self.push(" IN (");
+        for (at, value) in list.iter().enumerate() {
+            if at > 0 {
+                self.push(", ");
+            }
+            put(self, value);
+        }
+        self.push(")");
+    }
+
+    fn texts<'v>(&mut self, column: &str, list: impl ExactSizeIterator<Item = &'v str>) {
+        if list.len() > 0 {
+            let list: Vec<&str> = list.collect();
+            self.in_list(column, &list, |sql, value| sql.text(value));
+        }
+    }
+
+    /// Appends the conditions of `query`.
+    pub(super) fn filter(&mut self, query: &ScoreQuery) {
+        self.texts("id", query.ids.iter().map(ScoreId::as_str));
+        self.texts("name", query.names.iter().map(String::as_str));
+        self.texts("source", query.sources.iter().map(|s| s.as_str()));
+        self.texts("data_type", query.data_types.iter().map(|t| t.as_str()));
+        self.texts("environment", query.environments.iter().map(String::as_str));
+        self.texts("config_id", query.config_ids.iter().map(String::as_str));
+        self.texts("queue_id", query.queue_ids.iter().map(String::as_str));
+        self.texts(
+            "author_user_id",
+            query.author_user_ids.iter().map(String::as_str),
+        );
+        self.texts("trace_id", query.trace_ids.iter().map(TraceId::as_str));
+        self.texts(
+            "observation_id",
+            query.observation_ids.iter().map(ObservationId::as_str),
+        );
+        self.texts("session_id", query.session_ids.iter().map(String::as_str));
+        self.texts(
+            "experiment_id",
+            query.experiment_ids.iter().map(String::as_str),
+        );
+        self.texts(
+            "execution_id",
+            query.execution_ids.iter().map(ExecutionId::as_str),
+        );
+        self.values(&query.values);
+        for (comparison, number) in &query.number {
+            self.push(" AND s.number ");
+            self.push(comparison.sign());
+            self.push(" ");
+            self.number(*number);
+        }
+        if let Some(from) = query.from {
+            self.push(" AND s.timestamp >= ");
+            self.integer(from.as_micros());
+        }
+        if let Some(to) = query.to {
+            self.push(" AND s.timestamp < ");
+            self.integer(to.as_micros());
+        }
+    }
+
+    fn values(&mut self, values: &ScoreValues) {
+        let data_type = match values {
+            ScoreValues::Any => return,
+            ScoreValues::Numeric(numbers) => {
+                self.in_list("number", numbers, |sql, n| sql.number(*n));
+                ScoreDataType::Numeric
+            }
+            ScoreValues::Boolean(truths) => {
+                self.in_list("number", truths, |sql, t| {
+                    sql.number(f64::from(u8::from(*t)));
+                });
+                ScoreDataType::Boolean
+            }
+            ScoreValues::Categorical(texts) => {
+                self.in_list("text", texts, |sql, text| sql.text(text));
+                ScoreDataType::Categorical
+            }
+        };
+        self.texts("data_type", std::iter::once(data_type.as_str()));
+    }
+}

@@ -1,0 +1,258 @@
+//! Reading scores.
+
+use assay_domain::ids::{ProjectId, ScoreId, TraceId};
+use assay_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
+use assay_domain::time::Timestamp;
+use sqlx::AssertSqlSafe;
+
+use super::ScoreQuery;
+use super::query::{Statement, bind_all};
+use crate::catalog::{Cursor, Page, checked, digest, from_json};
+use crate::pool::on_reader;
+use crate::{Error, Store};
+
+/// A numbered page of scores, newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScorePage {
+    /// The scores.
+    pub items: Vec<Score>,
+    /// On all pages.
+    pub n_total: u64,
+}
+
+#[derive(sqlx::FromRow)]
+struct ScoreRow {
+    id: String,
+    trace_id: Option<String>,
+    observation_id: Option<String>,
+    session_id: Option<String>,
+    experiment_id: Option<String>,
+    name: String,
+    data_type: String,
+    number: Option<f64>,
+    text: Option<String>,
+    source: String,
+    timestamp: i64,
+    environment: String,
+    comment: Option<String>,
+    metadata: String,
+    config_id: Option<String>,
+    queue_id: Option<String>,
+    author_user_id: Option<String>,
+    #[sqlx(flatten)]
+    origin: OriginRow,
+    created_at: i64,
+    updated_at: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct OriginRow {
+    execution_id: Option<String>,
+    evaluator_id: Option<String>,
+    evaluator_version_id: Option<String>,
+    rule_id: Option<String>,
+    fingerprint: Option<Vec<u8>>,
+    inclusion_probability: Option<f64>,
+}
+
+const COLUMNS: &str = "
+    s.id, s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.name, s.data_type, s.number,
+    s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
+    s.author_user_id, s.execution_id, s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,
+    s.inclusion_probability, s.created_at, s.updated_at";
+
+fn inconsistent(detail: &str) -> Error {
+    Error::Inconsistent {
+        what: "score",
+        detail: detail.to_owned(),
+    }
+}
+
+impl OriginRow {
+    /// The execution decides whether there is one.
+    fn origin(self) -> Result<Option<ScoreOrigin>, Error> {
+        let Some(execution) = self.execution_id else {
+            return Ok(None);
+        };
+        let absent = || inconsistent("a part of the origin is absent");
+        Ok(Some(ScoreOrigin {
+            execution_id: checked("score", &execution)?,
+            evaluator_id: checked("score", &self.evaluator_id.ok_or_else(absent)?)?,
+            evaluator_version_id: checked("score", &self.evaluator_version_id.ok_or_else(absent)?)?,
+            rule_id: checked("score", &self.rule_id.ok_or_else(absent)?)?,
+            fingerprint: digest("score", &self.fingerprint.ok_or_else(absent)?)?,
+            inclusion_probability: self.inclusion_probability.ok_or_else(absent)?,
+        }))
+    }
+}
+
+impl ScoreRow {
+    fn subject(&self) -> Result<Subject, Error> {
+        let trace = self.trace_id.as_deref().map(|id| checked("score", id));
+        let observation = self.observation_id.as_deref();
+        let observation = observation.map(|id| checked("score", id));
+        match (trace, observation, &self.session_id, &self.experiment_id) {
+            (Some(trace), None, None, None) => Ok(Subject::Trace(trace?)),
+            (Some(trace), Some(observation), None, None) => {
+                Ok(Subject::Observation(trace?, observation?))
+            }
+            (None, None, Some(session), None) => Ok(Subject::Session(session.clone())),
+            (None, None, None, Some(experiment)) => Ok(Subject::Experiment(experiment.clone())),
+            _ => Err(inconsistent("it has not exactly one target")),
+        }
+    }
+
+    fn value(number: Option<f64>, text: Option<String>, kind: &str) -> Result<ScoreValue, Error> {
+        let number = number.ok_or_else(|| inconsistent("the number is absent"));
+        let text = text.ok_or_else(|| inconsistent("the text is absent"));
+        Ok(match checked("score", kind)? {
+            ScoreDataType::Numeric => ScoreValue::Numeric(number?),
+            ScoreDataType::Boolean => ScoreValue::Boolean(number? != 0.0),
+            ScoreDataType::Categorical => ScoreValue::Categorical(text?),
+            ScoreDataType::Text => ScoreValue::Text(text?),
+            ScoreDataType::Correction => ScoreValue::Correction(text?),
+        })
+    }
+}
+
+impl TryFrom<ScoreRow> for Score {
+    type Error = Error;
+
+    fn try_from(row: ScoreRow) -> Result<Self, Error> {
+        let subject = row.subject()?;
+        Ok(Self {
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+            written: NewScore {
+                id: checked("score", &row.id)?,
+                name: row.name,
+                value: ScoreRow::value(row.number, row.text, &row.data_type)?,
+                subject,
+                source: checked("score", &row.source)?,
+                timestamp: Timestamp::from_micros(row.timestamp),
+                environment: row.environment,
+                comment: row.comment,
+                metadata: from_json("score", &row.metadata)?,
+                config_id: row.config_id,
+                queue_id: row.queue_id,
+                author_user_id: row.author_user_id,
+                origin: row.origin.origin()?,
+            },
+        })
+    }
+}
+
+const NEWEST_FIRST: &str = " ORDER BY s.timestamp DESC, s.id DESC";
+
+/// Traces asked for in one statement.
+const TRACES_PER_STATEMENT: usize = 256;
+
+impl Store {
+    async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
+        let Statement { sql, parameters } = statement;
+        let rows: Vec<ScoreRow> = on_reader!(&self.pool, |db| {
+            bind_all!(sqlx::query_as(AssertSqlSafe(sql)), parameters)
+                .fetch_all(db)
+                .await?
+        });
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One score.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score(&self, project: &ProjectId, id: &ScoreId) -> Result<Option<Score>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.push(" AND s.id = ");
+        statement.text(id.as_str());
+        Ok(self.fetch_scores(statement).await?.pop())
+    }
+
+    /// Scores of a project, newest first, after a place in the list.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Score>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.filter(query);
+        if let Some(cursor) = after {
+            statement.push(" AND (s.timestamp, s.id) < (");
+            statement.integer(cursor.at.as_micros());
+            statement.push(", ");
+            statement.text(&cursor.id);
+            statement.push(")");
+        }
+        statement.push(NEWEST_FIRST);
+        statement.push(" LIMIT ");
+        statement.integer(i64::from(limit) + 1);
+        let items = self.fetch_scores(statement).await?;
+        Ok(Page::cut(items, limit, |score| Cursor {
+            at: score.written.timestamp,
+            id: score.written.id.to_string(),
+        }))
+    }
+
+    /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: lists that
+    /// may grow are better read with [`Store::scores`].
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_page(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        page: u32,
+        limit: u32,
+    ) -> Result<ScorePage, Error> {
+        let mut count = Statement::select("COUNT(*)", project);
+        count.filter(query);
+        let Statement { sql, parameters } = count;
+        let n_total: i64 = on_reader!(&self.pool, |db| {
+            bind_all!(sqlx::query_scalar(AssertSqlSafe(sql)), parameters)
+                .fetch_one(db)
+                .await?
+        });
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.filter(query);
+        statement.push(NEWEST_FIRST);
+        statement.push(" LIMIT ");
+        statement.integer(i64::from(limit));
+        statement.push(" OFFSET ");
+        statement.integer(i64::from(page.saturating_sub(1)) * i64::from(limit));
+        Ok(ScorePage {
+            items: self.fetch_scores(statement).await?,
+            n_total: n_total.max(0).cast_unsigned(),
+        })
+    }
+
+    /// All scores about these traces and the observations in them, newest first within a trace's own
+    /// scores; for pages that show many traces.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_traces(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<Vec<Score>, Error> {
+        let mut scores = Vec::new();
+        for some in traces.chunks(TRACES_PER_STATEMENT) {
+            let query = ScoreQuery {
+                trace_ids: some.to_vec(),
+                ..ScoreQuery::default()
+            };
+            let mut statement = Statement::select(COLUMNS, project);
+            statement.filter(&query);
+            statement.push(NEWEST_FIRST);
+            scores.append(&mut self.fetch_scores(statement).await?);
+        }
+        Ok(scores)
+    }
+}

@@ -1,0 +1,1 @@
+//! What the scores promise, on each database.
