@@ -1,1 +1,77 @@
-//! Being built.
+//! View structs and templates: what the server knows, as HTML.
+//!
+//! The server's page handlers fill a view struct and call [`render`]; nothing here asks a store, reads
+//! a clock or knows HTTP.
+//!
+//! Invariants:
+//! - **Trace text is inert.** Text from outside is a [`Text`] or goes through `markup`; both escape it
+//!   and make control characters visible. `markup` is the only module that builds HTML by hand.
+//! - **No inline script or style.** The policy in [`assets::CONTENT_SECURITY_POLICY`] would refuse it;
+//!   time bars are SVG attributes, indentation is a class.
+//! - **Pages work without script.** The script folds the tree and swaps the detail pane in place;
+//!   every link leads to a whole page.
+//! - **Bounded.** Work per page is linear in what it shows; trees are walked without recursion.
+
+pub mod assets;
+mod content;
+mod format;
+mod markup;
+#[cfg(test)]
+mod pages_tests;
+mod rules;
+mod scores;
+mod simple;
+mod timeline;
+mod trace;
+mod traces;
+mod tree;
+
+use askama::Template;
+
+pub use content::Block;
+pub use format::{clock, count, dollars, duration};
+pub use markup::{Html, Text};
+pub use rules::{EvaluatorRow, RuleRow, RulesPage};
+pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
+pub use simple::{ErrorPage, LoginPage};
+pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, VISIBLE_ROWS};
+pub use traces::{Pager, TraceLine, TracesPage, TracesQuery};
+
+/// What every page shows around its content.
+#[derive(Clone, Debug, Default)]
+pub struct Shell {
+    /// The project of the session; absent before login, and then there is no navigation.
+    pub project: Option<Text>,
+    /// The navigation entry to mark.
+    pub section: Section,
+}
+
+/// The entries of the navigation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Section {
+    /// None of them.
+    #[default]
+    Elsewhere,
+    /// Latest traces and one trace.
+    Traces,
+    /// Rules and evaluators.
+    Rules,
+}
+
+impl Shell {
+    fn is_traces(&self) -> bool {
+        self.section == Section::Traces
+    }
+
+    fn is_rules(&self) -> bool {
+        self.section == Section::Rules
+    }
+}
+
+/// The HTML of a page.
+///
+/// # Errors
+/// Only when formatting into memory fails, which is a bug in a template.
+pub fn render(page: &impl Template) -> Result<String, askama::Error> {
+    page.render()
+}

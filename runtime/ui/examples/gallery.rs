@@ -1,0 +1,344 @@
+//! Writes every page with sample data into a folder, to work on looks without a server:
+//! `cargo run -p assay-ui --example gallery -- target/gallery`, then serve that folder.
+
+use std::path::Path;
+
+use assay_domain::fold::fold;
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::observation::{Level, Observation, ObservationKind};
+use assay_domain::payload::Payload;
+use assay_domain::score::{ScoreSource, ScoreValue};
+use assay_domain::time::Timestamp;
+use assay_ui::{
+    Chip, DetailInput, ErrorPage, EvaluatorRow, LoginPage, Origin, Pager, RuleRow, RulesPage,
+    ScoreView, Section, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage,
+    TracesQuery, Verdict, assets, render,
+};
+use serde_json::json;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "target/gallery".to_owned());
+    let folder = Path::new(&folder);
+    std::fs::create_dir_all(folder.join("assets"))?;
+    let write = |name: &str, html: String| std::fs::write(folder.join(name), html);
+    let login = LoginPage {
+        problem: Some("This token is not the one of this server."),
+        ..LoginPage::default()
+    };
+    write("login.html", render(&login)?)?;
+    let error = ErrorPage {
+        shell: shell(Section::Elsewhere),
+        status: 500,
+        title: "Something broke here",
+        message: "The page could not be made. Nothing that was sent is lost.".into(),
+        request_id: Some("0b5c1d9e".into()),
+    };
+    let html = render(&error)?;
+    for path in html.split('"').filter(|part| part.starts_with("/assets/")) {
+        if let Some(asset) = assets::find(path) {
+            std::fs::write(folder.join(&path[1..]), asset.bytes)?;
+        }
+    }
+    write("error.html", html)?;
+    write("traces.html", render(&traces())?)?;
+    let empty = TracesPage {
+        shell: shell(Section::Traces),
+        origin: "http://127.0.0.1:4717".to_owned(),
+        public_key: "pk-lf-demo".to_owned(),
+        ..TracesPage::default()
+    };
+    write("empty.html", render(&empty)?)?;
+    write("trace.html", render(&trace(sample(), None)?)?)?;
+    write("step.html", render(&trace(sample(), Some("g2"))?)?)?;
+    write("large.html", render(&trace(large(), Some("o4900"))?)?)?;
+    write("rules.html", render(&rules())?)?;
+    Ok(())
+}
+
+fn shell(section: Section) -> Shell {
+    Shell {
+        project: Some("support-bot".into()),
+        section,
+    }
+}
+
+fn traces() -> TracesPage {
+    let names = [
+        "answer-question",
+        "summarise-ticket",
+        "refund-agent",
+        "classify-intent",
+        "nightly-digest",
+    ];
+    let lines = (0..18_usize).map(|i| TraceLine {
+        id: format!("{i:032x}"),
+        name: (i != 7).then(|| names[i % 5].into()),
+        at: Timestamp::from_millis(1_772_359_200_000 - i as i64 * 47_123),
+        environment: if i % 4 == 3 {
+            "staging".into()
+        } else {
+            "production".into()
+        },
+        user: (i % 3 != 2).then(|| Text::from(format!("user-{}", 4_100 + i * 7))),
+        session: (i % 3 == 0).then(|| Text::from(format!("chat-9f{i:02x}71ab"))),
+        tags: if i % 4 == 0 {
+            vec!["billing".into(), "beta".into()]
+        } else {
+            Vec::new()
+        },
+        latency_us: 412_000 + (i as i64 * 7_919_113) % 9_000_000,
+        tokens: (i as u64 * 1_733) % 9_000,
+        cost: ((i * 1_733) % 9_000) as f64 * 0.000_004_1,
+        n_observations: 3 + (i as u32 * 5) % 11,
+        n_errors: u32::from(i == 2 || i == 9),
+        n_warnings: u32::from(i == 4) * 2,
+        scores: match i % 3 {
+            0 => vec![
+                Chip::new("exact_match", &ScoreValue::Boolean(i % 2 == 0)),
+                Chip::new("helpfulness", &ScoreValue::Numeric(0.82)),
+            ],
+            1 => vec![Chip::new(
+                "tone",
+                &ScoreValue::Categorical("friendly".to_owned()),
+            )],
+            _ => Vec::new(),
+        },
+    });
+    let query = TracesQuery {
+        environment: String::new(),
+        ..TracesQuery::default()
+    };
+    let next = Some(query.address(2));
+    TracesPage {
+        shell: shell(Section::Traces),
+        query,
+        lines: lines.collect(),
+        pager: Pager {
+            first: 1,
+            last: 18,
+            total: Some(1_284),
+            previous: None,
+            next,
+        },
+        ..TracesPage::default()
+    }
+}
+
+type Step = (
+    &'static str,
+    Option<&'static str>,
+    ObservationKind,
+    &'static str,
+    i64,
+    i64,
+);
+
+fn step(
+    (id, parent, kind, name, start_ms, ms): Step,
+) -> Result<Observation, Box<dyn std::error::Error>> {
+    let start = Timestamp::from_millis(1_772_359_200_000 + start_ms);
+    let value = json!({
+        "trace_id": "0af7651916cd43dd8448eb211c80319c", "id": id, "parent_id": parent,
+        "kind": kind, "name": name, "start": start, "end": start.plus_millis(ms), "completion_start": null,
+        "level": Level::Default, "status_message": null, "environment": "production", "release": "2026.3",
+        "version": null, "user_id": "user-4107", "session_id": "chat-9f0071ab", "tags": ["billing"],
+        "model": null, "provider": null, "model_parameters": {}, "prompt": null, "usage": {}, "cost": {},
+        "computed_cost": {}, "price_id": null, "aggregate_usage": {}, "aggregate_cost": {},
+        "response_id": null, "scope_name": "openinference.langgraph", "is_app_root": false,
+        "as_root": false, "called_tools": [], "trace": null, "is_complete_marker": false,
+        "experiment": null, "attribute_count": 4, "content": {},
+    });
+    Ok(serde_json::from_value(value)?)
+}
+
+fn sample() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {
+    use ObservationKind::*;
+    let rows: [Step; 10] = [
+        ("root", None, Agent, "answer-question", 0, 4_820),
+        (
+            "guard",
+            Some("root"),
+            Guardrail,
+            "prompt-injection check",
+            12,
+            180,
+        ),
+        (
+            "ret",
+            Some("root"),
+            Retriever,
+            "search knowledge base",
+            210,
+            690,
+        ),
+        ("emb", Some("ret"), Embedding, "embed question", 220, 140),
+        ("sql", Some("ret"), Span, "pgvector query", 370, 505),
+        ("g1", Some("root"), Generation, "plan", 930, 1_240),
+        ("tool", Some("root"), Tool, "refund_lookup", 2_190, 610),
+        ("http", Some("tool"), Span, "GET /refunds/81723", 2_200, 590),
+        ("g2", Some("root"), Generation, "write answer", 2_830, 1_960),
+        ("late", Some("gone"), Event, "feedback recorded", 4_800, 0),
+    ];
+    let mut steps = rows.into_iter().map(step).collect::<Result<Vec<_>, _>>()?;
+    for (index, input, output) in [(5, 812, 96), (8, 1_530, 288)] {
+        let step = &mut steps[index];
+        step.model = Some("gpt-4o-mini".to_owned());
+        step.provider = Some("openai".to_owned());
+        step.usage = [
+            ("input".to_owned(), input),
+            ("output".to_owned(), output),
+            ("total".to_owned(), input + output),
+        ]
+        .into();
+        step.computed_cost = [(
+            "total".to_owned(),
+            input as f64 * 1.5e-7 + output as f64 * 6e-7,
+        )]
+        .into();
+        step.completion_start = Some(step.start.plus_millis(420));
+        step.content.input = Some(Payload::from_value(json!([
+            {"role": "system", "content": "You answer questions about invoices and refunds. Be short, name the policy you rely on, never promise money that has not been approved."},
+            {"role": "user", "content": "Where is my refund for order 81723? It has been two weeks."},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "refund_lookup", "arguments": "{\"order\":81723}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "{\"status\":\"approved\",\"on\":\"2026-02-27\",\"amount\":42.5}"},
+        ])));
+        step.content.output = Some(Payload::from_value(
+            json!({"role": "assistant", "content": "Your refund of $42.50 for order 81723 was approved on 27 February. Banks take up to five working days, so it should arrive by 6 March. (Refund policy, section 3.)"}),
+        ));
+    }
+    steps[6].level = Level::Warning;
+    steps[6].status_message = Some("slow upstream: 590 ms".to_owned());
+    steps[0].content.metadata = json!({"customer": {"plan": "team", "seats": 12}, "flags": ["beta", "eu"], "temperature": 0.2, "cached": false}).as_object().cloned().unwrap_or_default();
+    steps[0].content.input = Some(Payload::Text(
+        "Where is my refund for order 81723? It has been two weeks.".to_owned(),
+    ));
+    steps[0].content.output = Some(Payload::Text(
+        "Your refund of $42.50 for order 81723 was approved on 27 February.".to_owned(),
+    ));
+    Ok(steps)
+}
+
+fn large() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {
+    let names = ["plan", "call tool", "write"];
+    (0..5_000_usize)
+        .map(|i| {
+            let mut made = step((
+                "x",
+                None,
+                ObservationKind::ALL[i % 10],
+                names[i % 3],
+                i as i64 * 3,
+                40,
+            ))?;
+            made.id = ObservationId::new(&format!("o{i}"))?;
+            made.parent_id = (i > 0)
+                .then(|| ObservationId::new(&format!("o{}", i * 7 / 8)))
+                .transpose()?;
+            Ok(made)
+        })
+        .collect()
+}
+
+fn trace(
+    steps: Result<Vec<Observation>, Box<dyn std::error::Error>>,
+    selected: Option<&str>,
+) -> Result<TracePage, Box<dyn std::error::Error>> {
+    let observations = steps?;
+    let mut trace = fold(&observations).ok_or("no observations")?;
+    if let Some(root) = observations.first() {
+        trace.add_root_content(&root.content);
+    }
+    let at = Timestamp::from_millis(1_772_359_206_000);
+    let origin = |evaluator: &str, rule: &str| Origin {
+        evaluator: evaluator.into(),
+        version: 3,
+        plugin: Some("assay/text 0.1.0 · contains-all".into()),
+        rule: rule.into(),
+        fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098".to_owned(),
+        execution: "4b7e0d2c91fa4c6f8d35a1be60c7f294".into(),
+        sampling: 0.25,
+    };
+    let scores = vec![
+        ScoreView::new(
+            "names_policy",
+            &ScoreValue::Boolean(true),
+            ScoreSource::Eval,
+            at,
+        )
+        .comment(Some("all of 2 texts were found: \"policy\", \"section\""))
+        .origin(Some(origin("Names the policy", "Answers in production"))),
+        ScoreView::new(
+            "helpfulness",
+            &ScoreValue::Numeric(0.82),
+            ScoreSource::Api,
+            at,
+        ),
+    ];
+    let verdicts = vec![Verdict {
+        rule: "Valid JSON everywhere".into(),
+        evaluator: None,
+        state: "not sampled",
+        tone: Tone::Plain,
+        sentence:
+            "This rule scores 10 % of what it matches, and this observation is not in the sample."
+                .into(),
+        facts: vec![
+            ("Sampling number", "0.4821".into()),
+            ("Needed", "below 0.1".into()),
+        ],
+    }];
+    let selected = selected.map(ObservationId::new).transpose()?;
+    trace.id = TraceId::new("0af7651916cd43dd8448eb211c80319c")?;
+    Ok(TracePage::new(TraceInput {
+        shell: shell(Section::Traces),
+        trace,
+        observations,
+        selected,
+        detail: DetailInput { scores, verdicts },
+        scored: vec![
+            None,
+            Some(ObservationId::new("g2")?),
+            Some(ObservationId::new("g2")?),
+        ],
+        show_all: false,
+    }))
+}
+
+fn rules() -> RulesPage {
+    let rule = |name: &str, state, tone, reason: Option<&str>| RuleRow {
+        name: name.into(),
+        target: "observation",
+        state,
+        tone,
+        reason: reason.map(Text::from),
+        sampling: "25 %".to_owned(),
+        conditions: vec![
+            "type any of GENERATION".into(),
+            "environment = production".into(),
+        ],
+        evaluators: vec!["Names the policy".into(), "Exact match".into()],
+    };
+    RulesPage {
+        shell: shell(Section::Rules),
+        rules: vec![
+            rule("Answers in production", "on", Tone::Good, None),
+            rule(
+                "Valid JSON everywhere",
+                "paused",
+                Tone::Waiting,
+                Some("the plug-in failed 20 times in a row"),
+            ),
+        ],
+        evaluators: vec![EvaluatorRow {
+            name: "Names the policy".into(),
+            version: 3,
+            plugin: "assay/text 0.1.0".into(),
+            function: "contains-all".into(),
+            fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098"
+                .to_owned(),
+            paused: None,
+        }],
+    }
+}

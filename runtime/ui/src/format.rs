@@ -1,0 +1,153 @@
+//! Numbers and instants as people read them.
+
+use assay_domain::time::Timestamp;
+
+/// What stands where there is no value.
+pub(crate) const NONE: &str = "–";
+
+/// A span of microseconds with three significant digits or so.
+#[must_use]
+pub fn duration(micros: i64) -> String {
+    let micros = micros.max(0);
+    let (seconds, millis) = (micros as f64 / 1e6, micros as f64 / 1e3);
+    match micros {
+        0 => "0 ms".to_owned(),
+        1..1_000 => format!("{micros} µs"),
+        1_000..10_000 => format!("{millis:.1} ms"),
+        // The upper ends stop where rounding would show the next unit's first value.
+        10_000..999_500 => format!("{millis:.0} ms"),
+        999_500..9_995_000 => format!("{seconds:.2} s"),
+        9_995_000..59_950_000 => format!("{seconds:.1} s"),
+        _ => {
+            let whole = (micros + 500_000) / 1_000_000;
+            let (hours, minutes, rest) = (whole / 3_600, whole / 60 % 60, whole % 60);
+            match (hours, minutes) {
+                (0, minutes) => format!("{minutes} min {rest:02} s"),
+                (1..48, minutes) => format!("{hours} h {minutes:02} min"),
+                _ => format!("{} d {} h", hours / 24, hours % 24),
+            }
+        }
+    }
+}
+
+/// A whole number with its thousands apart.
+#[must_use]
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// US dollars; a dash when there is no cost.
+#[must_use]
+pub fn dollars(amount: f64) -> String {
+    if !amount.is_finite() || amount <= 0.0 {
+        NONE.to_owned()
+    } else if amount < 0.000_001 {
+        "<$0.000001".to_owned()
+    } else if amount < 0.01 {
+        format!("${amount:.6}")
+    } else if amount < 1.0 {
+        format!("${amount:.4}")
+    } else {
+        format!(
+            "${}.{:02}",
+            count(amount as u64),
+            (amount.fract() * 100.0) as u64
+        )
+    }
+}
+
+/// `2026-03-01 10:00:00`, in UTC.
+#[must_use]
+pub fn clock(at: Timestamp) -> String {
+    let iso = at.to_string();
+    match iso.split_once('T') {
+        Some((date, time)) => format!("{date} {}", time.split('.').next().unwrap_or(time)),
+        None => iso,
+    }
+}
+
+/// A number without needless digits.
+pub(crate) fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e15 {
+        return format!("{value:.0}");
+    }
+    let text = if value.abs() < 0.001 || value.abs() >= 1e15 {
+        format!("{value:e}")
+    } else {
+        format!("{value:.4}")
+    };
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_in_the_fitting_unit() {
+        let shown = [
+            0,
+            420,
+            1_500,
+            812_400,
+            999_600,
+            1_234_000,
+            12_340_000,
+            59_960_000,
+            3_840_000_000,
+        ]
+        .map(duration);
+        let expected = [
+            "0 ms",
+            "420 µs",
+            "1.5 ms",
+            "812 ms",
+            "1.00 s",
+            "1.23 s",
+            "12.3 s",
+            "1 min 00 s",
+            "1 h 04 min",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(duration(i64::MAX / 2), "53375995 d 14 h");
+    }
+
+    #[test]
+    fn money_and_counts_keep_their_size() {
+        assert_eq!(dollars(0.0), "–");
+        assert_eq!(dollars(0.000_123_4), "$0.000123");
+        assert_eq!(dollars(0.5), "$0.5000");
+        assert_eq!(dollars(1_234.567), "$1,234.56");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn score_values_lose_only_needless_digits() {
+        assert_eq!(
+            [1.0, 0.5, 0.333_333_3, -2.25].map(number),
+            ["1", "0.5", "0.3333", "-2.25"]
+        );
+        assert_eq!(number(0.000_01), "1e-5");
+    }
+
+    #[test]
+    fn instants_are_read_in_utc() {
+        assert_eq!(
+            clock(Timestamp::from_millis(1_772_359_200_123)),
+            "2026-03-01 10:00:00"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! The overview of evaluators and rules.
+
+use askama::Template;
+
+use crate::scores::Tone;
+use crate::{Shell, Text};
+
+/// What is scored, by what, and how it goes.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "rules.html")]
+pub struct RulesPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// Rules, newest first.
+    pub rules: Vec<RuleRow>,
+    /// Evaluators, newest first.
+    pub evaluators: Vec<EvaluatorRow>,
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct RuleRow {
+    /// Its name.
+    pub name: Text,
+    /// `observation` or `trace`.
+    pub target: &'static str,
+    /// `on`, `off` or `paused`.
+    pub state: &'static str,
+    /// Its colour.
+    pub tone: Tone,
+    /// Why it is paused.
+    pub reason: Option<Text>,
+    /// Such as `10 %`.
+    pub sampling: String,
+    /// Its conditions, one text each.
+    pub conditions: Vec<Text>,
+    /// Names of its evaluators.
+    pub evaluators: Vec<Text>,
+}
+
+/// One evaluator.
+#[derive(Clone, Debug)]
+pub struct EvaluatorRow {
+    /// Its name.
+    pub name: Text,
+    /// Number of the newest version.
+    pub version: u32,
+    /// `vendor/name version`.
+    pub plugin: Text,
+    /// The function in the plug-in.
+    pub function: Text,
+    /// Hex digits.
+    pub fingerprint: String,
+    /// Why it is paused.
+    pub paused: Option<Text>,
+}

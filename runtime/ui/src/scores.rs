@@ -1,0 +1,178 @@
+//! Scores with what produced them, and the reasons why there is none.
+
+use assay_domain::score::{ScoreSource, ScoreValue};
+use assay_domain::time::Timestamp;
+
+use crate::format::{clock, number};
+use crate::markup::Text;
+
+/// How something is coloured; the words beside it say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Passed, done.
+    Good,
+    /// Failed, broken.
+    Bad,
+    /// On its way.
+    Waiting,
+    /// A number or a category, neither good nor bad; or a rule that did not apply.
+    Plain,
+}
+
+impl Tone {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Waiting => "waiting",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// A score in one glance, for lists.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    pub(crate) name: Text,
+    pub(crate) value: Text,
+    pub(crate) tone: Tone,
+}
+
+impl Chip {
+    /// A score's name and value.
+    #[must_use]
+    pub fn new(name: &str, value: &ScoreValue) -> Self {
+        let (value, tone) = shown(value, 24);
+        Self {
+            name: Text::from(name),
+            value,
+            tone,
+        }
+    }
+}
+
+/// The value as text, cut to `max` characters.
+fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
+    let cut = |text: &str| {
+        let mut out: String = text.chars().take(max).collect();
+        if out.len() < text.len() {
+            out.push('…');
+        }
+        Text::from(out)
+    };
+    match value {
+        ScoreValue::Numeric(n) => (Text::from(number(*n)), Tone::Plain),
+        ScoreValue::Boolean(true) => (Text::from("true"), Tone::Good),
+        ScoreValue::Boolean(false) => (Text::from("false"), Tone::Bad),
+        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            (cut(text), Tone::Plain)
+        }
+    }
+}
+
+/// What made a score.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The evaluator's name.
+    pub evaluator: Text,
+    /// Its version number.
+    pub version: u32,
+    /// `vendor/name version · evaluator` of the plug-in, when it is known.
+    pub plugin: Option<Text>,
+    /// The rule's name.
+    pub rule: Text,
+    /// Hex digits.
+    pub fingerprint: String,
+    /// The execution.
+    pub execution: Text,
+    /// Sampling rate in force, 0 to 1.
+    pub sampling: f64,
+}
+
+impl Origin {
+    pub(crate) fn sampling_text(&self) -> String {
+        format!("{} %", number(self.sampling * 100.0))
+    }
+}
+
+/// One score with all that stands behind it.
+#[derive(Clone, Debug)]
+pub struct ScoreView {
+    pub(crate) name: Text,
+    pub(crate) value: Text,
+    pub(crate) tone: Tone,
+    pub(crate) source: &'static str,
+    pub(crate) at: String,
+    pub(crate) at_iso: String,
+    pub(crate) comment: Option<Text>,
+    pub(crate) origin: Option<Origin>,
+}
+
+impl ScoreView {
+    /// From a stored score's parts.
+    #[must_use]
+    pub fn new(name: &str, value: &ScoreValue, source: ScoreSource, at: Timestamp) -> Self {
+        let (text, tone) = shown(value, 500);
+        Self {
+            name: Text::from(name),
+            value: text,
+            tone,
+            source: match source {
+                ScoreSource::Api => "sent over the API",
+                ScoreSource::Annotation => "given by a person",
+                ScoreSource::Eval => "evaluated",
+            },
+            at: clock(at),
+            at_iso: at.to_string(),
+            comment: None,
+            origin: None,
+        }
+    }
+
+    /// With its explanation.
+    #[must_use]
+    pub fn comment(mut self, comment: Option<&str>) -> Self {
+        self.comment = comment.filter(|text| !text.is_empty()).map(Text::from);
+        self
+    }
+
+    /// With what made it.
+    #[must_use]
+    pub fn origin(mut self, origin: Option<Origin>) -> Self {
+        self.origin = origin;
+        self
+    }
+}
+
+/// What a rule did, or did not do, with the subject shown.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The rule's name.
+    pub rule: Text,
+    /// The evaluator, where the answer is about one of several.
+    pub evaluator: Option<Text>,
+    /// One or two words: `scored`, `not sampled`, `waiting`.
+    pub state: &'static str,
+    /// Its colour.
+    pub tone: Tone,
+    /// The answer in a sentence.
+    pub sentence: Text,
+    /// Facts behind it: the condition, the value found, the sampling number.
+    pub facts: Vec<(&'static str, Text)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_by_their_kind() {
+        let long = ScoreValue::Categorical("a".repeat(40));
+        assert_eq!(Chip::new("x", &long).value.raw().chars().count(), 25);
+        assert_eq!(Chip::new("x", &ScoreValue::Boolean(false)).tone, Tone::Bad);
+        assert_eq!(
+            Chip::new("x", &ScoreValue::Numeric(0.5)).value,
+            Text::from("0.5")
+        );
+    }
+}

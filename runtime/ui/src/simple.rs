@@ -1,0 +1,35 @@
+//! Pages that show one thing: the login form and errors.
+
+use askama::Template;
+
+use crate::{Shell, Text};
+
+/// The login form: takes the token that the server printed, or a key pair.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "login.html")]
+pub struct LoginPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// Why the last try did not work.
+    pub problem: Option<&'static str>,
+    /// Where to go afterwards: a path of this server.
+    pub next: String,
+    /// The public key as typed.
+    pub public_key: String,
+}
+
+/// An error, with ways out.
+#[derive(Clone, Debug, Template)]
+#[template(path = "error.html")]
+pub struct ErrorPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// HTTP status.
+    pub status: u16,
+    /// What happened, in a few words.
+    pub title: &'static str,
+    /// What it means and what to do.
+    pub message: Text,
+    /// To be named in a report; its line in the log has the cause.
+    pub request_id: Option<Text>,
+}
