@@ -1,1 +1,37 @@
-//! Being built.
+//! The server: ingress, REST API, pages, auth, config and wiring.
+//!
+//! Invariants:
+//! - **A 2xx on a write means durable.** The answer leaves after the store's commit.
+//! - **Ingress waits for nobody.** No evaluator, model or page stands between a batch and its answer;
+//!   overload answers 503 with `Retry-After`, memory stays bounded.
+//! - **The project comes from the key.** There is no other way to name one.
+//! - **Causes go to the log, never to the caller.**
+
+pub mod api;
+mod app;
+pub mod auth;
+pub mod config;
+mod edge;
+pub mod extract;
+mod first_start;
+pub mod ingress;
+pub mod problem;
+mod system;
+
+use axum::Router;
+use axum::middleware::from_fn;
+
+pub use app::{App, AppParts, NewApp};
+pub use first_start::{FirstStart, KeyPair, first_start};
+pub use system::{RandomIds, SystemClock};
+
+/// Every path of the server.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .merge(ingress::router())
+        .merge(api::router())
+        .fallback(edge::not_found)
+        .layer(from_fn(edge::log))
+        .layer(from_fn(edge::cors))
+        .with_state(app)
+}

@@ -1,0 +1,56 @@
+//! `/api/public/health` and `/api/public/ready`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::routes::{Access, Operation, Routes};
+use crate::App;
+use crate::extract::{Param, Params, param};
+
+const HEALTH: &[Param] = &[
+    param("failIfDatabaseUnavailable", "boolean", "Answer 503 when the database does not answer."),
+    param("failIfNoRecentEvents", "boolean", "Accepted and ignored."),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let health = Operation::get("/api/public/health", "Whether the server is up")
+        .access(Access::Anyone)
+        .query(HEALTH)
+        .answers::<Health>();
+    routes.add(health, get_health);
+    let ready = Operation::get("/api/public/ready", "Whether the server can take requests")
+        .access(Access::Anyone)
+        .answers::<Health>();
+    routes.add(ready, get_ready);
+}
+
+#[derive(Serialize, ToSchema)]
+struct Health {
+    status: &'static str,
+    version: &'static str,
+}
+
+const fn health(status: &'static str) -> Json<Health> {
+    Json(Health {
+        status,
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+async fn get_health(State(app): State<App>, params: Params) -> (StatusCode, Json<Health>) {
+    let asks_database = params.text("failIfDatabaseUnavailable") == Some("true");
+    if asks_database && app.store.ping().await.is_err() {
+        return (StatusCode::SERVICE_UNAVAILABLE, health("database unavailable"));
+    }
+    (StatusCode::OK, health("OK"))
+}
+
+async fn get_ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
+    match app.store.ping().await {
+        Ok(()) => (StatusCode::OK, health("OK")),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, health("database unavailable")),
+    }
+}

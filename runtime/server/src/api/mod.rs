@@ -1,0 +1,42 @@
+//! The REST API: `/api/public` is the compat contract, `/api/v1` is what that lacks.
+//!
+//! One file per resource. A route and its description are one entry ([`routes::Routes`]), so the OpenAPI
+//! document cannot miss a route.
+
+mod health;
+mod projects;
+pub(crate) mod routes;
+
+use axum::Router;
+use axum::middleware::from_fn;
+
+use crate::problem::as_rfc9457;
+use crate::{App, edge};
+use routes::Routes;
+
+/// Every endpoint with its description.
+fn all() -> Routes {
+    let mut routes = Routes::default();
+    health::routes(&mut routes);
+    projects::routes(&mut routes);
+    routes
+}
+
+/// The OpenAPI document.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    all().openapi()
+}
+
+/// The routes of the API.
+pub fn router() -> Router<App> {
+    let (public, own) = all().into_routers();
+    public
+        .merge(own.layer(from_fn(as_rfc9457)))
+        .route("/api/openapi.json", axum::routing::get(document))
+        .method_not_allowed_fallback(edge::method_not_allowed)
+}
+
+async fn document() -> axum::Json<utoipa::openapi::OpenApi> {
+    axum::Json(openapi())
+}

@@ -1,0 +1,215 @@
+//! Routes with their descriptions: one entry makes both.
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, on};
+use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApi, OpenApiBuilder, PathItem,
+    PathsBuilder, RefOr, Required, ResponseBuilder, Schema,
+};
+
+use crate::App;
+use crate::extract::Param;
+
+/// What a caller must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing.
+    Anyone,
+    /// A key pair.
+    KeyPair,
+    /// A key pair, or a public key alone.
+    PublicKey,
+}
+
+/// The description of one operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    method: HttpMethod,
+    path: &'static str,
+    summary: &'static str,
+    access: Access,
+    query: &'static [Param],
+    body: Option<RefOr<Schema>>,
+    status: u16,
+    answer: RefOr<Schema>,
+}
+
+impl Operation {
+    /// An operation that answers 200 with some JSON.
+    pub(crate) fn new(method: HttpMethod, path: &'static str, summary: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            summary,
+            access: Access::KeyPair,
+            query: &[],
+            body: None,
+            status: 200,
+            answer: object(),
+        }
+    }
+
+    pub(crate) fn get(path: &'static str, summary: &'static str) -> Self {
+        Self::new(HttpMethod::Get, path, summary)
+    }
+
+    pub(crate) fn post(path: &'static str, summary: &'static str) -> Self {
+        Self::new(HttpMethod::Post, path, summary)
+    }
+
+    pub(crate) fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    pub(crate) fn query(mut self, query: &'static [Param]) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub(crate) fn body<T: utoipa::PartialSchema>(mut self) -> Self {
+        self.body = Some(T::schema());
+        self
+    }
+
+    pub(crate) fn answers<T: utoipa::PartialSchema>(mut self) -> Self {
+        self.answer = T::schema();
+        self
+    }
+
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    fn filter(&self) -> MethodFilter {
+        match self.method {
+            HttpMethod::Post => MethodFilter::POST,
+            HttpMethod::Put => MethodFilter::PUT,
+            HttpMethod::Patch => MethodFilter::PATCH,
+            HttpMethod::Delete => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        }
+    }
+
+    fn described(&self) -> utoipa::openapi::path::Operation {
+        let mut operation = OperationBuilder::new()
+            .summary(Some(self.summary))
+            .tag(self.path.split('/').nth(3).unwrap_or("api").to_owned());
+        for name in self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name(name)
+                    .parameter_in(ParameterIn::Path)
+                    .required(Required::True)
+                    .schema(Some(ObjectBuilder::new().schema_type(Type::String))),
+            );
+        }
+        for param in self.query {
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name(param.name)
+                    .parameter_in(ParameterIn::Query)
+                    .required(Required::False)
+                    .description(Some(param.text))
+                    .schema(Some(kind(param.kind))),
+            );
+        }
+        if let Some(body) = &self.body {
+            let content = ContentBuilder::new().schema(Some(body.clone())).build();
+            let body = RequestBodyBuilder::new().content("application/json", content);
+            operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
+        }
+        let content = ContentBuilder::new().schema(Some(self.answer.clone())).build();
+        let answer = ResponseBuilder::new()
+            .description(self.summary)
+            .content("application/json", content);
+        let failure = ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
+        operation = operation
+            .response(self.status.to_string(), answer.build())
+            .response("default", failure.build());
+        if self.access != Access::Anyone {
+            let none: [&str; 0] = [];
+            operation = operation.security(SecurityRequirement::new("basic", none));
+        }
+        if self.access == Access::PublicKey {
+            let none: [&str; 0] = [];
+            operation = operation.security(SecurityRequirement::new("publicKey", none));
+        }
+        operation.build()
+    }
+}
+
+fn object() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Object).build().into()
+}
+
+fn kind(name: &str) -> RefOr<Schema> {
+    let simple = |schema_type| ObjectBuilder::new().schema_type(schema_type);
+    match name {
+        "integer" => simple(Type::Integer).build().into(),
+        "number" => simple(Type::Number).build().into(),
+        "boolean" => simple(Type::Boolean).build().into(),
+        "array" => ArrayBuilder::new().items(simple(Type::String)).build().into(),
+        "date-time" => simple(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .build()
+            .into(),
+        _ => simple(Type::String).build().into(),
+    }
+}
+
+/// Collects routes and what is said about them.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    public: Router<App>,
+    own: Router<App>,
+    operations: Vec<Operation>,
+}
+
+impl Routes {
+    /// Adds one operation.
+    pub(crate) fn add<H, T>(&mut self, operation: Operation, handler: H)
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let route = on(operation.filter(), handler);
+        let is_own = operation.path.starts_with("/api/v1/");
+        let router = if is_own { &mut self.own } else { &mut self.public };
+        *router = std::mem::take(router).route(operation.path, route);
+        self.operations.push(operation);
+    }
+
+    /// The routers of the compat API and of our own.
+    pub(crate) fn into_routers(self) -> (Router<App>, Router<App>) {
+        (self.public, self.own)
+    }
+
+    /// The description of everything that was added.
+    pub(crate) fn openapi(&self) -> OpenApi {
+        let mut paths = PathsBuilder::new();
+        for operation in &self.operations {
+            let item = PathItem::new(operation.method.clone(), operation.described());
+            paths = paths.path(operation.path, item);
+        }
+        let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
+        let components = ComponentsBuilder::new()
+            .security_scheme("basic", scheme(HttpAuthScheme::Basic))
+            .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
+        let info = InfoBuilder::new()
+            .title("Assay")
+            .version(env!("CARGO_PKG_VERSION"))
+            .description(Some("Traces in, explained scores out."));
+        OpenApiBuilder::new()
+            .info(info)
+            .paths(paths)
+            .components(Some(components.build()))
+            .build()
+    }
+}

@@ -1,0 +1,81 @@
+//! What every handler can reach.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use assay_domain::ids::{IdSource, ProjectId};
+use assay_domain::pricing::PriceTable;
+use assay_domain::time::Clock;
+use assay_store::Store;
+
+use crate::auth::KeyCache;
+use crate::config::Config;
+use crate::ingress::Admission;
+
+/// The server's parts, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<AppParts>);
+
+/// The parts behind [`App`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct AppParts {
+    /// The database.
+    pub store: Store,
+    /// Every setting.
+    pub config: Config,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// Prices of models.
+    pub prices: Arc<PriceTable>,
+    /// The project that the login link opens.
+    pub home_project: ProjectId,
+    /// The token in the login link: new at each start, as notebook servers do it.
+    pub login_token: String,
+    pub(crate) admission: Admission,
+    pub(crate) keys: KeyCache,
+}
+
+/// What an [`App`] is made of.
+#[derive(Debug)]
+pub struct NewApp {
+    /// The database.
+    pub store: Store,
+    /// Every setting.
+    pub config: Config,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// The project that the login link opens.
+    pub home_project: ProjectId,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(new: NewApp) -> Self {
+        let login_token = new.ids.uuid().simple().to_string();
+        Self(Arc::new(AppParts {
+            admission: Admission::new(new.config.ingest.max_in_flight_bytes),
+            keys: KeyCache::default(),
+            prices: PriceTable::built_in(),
+            login_token,
+            store: new.store,
+            config: new.config,
+            clock: new.clock,
+            ids: new.ids,
+            home_project: new.home_project,
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = AppParts;
+
+    fn deref(&self) -> &AppParts {
+        &self.0
+    }
+}

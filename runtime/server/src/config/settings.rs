@@ -1,0 +1,335 @@
+//! The table of settings: the single source for file, environment, flags and reference page.
+
+use std::time::Duration;
+
+use super::{Config, Evaluation, Ingest, Init, Isolation, LogFormat};
+
+/// One setting.
+pub(super) struct Setting {
+    /// Key in the file: sections and a name.
+    pub(super) key: &'static str,
+    /// Name of variable (after `ASSAY_`) and flag, where it is not the key itself.
+    pub(super) short: Option<&'static str>,
+    /// Built-in value, written as a user would.
+    pub(super) default: &'static str,
+    /// Since which version it exists.
+    pub(super) since: &'static str,
+    /// For people.
+    pub(super) text: &'static str,
+    /// Checks a value and puts it in its place; the error says what would be right.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// The variable.
+    pub(super) fn env(&self) -> String {
+        let name = self.short.unwrap_or(self.key);
+        format!("ASSAY_{}", name.replace(['.', '-'], "_").to_uppercase())
+    }
+
+    /// The flag, without dashes.
+    pub(super) fn flag(&self) -> String {
+        let name = self.short.unwrap_or(self.key);
+        name.replace(['.', '_'], "-")
+    }
+}
+
+/// A tree to apply the built-in values to; each of its values is replaced by the table's.
+pub(super) fn blank() -> Config {
+    Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        public_url: None,
+        shutdown_grace: Duration::ZERO,
+        data_dir: Default::default(),
+        database_url: None,
+        database_readers: 1,
+        database_wait: Duration::ZERO,
+        log_level: String::new(),
+        log_format: LogFormat::Auto,
+        ingest: Ingest {
+            max_body_bytes: 0,
+            max_in_flight_bytes: 0,
+            read_timeout: Duration::ZERO,
+            span: assay_otlp::Limits::default(),
+        },
+        api_max_body_bytes: 0,
+        evaluation: Evaluation {
+            isolation: Isolation::Process,
+            n_workers: 1,
+        },
+        init: Init::default(),
+    }
+}
+
+/// Every setting, in the order of the reference page.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "server.listen",
+        short: Some("listen"),
+        default: "127.0.0.1:4717",
+        since: "0.1",
+        text: "Address and port to listen on. The built-in value is reachable from this machine only; \
+               `0.0.0.0:4717` opens all interfaces. Port 0 takes a free one.",
+        set: |config, text| {
+            let wanted = "an IP address and a port, such as 127.0.0.1:4717 or [::1]:4717";
+            config.listen = text.parse().map_err(|_| format!("{text:?} is not {wanted}"))?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "server.public_url",
+        short: Some("public-url"),
+        default: "",
+        since: "0.1",
+        text: "How browsers reach the server, when a proxy stands before it. Used in printed links.",
+        set: |config, text| {
+            let is_http = text.starts_with("http://") || text.starts_with("https://");
+            if !text.is_empty() && !is_http {
+                return Err(format!("{text:?} does not begin with http:// or https://"));
+            }
+            config.public_url = some_text(text).map(|url| url.trim_end_matches('/').to_owned());
+            Ok(())
+        },
+    },
+    Setting {
+        key: "server.shutdown_grace_seconds",
+        short: None,
+        default: "20",
+        since: "0.1",
+        text: "How long requests and evaluations under way may take after SIGTERM or SIGINT.",
+        set: |config, text| {
+            config.shutdown_grace = Duration::from_secs(number(text, 0, 3_600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "data.dir",
+        short: Some("data-dir"),
+        default: "assay-data",
+        since: "0.1",
+        text: "Directory of this installation: the SQLite database and the cache of compiled plug-ins. \
+               Made when it is missing.",
+        set: |config, text| {
+            if text.is_empty() {
+                return Err("a directory is needed".to_owned());
+            }
+            config.data_dir = text.into();
+            Ok(())
+        },
+    },
+    Setting {
+        key: "database.url",
+        short: Some("database-url"),
+        default: "",
+        since: "0.1",
+        text: "`sqlite:PATH` or `postgres://user:password@host:port/name`. When empty: `assay.db` in \
+               the data directory.",
+        set: |config, text| {
+            config.database_url = match text {
+                "" => None,
+                // The text may hold a password: the message does not repeat it.
+                _ => Some(text.parse().map_err(|error| format!("{error}"))?),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "database.readers",
+        short: None,
+        default: "4",
+        since: "0.1",
+        text: "Connections for reading.",
+        set: |config, text| {
+            config.database_readers = number(text, 1, 256)? as u32;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "database.wait_seconds",
+        short: None,
+        default: "5",
+        since: "0.1",
+        text: "How long a statement waits for a lock or a connection. Afterwards the client gets 503 \
+               and may send again.",
+        set: |config, text| {
+            config.database_wait = Duration::from_secs(number(text, 1, 600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "log.level",
+        short: None,
+        default: "info",
+        since: "0.1",
+        text: "`error`, `warn`, `info`, `debug` or `trace`, or a filter such as \
+               `info,assay_server::ingress=debug`.",
+        set: |config, text| {
+            let filter = tracing_subscriber::EnvFilter::try_new(text);
+            filter.map_err(|error| format!("{text:?} is not a log filter: {error}"))?;
+            if text.is_empty() {
+                return Err("a level is needed, such as info".to_owned());
+            }
+            config.log_level = text.to_owned();
+            Ok(())
+        },
+    },
+    Setting {
+        key: "log.format",
+        short: None,
+        default: "auto",
+        since: "0.1",
+        text: "`text`, `json`, or `auto`: text on a terminal, otherwise JSON.",
+        set: |config, text| {
+            config.log_format = match text {
+                "auto" => LogFormat::Auto,
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err(format!("{text:?} is none of auto, text, json")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.max_body_mib",
+        short: None,
+        default: "64",
+        since: "0.1",
+        text: "Largest OTLP body, on the wire and again decoded. Beyond it the answer is 413, and \
+               clients drop the batch: a protection, not a quota.",
+        set: |config, text| {
+            config.ingest.max_body_bytes = (number(text, 1, 1_024)? as usize) << 20;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.max_in_flight_mib",
+        short: None,
+        default: "256",
+        since: "0.1",
+        text: "All OTLP bodies in memory together. Beyond it the answer is 503 with `Retry-After`.",
+        set: |config, text| {
+            config.ingest.max_in_flight_bytes = (number(text, 1, 65_536)? as usize) << 20;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.read_timeout_seconds",
+        short: None,
+        default: "30",
+        since: "0.1",
+        text: "How long a sender may pause inside a body before the request is given up.",
+        set: |config, text| {
+            config.ingest.read_timeout = Duration::from_secs(number(text, 1, 600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "api.max_body_kib",
+        short: None,
+        default: "4608",
+        since: "0.1",
+        text: "Largest body of the other requests; beyond it the answer is 413. Components of plug-ins \
+               may be up to 64 MiB whatever stands here.",
+        set: |config, text| {
+            config.api_max_body_bytes = (number(text, 1, 1 << 20)? as usize) << 10;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.isolation",
+        short: None,
+        default: "process",
+        since: "0.1",
+        text: "`process`: plug-ins run in child processes without access to database and keys. \
+               `in-process`: in the server itself, for tests and single-user use.",
+        set: |config, text| {
+            config.evaluation.isolation = match text {
+                "process" => Isolation::Process,
+                "in-process" => Isolation::InProcess,
+                _ => return Err(format!("{text:?} is none of process, in-process")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.workers",
+        short: Some("workers"),
+        default: "0",
+        since: "0.1",
+        text: "Worker processes; 0 takes one per CPU, at most 4.",
+        set: |config, text| {
+            let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            config.evaluation.n_workers = match number(text, 0, 256)? as usize {
+                0 => n_cpus.min(4),
+                n => n,
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.public_key",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Public half of the first key pair, any text without a colon: keys of an old installation \
+               keep working. Only used while the database holds no project. Needs `init.secret_key`.",
+        set: |config, text| {
+            if text.contains(':') || text.chars().any(char::is_control) {
+                return Err("a public key holds no colon and no control character".to_owned());
+            }
+            config.init.public_key = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.secret_key",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Secret half of the first key pair, any text. Needs `init.public_key`.",
+        set: |config, text| {
+            config.init.secret_key = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.project_name",
+        short: None,
+        default: "My project",
+        since: "0.1",
+        text: "Name of the project that the first start makes.",
+        set: |config, text| {
+            config.init.project_name = name(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.org_name",
+        short: None,
+        default: "My organization",
+        since: "0.1",
+        text: "Name of the organization that the first start makes.",
+        set: |config, text| {
+            config.init.org_name = name(text)?;
+            Ok(())
+        },
+    },
+];
+
+fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().count() > 100 || text.chars().any(char::is_control) {
+        return Err("a name has 1 to 100 characters and no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} is not a whole number from {min} to {max}")),
+    }
+}

@@ -1,0 +1,71 @@
+//! What all requests pass: CORS, JSON answers for unknown paths and methods, one log line.
+
+use axum::extract::Request;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN, VARY,
+};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::ingress;
+use crate::problem::{Code, Problem};
+
+/// CORS for the paths of the API. There is no credentials mode: a page gets what its key opens.
+pub(crate) async fn cors(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_otlp = ingress::is_otlp(path);
+    if !is_otlp && !path.starts_with("/api/") {
+        return next.run(request).await;
+    }
+    let origin = request.headers().get(ORIGIN).cloned();
+    let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let mut response = if request.method() == Method::OPTIONS {
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        let methods = if is_otlp { "POST" } else { "GET,HEAD,PUT,PATCH,POST,DELETE" };
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
+        if let Some(wanted) = wanted {
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+        }
+        response
+    } else {
+        next.run(request).await
+    };
+    let any = HeaderValue::from_static("*");
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.unwrap_or(any));
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    response
+}
+
+/// An unknown path.
+pub(crate) async fn not_found(request: Request) -> Response {
+    let path = request.uri().path();
+    if path.starts_with("/api/") {
+        return Problem::new(Code::NotFound, format!("there is no endpoint {path}")).into_response();
+    }
+    let text = "There is no such page. The traces are at /.\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+/// A known path with another method.
+pub(crate) async fn method_not_allowed(request: Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    Problem::new(Code::MethodNotAllowed, format!("{path} does not take {method}"))
+}
+
+/// One line per request.
+pub(crate) async fn log(request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    if response.status().is_server_error() {
+        tracing::warn!(%method, path, status, "request failed");
+    } else {
+        tracing::debug!(%method, path, status, "request");
+    }
+    response
+}

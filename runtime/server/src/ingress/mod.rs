@@ -1,0 +1,177 @@
+//! The OTLP/HTTP paths (otlp.md 1).
+//!
+//! Invariants:
+//! - **200 means durable.** The answer leaves after the store's commit.
+//! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget;
+//!   a body that finds no room gets 503 and nothing of it is kept.
+//! - **The reactor is left alone.** Decompressing, decoding and mapping happen on blocking threads, and
+//!   no more of them at a time than there are CPUs.
+//! - **The answer speaks the request's encoding**, errors included.
+//!
+//! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
+
+mod admission;
+mod body;
+mod decompress;
+mod headers;
+mod reply;
+
+use assay_otlp::{Context, Encoding};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+
+use crate::App;
+use crate::auth::Ingest;
+use crate::problem::{Code, Problem};
+
+pub use admission::Admission;
+use headers::Sender;
+use reply::Reply;
+
+/// What a path takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Traces,
+    Logs,
+    Metrics,
+}
+
+/// Paths and what they take; each also works with a slash at its end.
+const PATHS: &[(&str, Signal)] = &[
+    ("/api/public/otel/v1/traces", Signal::Traces),
+    ("/api/public/otel/v1/logs", Signal::Logs),
+    ("/api/public/otel/v1/metrics", Signal::Metrics),
+    ("/api/public/otel", Signal::Traces),
+    ("/v1/traces", Signal::Traces),
+    ("/v1/logs", Signal::Logs),
+    ("/v1/metrics", Signal::Metrics),
+];
+
+/// The OTLP paths.
+pub fn router() -> Router<App> {
+    PATHS.iter().fold(Router::new(), |router, (path, signal)| {
+        let signal = *signal;
+        let handler = move |State(app): State<App>, request: Request| receive(app, signal, request);
+        router
+            .route(path, post(handler).fallback(reply::method_not_allowed))
+            .route(&format!("{path}/"), post(handler).fallback(reply::method_not_allowed))
+    })
+}
+
+/// Whether a path is one of these.
+#[must_use]
+pub fn is_otlp(path: &str) -> bool {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    PATHS.iter().any(|(known, _)| *known == path)
+}
+
+async fn receive(app: App, signal: Signal, request: Request) -> Response {
+    // Before the media type is known, errors are JSON.
+    let encoding = headers::encoding(request.headers());
+    let reply = Reply::new(encoding.as_ref().copied().unwrap_or(Encoding::Json), request.headers());
+    let outcome = match encoding {
+        Ok(encoding) => take(app, signal, encoding, request).await,
+        Err(problem) => Err(problem),
+    };
+    match outcome {
+        Ok(bytes) => reply.success(bytes),
+        Err(problem) => reply.problem(&problem),
+    }
+}
+
+/// From request to the bytes of a successful answer.
+async fn take(
+    app: App,
+    signal: Signal,
+    encoding: Encoding,
+    request: Request,
+) -> Result<Vec<u8>, Problem> {
+    let sender = Sender::read(request.headers())?;
+    let compression = headers::compression(request.headers())?;
+    let caller = Ingest::from_headers(&app, request.headers()).await?;
+    let limits = &app.config.ingest;
+    headers::check_length(request.headers(), limits.max_body_bytes)?;
+    let wire = body::read(request.into_body(), limits, &app.admission).await?;
+
+    let now = app.clock.now();
+    let context = Context {
+        arrived_at: now,
+        sdk_name: sender.sdk_name,
+        sdk_version: sender.sdk_version,
+        limits: limits.span.clone(),
+        is_own_telemetry: false,
+    };
+    let max_bytes = limits.max_body_bytes;
+    let prices = app.prices.clone();
+    let slot = app.admission.decoding_slot().await?;
+    let work = move || {
+        let _slot = slot;
+        let decoded = decompress::decompress(wire, compression, max_bytes)?;
+        translate(signal, decoded.bytes(), encoding, &context, &prices)
+    };
+    let taken = tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
+        Problem::internal()
+    })??;
+
+    let is_empty = taken.batch.observations.is_empty()
+        && taken.batch.scores.is_empty()
+        && taken.batch.logs.is_empty();
+    if !is_empty {
+        let n_observations = taken.batch.observations.len();
+        app.store.write_batch(&caller.project, taken.batch, now).await?;
+        app.scheduler.wake();
+        tracing::debug!(project.id = %caller.project, n_observations, "batch stored");
+    }
+    Ok(taken.answer)
+}
+
+struct Taken {
+    batch: assay_domain::batch::Batch,
+    answer: Vec<u8>,
+}
+
+/// Bytes to what is stored and what is answered once that is durable. CPU only.
+fn translate(
+    signal: Signal,
+    bytes: &[u8],
+    encoding: Encoding,
+    context: &Context,
+    prices: &assay_domain::pricing::PriceTable,
+) -> Result<Taken, Problem> {
+    let bad = |error: assay_otlp::DecodeError| Problem::new(Code::InvalidBody, error.to_string());
+    let success = assay_otlp::respond::success(encoding);
+    match signal {
+        Signal::Traces => {
+            let request = assay_otlp::decode(bytes, encoding).map_err(bad)?;
+            let mut mapped = assay_otlp::map(&request, context);
+            match assay_otlp::respond::answer(&mapped, request.hint(), encoding) {
+                assay_otlp::respond::Answer::AllRejected(message) => {
+                    Err(Problem::new(Code::InvalidBody, message))
+                }
+                assay_otlp::respond::Answer::Accepted(answer) => {
+                    for observation in &mut mapped.batch.observations {
+                        prices.apply(observation);
+                    }
+                    Ok(Taken { batch: mapped.batch, answer })
+                }
+            }
+        }
+        Signal::Logs => {
+            let request = assay_otlp::decode_logs(bytes, encoding).map_err(bad)?;
+            Ok(Taken {
+                batch: assay_otlp::map_logs(&request, context),
+                answer: success,
+            })
+        }
+        Signal::Metrics => {
+            assay_otlp::check_metrics(bytes, encoding).map_err(bad)?;
+            Ok(Taken {
+                batch: assay_domain::batch::Batch::default(),
+                answer: success,
+            })
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The one error that leaves the server: a stable code, a sentence, details.
+//!
+//! Handlers return [`Problem`]. It renders as the superset body of the compat API; the layer
+//! [`as_rfc9457`] gives it the form of our own API, the OTLP paths give it theirs. What caused an
+//! internal error goes to the log and never to the caller.
+
+use assay_store as store;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+/// Seconds a client is asked to wait when the server cannot take more.
+pub const RETRY_AFTER_SECONDS: u64 = 2;
+
+macro_rules! codes {
+    ($($variant:ident, $text:literal, $status:ident, $compat:literal, $classic:literal, $title:literal, $help:literal;)*) => {
+        /// What went wrong, for programs. Codes are never renamed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code { $(#[doc = $title] $variant,)* }
+
+        impl Code {
+            /// Every code, in the order of the reference page.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As it stands in answers.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str { match self { $(Self::$variant => $text,)* } }
+
+            /// The status it is answered with.
+            #[must_use]
+            pub const fn status(self) -> StatusCode { match self { $(Self::$variant => StatusCode::$status,)* } }
+
+            /// The word of the compat API's closed list.
+            const fn compat(self) -> &'static str { match self { $(Self::$variant => $compat,)* } }
+
+            /// The older error name of the compat API.
+            const fn classic(self) -> &'static str { match self { $(Self::$variant => $classic,)* } }
+
+            /// A short summary that is the same for every occurrence.
+            #[must_use]
+            pub const fn title(self) -> &'static str { match self { $(Self::$variant => $title,)* } }
+
+            /// What it means and the way out.
+            #[must_use]
+            pub const fn help(self) -> &'static str { match self { $(Self::$variant => $help,)* } }
+        }
+    };
+}
+
+codes! {
+    InvalidRequest, "invalid_request", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "The request breaks a rule", "`details` names the rule and the field. Change the request.";
+    InvalidQuery, "invalid_query", BAD_REQUEST, "invalid_query", "InvalidRequestError",
+        "A query parameter is wrong", "`details.issues` names each parameter and what it may be.";
+    InvalidBody, "invalid_body", BAD_REQUEST, "invalid_body", "InvalidRequestError",
+        "The body is wrong", "`details.issues` has the path of each field and what it should be.";
+    InvalidFilter, "invalid_filter_value", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "A filter condition is wrong", "`details.field` names the condition, `details.allowedValues` what may stand there.";
+    InvalidJsonPath, "invalid_json_path", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "A JSONPath is wrong", "Paths follow RFC 9535 and begin with `$`.";
+    InvalidMapping, "invalid_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "A variable mapping is wrong", "`details.allowedValues` lists the sources of this target.";
+    DuplicateMapping, "duplicate_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "A variable is mapped twice", "Map each variable once.";
+    AuthenticationFailed, "authentication_failed", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
+        "No valid credentials", "Send `Authorization: Basic base64(public_key:secret_key)` with a key pair of this installation.";
+    AccessDenied, "access_denied", FORBIDDEN, "access_denied", "ForbiddenError",
+        "The credentials do not allow this", "A public key alone may write scores; everything else needs the key pair.";
+    NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",
+        "Nothing by that name in this project", "Check the id, and that the key pair belongs to the project.";
+    MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "method_not_allowed", "MethodNotAllowedError",
+        "The path does not take this method", "The `Allow` header lists the methods it takes.";
+    Conflict, "conflict", CONFLICT, "conflict", "LangfuseConflictError",
+        "The change collides with what is stored", "Read the resource again and decide anew.";
+    NameConflict, "name_conflict", CONFLICT, "conflict", "LangfuseConflictError",
+        "The name is taken", "Choose another name.";
+    TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
+        "The body is larger than the limit", "Send smaller batches, or raise `ingest.max_body_mib` or `api.max_body_kib`.";
+    UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",
+        "The media type or encoding is not supported", "The message names what is accepted.";
+    Unprocessable, "unprocessable_content", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
+        "Well-formed, and not something this server can do", "The message says what is missing.";
+    InvalidConfig, "invalid_config", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
+        "The configuration does not fit the evaluator", "`details.issues` has a JSON Pointer for each problem; the schema is in `GET /api/v1/plugins`.";
+    InvalidComponent, "invalid_component", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
+        "The component cannot be used as a plug-in", "`details.problems` lists everything that is wrong with it.";
+    RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
+        "Too many requests", "Wait for `Retry-After` seconds.";
+    Internal, "internal_error", INTERNAL_SERVER_ERROR, "internal_error", "Internal Server Error",
+        "A fault of the server", "The server's log has the cause. Report it if it comes again.";
+    Unavailable, "unavailable", SERVICE_UNAVAILABLE, "internal_error", "ServiceUnavailable",
+        "The server cannot take the request now", "Send it again after `Retry-After` seconds; nothing of it was kept.";
+}
+
+/// One thing that is wrong with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Issue {
+    /// Keys and indices down to the field.
+    pub path: Vec<Value>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Issue {
+    /// An issue with one field; `a.b[0]` style paths stay one key.
+    pub fn new(field: &str, message: impl Into<String>) -> Self {
+        Self {
+            path: if field.is_empty() { Vec::new() } else { vec![field.into()] },
+            message: message.into(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "code": "custom", "path": self.path, "message": self.message })
+    }
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: Code,
+    message: String,
+    details: Map<String, Value>,
+    issues: Vec<Issue>,
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    /// A problem with a sentence for people.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            details: Map::new(),
+            issues: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// No such thing in this project. A foreign one answers exactly the same.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("no such {what} in this project"))
+    }
+
+    /// A fault of the server; the cause is in the log.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(Code::Internal, "an internal error occurred")
+    }
+
+    /// The server cannot take it now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        let mut problem = Self::new(Code::Unavailable, message);
+        problem.retry_after = Some(RETRY_AFTER_SECONDS);
+        problem
+    }
+
+    /// Fields that are wrong.
+    pub fn issues(code: Code, issues: Vec<Issue>) -> Self {
+        let message = match issues.as_slice() {
+            [only] if only.path.is_empty() => only.message.clone(),
+            [only] => format!("{}: {}", dotted(&only.path), only.message),
+            _ => "Invalid request data".to_owned(),
+        };
+        let mut problem = Self::new(code, message);
+        problem.issues = issues;
+        problem
+    }
+
+    /// One query parameter is wrong.
+    pub fn query(field: &str, message: impl Into<String>) -> Self {
+        Self::issues(Code::InvalidQuery, vec![Issue::new(field, message)])
+    }
+
+    /// One field of the body is wrong.
+    pub fn body(field: &str, message: impl Into<String>) -> Self {
+        Self::issues(Code::InvalidBody, vec![Issue::new(field, message)])
+    }
+
+    /// With a further detail.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Its code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Its sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Seconds to wait, where waiting helps.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    fn details(&self) -> Map<String, Value> {
+        let mut details = self.details.clone();
+        if self.code.as_str() != self.code.compat() {
+            details.insert("reason".to_owned(), self.code.as_str().into());
+        }
+        if !self.issues.is_empty() {
+            let issues = self.issues.iter().map(Issue::to_json).collect();
+            details.insert("issues".to_owned(), Value::Array(issues));
+        }
+        if let Some(seconds) = self.retry_after {
+            details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        }
+        details
+    }
+
+    /// The body of the compat API: a superset that all its clients can read.
+    fn compat_body(&self) -> Value {
+        let error = if self.issues.is_empty() {
+            Value::from(self.code.classic())
+        } else {
+            self.issues.iter().map(Issue::to_json).collect()
+        };
+        json!({
+            "message": self.message,
+            "error": error,
+            "code": self.code.compat(),
+            "details": self.details(),
+        })
+    }
+
+    /// The body of our own API.
+    fn rfc9457_body(&self) -> Value {
+        let mut body = json!({
+            "type": format!("urn:assay:problem:{}", self.code.as_str()),
+            "title": self.code.title(),
+            "status": self.code.status().as_u16(),
+            "code": self.code.as_str(),
+            "detail": self.message,
+        });
+        for (key, value) in self.details() {
+            if key != "reason" && body.get(&key).is_none() {
+                body[key] = value;
+            }
+        }
+        body
+    }
+
+    /// The headers that go with it, whatever its form.
+    pub fn set_headers(&self, response: &mut Response) {
+        let headers = response.headers_mut();
+        if self.code == Code::AuthenticationFailed {
+            let challenge = HeaderValue::from_static("Basic realm=\"assay\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+    }
+}
+
+/// `filter[0].column` from keys and indices.
+fn dotted(path: &[Value]) -> String {
+    let mut text = String::new();
+    for part in path {
+        match part {
+            Value::String(key) if text.is_empty() => text.push_str(key),
+            Value::String(key) => text.extend([".", key]),
+            index => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.code.status(), axum::Json(self.compat_body())).into_response();
+        self.set_headers(&mut response);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Layer of our own API: gives a [`Problem`] the form of RFC 9457.
+pub async fn as_rfc9457(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let Some(problem) = response.extensions().get::<Problem>().cloned() else {
+        return response;
+    };
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let media_type = HeaderValue::from_static("application/problem+json");
+    parts.headers.insert(header::CONTENT_TYPE, media_type);
+    let body = axum::body::Body::from(problem.rfc9457_body().to_string());
+    Response::from_parts(parts, body)
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::NotFound => Self::not_found("resource"),
+            store::Error::Conflict(what) => Self::new(Code::Conflict, what),
+            store::Error::Unavailable(cause) => {
+                tracing::warn!(error = cause, "store unavailable");
+                Self::unavailable("the database cannot take the request now; nothing of it was kept")
+            }
+            // The caller learns nothing about our storage; the operator gets all of it.
+            error => {
+                tracing::error!(error = &error as &dyn std::error::Error, "store failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
+/// `docs/errors.md`.
+#[must_use]
+pub fn markdown() -> String {
+    use std::fmt::Write as _;
+    let mut page = String::from(
+        "# Errors\n\n\
+         Printed by `assay docs errors`; do not edit by hand.\n\n\
+         `/api/v1` answers `application/problem+json` (RFC 9457) with the code as `code`. `/api/public` answers \
+         `{message, error, code, details}`: `code` is one of the words that its clients know, and where \
+         our code says more it stands in `details.reason`. The OTLP paths answer `google.rpc.Status` in the \
+         encoding of the request. Codes are never renamed.\n\n\
+         | code | status | `code` in `/api/public` | what it means | the way out |\n|---|---|---|---|---|\n",
+    );
+    for code in Code::ALL {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | `{}` | {} | {} |",
+            code.as_str(),
+            code.status().as_u16(),
+            code.compat(),
+            code.title(),
+            code.help()
+        );
+    }
+    page
+}

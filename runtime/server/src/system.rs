@@ -1,0 +1,28 @@
+//! The real clock and the real source of ids: the only place in the server that asks the system.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use assay_domain::ids::IdSource;
+use assay_domain::time::{Clock, Timestamp};
+
+/// The system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let micros = since.map_or(0, |since| since.as_micros());
+        Timestamp::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+    }
+}
+
+/// Random UUIDs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RandomIds;
+
+impl IdSource for RandomIds {
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::new_v4()
+    }
+}
