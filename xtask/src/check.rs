@@ -1,6 +1,5 @@
 //! `cargo xtask check`: the gate, step by step, with what took how long.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::shell::{self, coloured};
@@ -24,7 +23,6 @@ enum Work {
     Cargo(&'static [&'static str]),
     /// Sentences about what is wrong; none when all is well.
     Look(fn() -> anyhow::Result<Vec<String>>),
-    Tests,
     Examples,
 }
 
@@ -66,7 +64,16 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         about: "every test, on SQLite and PostgreSQL",
-        work: Work::Tests,
+        // One process per crate, not per test: the tests of a crate share one PostgreSQL server.
+        work: Work::Cargo(&[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--locked",
+            "--no-fail-fast",
+        ]),
     },
     Step {
         name: "doc-tests",
@@ -156,37 +163,8 @@ fn perform(work: &Work) -> anyhow::Result<bool> {
             found.iter().for_each(|sentence| eprintln!("  {sentence}"));
             Ok(found.is_empty())
         }
-        Work::Tests => Ok(tests()?.status()?.success()),
         Work::Examples => examples(),
     }
-}
-
-/// nextest where it is installed: it runs the tests of all crates side by side.
-fn tests() -> anyhow::Result<Command> {
-    let has_nextest = shell::cargo(&["nextest", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    Ok(if has_nextest {
-        shell::cargo(&[
-            "nextest",
-            "run",
-            "--workspace",
-            "--locked",
-            "--no-fail-fast",
-        ])
-    } else {
-        shell::cargo(&[
-            "test",
-            "--workspace",
-            "--lib",
-            "--bins",
-            "--tests",
-            "--locked",
-            "--no-fail-fast",
-        ])
-    })
 }
 
 /// Each folder of `examples/` with a manifest is a project of its own, as a user copies it.
