@@ -1,0 +1,292 @@
+//! Leases: who may end an execution, and until when.
+
+use assay_domain::evaluation::{Execution, ExecutionState};
+use assay_domain::ids::{ExecutionId, ProjectId, RuleId};
+use assay_domain::time::Timestamp;
+
+use super::bulk::{self, Sized};
+use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
+use crate::pool::{Pool, in_transaction};
+use crate::{Error, Store};
+
+/// The right to end executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Unique for each claim; statements that end it repeat it.
+    pub fence: i64,
+    /// When others may take over.
+    pub until: Timestamp,
+}
+
+/// An execution under a lease.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leased {
+    /// Its place in the ledger.
+    pub seq: i64,
+    /// As it stands.
+    pub execution: Execution,
+}
+
+/// How executions are let go unfinished, without counting an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Back to pending: a shutdown.
+    GivenBack,
+    /// Held, and given up at this time: their rule or evaluator is paused.
+    Held(Timestamp),
+}
+
+/// `state < 4` stands beside narrower conditions because SQLite takes a partial index only where its
+/// own condition is repeated. A lost lease counts as an attempt that lost its worker; the caller decides what follows.
+const CLAIM_SQLITE: &str = "
+    UPDATE executions
+       SET state = 1, fence = $1, due_at = $2,
+           attempts = attempts + CASE WHEN state = 1 THEN 1 ELSE 0 END,
+           error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
+           first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
+                                   ELSE first_attempt_at END
+     WHERE seq IN (SELECT seq FROM executions WHERE due_at <= $3 AND state < 4 AND state <> 3
+                    ORDER BY due_at LIMIT $4)
+    RETURNING ";
+const CLAIM_POSTGRES: &str = "
+    UPDATE executions
+       SET state = 1, fence = $1, due_at = $2,
+           attempts = attempts + CASE WHEN state = 1 THEN 1 ELSE 0 END,
+           error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
+           first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
+                                   ELSE first_attempt_at END
+     WHERE seq IN (SELECT seq FROM executions WHERE due_at <= $3 AND state < 4 AND state <> 3
+                    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
+    RETURNING ";
+const NEXT_DUE: &str = "SELECT MIN(due_at) FROM executions WHERE state < 4";
+const RENEW: &str = "UPDATE executions SET due_at = $2 WHERE state = 1 AND state < 4 AND fence = $1 AND due_at < $2";
+static RELEASE: Sized = Sized::new(|n| {
+    format!(
+        "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($4, error_class) \
+         WHERE state = 1 AND fence = $3 AND seq IN ({})",
+        bulk::list(n, 5)
+    )
+});
+const GIVE_UP_HELD: &str = "
+    UPDATE executions
+       SET state = 6, error_class = 'held_too_long', finished_at = $1, due_at = $1,
+           error_message = 'waited longer than 7 days for its rule or evaluator'
+     WHERE state = 3 AND state < 4 AND due_at <= $1";
+const HELD_RULES: &str = "
+    SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3 AND state < 4";
+const UNHOLD: &str = "
+    UPDATE executions SET state = 0, due_at = $4
+     WHERE state = 3 AND state < 4 AND project_id = $1 AND rule_id = $2 AND evaluator_id = $3";
+const CANCEL_OF_RULE: &str = "
+    UPDATE executions SET state = 7, error_class = $3, finished_at = $4, due_at = $4
+     WHERE state IN (0, 2, 3) AND state < 4 AND project_id = $1 AND rule_id = $2";
+const REQUEUE: &str = "
+    UPDATE executions
+       SET state = 0, attempts = 0, due_at = $3, first_attempt_at = NULL, finished_at = NULL,
+           error_class = NULL, error_message = NULL
+     WHERE project_id = $1 AND id = $2 AND state = 6";
+
+impl Store {
+    /// Takes up to `n` executions that are due: pending ones, delayed ones whose time has come, and
+    /// running ones whose lease has ended, which counts as an attempt of class `worker_lost`. Crosses
+    /// tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn claim_executions(
+        &self,
+        n: u32,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<Leased>, Error> {
+        debug_assert_eq!(FINAL, 4, "the statements name states by number");
+        let text = match &self.pool {
+            Pool::Sqlite { .. } => CLAIM_SQLITE,
+            Pool::Postgres(_) => CLAIM_POSTGRES,
+        };
+        let sql = format!("{text}{COLUMNS}");
+        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |tx| {
+            sqlx::query_as(sqlx::AssertSqlSafe(sql.as_str()))
+                .bind(lease.fence)
+                .bind(lease.until.as_micros())
+                .bind(now.as_micros())
+                .bind(i64::from(n))
+                .fetch_all(&mut *tx)
+                .await?
+        });
+        rows.sort_by_key(|row| row.seq);
+        let leased = rows.into_iter().map(|row| {
+            Ok(Leased {
+                seq: row.seq,
+                execution: row.try_into()?,
+            })
+        });
+        leased.collect()
+    }
+
+    /// When the next open execution needs attention. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn next_execution(&self) -> Result<Option<Timestamp>, Error> {
+        let due: Option<i64> = crate::pool::on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(NEXT_DUE).fetch_one(db).await?
+        });
+        Ok(due.map(Timestamp::from_micros))
+    }
+
+    /// Prolongs all leases of a fence. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn renew_lease(&self, lease: Lease) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(RENEW)
+                .bind(lease.fence)
+                .bind(lease.until.as_micros())
+                .execute(&mut *tx)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Lets leased executions go without counting an attempt. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn release_executions(
+        &self,
+        fence: i64,
+        seqs: &[i64],
+        release: Release,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (state, due_at, class) = match release {
+            Release::GivenBack => (ExecutionState::Pending, now, None),
+            Release::Held(until) => (ExecutionState::Held, until, Some("paused")),
+        };
+        in_transaction!(&self.pool, |tx| {
+            let mut rest = seqs;
+            while !rest.is_empty() {
+                let (sql, chunk, later) = RELEASE.next(rest);
+                let mut query = sqlx::query(sql)
+                    .bind(code(state))
+                    .bind(due_at.as_micros())
+                    .bind(fence)
+                    .bind(class);
+                for seq in chunk {
+                    query = query.bind(seq);
+                }
+                query.execute(&mut *tx).await?;
+                rest = later;
+            }
+        });
+        Ok(())
+    }
+
+    /// Fails executions that were held until now. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn give_up_held(&self, now: Timestamp) -> Result<u64, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(GIVE_UP_HELD)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        }))
+    }
+
+    /// Which rules and evaluators have held executions. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn held(
+        &self,
+    ) -> Result<Vec<(ProjectId, RuleId, assay_domain::ids::EvaluatorId)>, Error> {
+        let rows: Vec<(String, String, String)> = crate::pool::on_reader!(&self.pool, |db| {
+            sqlx::query_as(HELD_RULES).fetch_all(db).await?
+        });
+        let checked = |(project, rule, evaluator): (String, String, String)| {
+            Ok((
+                crate::catalog::checked("execution", &project)?,
+                crate::catalog::checked("execution", &rule)?,
+                crate::catalog::checked("execution", &evaluator)?,
+            ))
+        };
+        rows.into_iter().map(checked).collect()
+    }
+
+    /// Lets held executions of a rule's evaluator go on.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn unhold(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+        evaluator: &assay_domain::ids::EvaluatorId,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(UNHOLD)
+                .bind(project.as_str())
+                .bind(rule.as_str())
+                .bind(evaluator.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        }))
+    }
+
+    /// Cancels what has not begun of a rule.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn cancel_executions(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+        class: &str,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(CANCEL_OF_RULE)
+                .bind(project.as_str())
+                .bind(rule.as_str())
+                .bind(class)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        }))
+    }
+
+    /// Puts a failed execution back into the queue, its attempts counted anew.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no failed execution of this id.
+    pub async fn requeue_execution(
+        &self,
+        project: &ProjectId,
+        id: &ExecutionId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let bytes = id_bytes(id).ok_or(Error::NotFound)?;
+        let n_moved = in_transaction!(&self.pool, |tx| {
+            sqlx::query(REQUEUE)
+                .bind(project.as_str())
+                .bind(bytes.to_vec())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        match n_moved {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+}

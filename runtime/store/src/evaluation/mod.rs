@@ -1,0 +1,22 @@
+//! The ledger of evaluations: what was touched, what waits, executions and what became of them.
+//!
+//! Invariants:
+//! - **Made once.** An execution's id is derived from its key and unique; making it again is a no-op.
+//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
+//! - **One holder.** Every statement that ends a lease repeats state and fence in its WHERE clause; what
+//!   another has moved meanwhile is left alone, its scores included.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution.
+
+mod bulk;
+mod claim;
+mod counts;
+mod finish;
+mod matches;
+mod read;
+mod row;
+
+pub use claim::{Lease, Leased, Release};
+pub use counts::RuleCount;
+pub use finish::{Attempt, Ended, Finished, Outcome};
+pub use matches::{Made, MatchBatch, NewWatch, Touched, Watch};
+pub use read::{Attempted, Ledger, StateCount};

@@ -1,0 +1,211 @@
+//! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
+
+use assay_domain::evaluation::{Execution, ExecutionState};
+use assay_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
+use assay_domain::time::Timestamp;
+
+use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
+use crate::catalog::checked;
+use crate::pool::on_reader;
+use crate::{Error, Store};
+
+/// An execution with what only readers ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    /// Its place in the ledger.
+    pub seq: i64,
+    /// The execution.
+    pub execution: Execution,
+    /// Spans that came after it was made.
+    pub n_late: u32,
+}
+
+/// An attempt that gave no scores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempted {
+    /// 1, 2, ...
+    pub number: u32,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// Class.
+    pub class: String,
+    /// For people.
+    pub message: String,
+    /// The version used.
+    pub version: Option<EvaluatorVersionId>,
+    /// CPU time in the guest.
+    pub cpu_us: u64,
+}
+
+/// How many executions of a rule are in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateCount {
+    /// The state: an open one, or failed.
+    pub state: ExecutionState,
+    /// How many.
+    pub n: u64,
+}
+
+const BY_ID: &str = " FROM executions WHERE project_id = $1 AND id = $2";
+const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
+const DEAD: &str = "
+     FROM executions
+    WHERE project_id = $1 AND state = 6 AND finished_at < $2
+    ORDER BY finished_at DESC, seq DESC LIMIT $3";
+const ATTEMPTS: &str = "
+    SELECT number, ended_at, class, message, evaluator_version_id, cpu_us
+      FROM attempts WHERE execution_seq = $1 ORDER BY seq";
+/// Open ones and dead letters: finished ones are told by the counters.
+const STATES: &str = "
+    SELECT state, COUNT(*) FROM executions
+     WHERE state < 4 AND project_id = $1 AND rule_id = $2 GROUP BY state
+    UNION ALL
+    SELECT state, COUNT(*) FROM executions
+     WHERE state = 6 AND project_id = $1 AND rule_id = $2 GROUP BY state";
+
+#[derive(sqlx::FromRow)]
+struct AttemptRow {
+    number: i32,
+    ended_at: i64,
+    class: String,
+    message: String,
+    evaluator_version_id: Option<String>,
+    cpu_us: i64,
+}
+
+impl TryFrom<ExecutionRow> for Ledger {
+    type Error = Error;
+
+    fn try_from(row: ExecutionRow) -> Result<Self, Error> {
+        Ok(Self {
+            seq: row.seq,
+            n_late: row.n_late.unsigned_abs(),
+            execution: row.try_into()?,
+        })
+    }
+}
+
+fn select(rest: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(format!("SELECT {COLUMNS}{rest}"))
+}
+
+impl Store {
+    /// One execution.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn execution(
+        &self,
+        project: &ProjectId,
+        id: &ExecutionId,
+    ) -> Result<Option<Ledger>, Error> {
+        let Some(bytes) = id_bytes(id) else {
+            return Ok(None);
+        };
+        let row: Option<ExecutionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(select(BY_ID))
+                .bind(project.as_str())
+                .bind(bytes.to_vec())
+                .fetch_optional(db)
+                .await?
+        });
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// All executions over a trace and its observations, in the order they were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_executions(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Vec<Ledger>, Error> {
+        let rows: Vec<ExecutionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(select(BY_TRACE))
+                .bind(project.as_str())
+                .bind(trace.as_str())
+                .fetch_all(db)
+                .await?
+        });
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Executions that failed before `before`, the last first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn failed_executions(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Ledger>, Error> {
+        let rows: Vec<ExecutionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(select(DEAD))
+                .bind(project.as_str())
+                .bind(before.as_micros())
+                .bind(i64::from(limit))
+                .fetch_all(db)
+                .await?
+        });
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Attempts at an execution that gave no scores, in order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn attempts(
+        &self,
+        project: &ProjectId,
+        id: &ExecutionId,
+    ) -> Result<Vec<Attempted>, Error> {
+        let Some(execution) = self.execution(project, id).await? else {
+            return Ok(Vec::new());
+        };
+        let rows: Vec<AttemptRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(ATTEMPTS)
+                .bind(execution.seq)
+                .fetch_all(db)
+                .await?
+        });
+        let attempted = rows.into_iter().map(|row| {
+            let version = row.evaluator_version_id;
+            Ok(Attempted {
+                number: row.number.unsigned_abs(),
+                ended_at: Timestamp::from_micros(row.ended_at),
+                class: row.class,
+                message: row.message,
+                version: version.map(|id| checked("attempt", &id)).transpose()?,
+                cpu_us: row.cpu_us.unsigned_abs(),
+            })
+        });
+        attempted.collect()
+    }
+
+    /// How many executions of a rule are open or failed, by state.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rule_states(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+    ) -> Result<Vec<StateCount>, Error> {
+        let rows: Vec<(i16, i64)> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(STATES)
+                .bind(project.as_str())
+                .bind(rule.as_str())
+                .fetch_all(db)
+                .await?
+        });
+        let count = |(code, n): (i16, i64)| {
+            Ok(StateCount {
+                state: state(code)?,
+                n: n.unsigned_abs(),
+            })
+        };
+        rows.into_iter().map(count).collect()
+    }
+}
