@@ -165,6 +165,8 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
         match byte {
             b'"' => f.write_str("\\\"")?,
             b'\\' => f.write_str("\\\\")?,
+            0x08 => f.write_str("\\b")?,
+            0x0c => f.write_str("\\f")?,
             b'\n' => f.write_str("\\n")?,
             b'\r' => f.write_str("\\r")?,
             b'\t' => f.write_str("\\t")?,

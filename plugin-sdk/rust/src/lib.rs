@@ -43,7 +43,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
+//! The crate of a plug-in depends on `assay-plugin`, `serde` and `schemars` (the derive macros name
+//! them). Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
 //! file is the plug-in. Native builds leave the bindings out; everything else is the same code.
 //!
 //! What is deliberately absent: state between calls (every call gets a fresh instance), files, clocks
@@ -66,9 +67,6 @@ pub use item::{Item, Payload, TraceRef};
 pub use json::{InvalidJson, Json, Number};
 pub use plugin::{Plugin, PluginInfo, evaluate_as};
 pub use score::{Domain, Score, ScoreSpec, ScoreValue};
-
-// The derive macros expand to these names.
-pub use {schemars, serde};
 
 /// What an evaluator's file needs: `use assay_plugin::prelude::*;`.
 pub mod prelude {

@@ -1,22 +1,112 @@
-//! x
-use assay_plugin::prelude::*;
+//! `exact-match` and `levenshtein`: how equal two values are.
 
-/// x
+use crate::verdict::verdict;
+use assay_plugin::prelude::*;
+use assay_plugin_measures::{Profile, Rendering, levenshtein, text_of, text_of_payload};
+use std::borrow::Cow;
+
+/// 1 when output and expected output are equal.
 pub struct ExactMatch;
+
+/// How to compare.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExactMatchConfig {
+    /// Whose numbers to give where the Python and the JavaScript scorer library disagree.
+    pub profile: Profile,
+    /// Let objects be equal whose members stand in another order.
+    pub ignore_key_order: bool,
+}
 
 impl Evaluator for ExactMatch {
     const ID: &'static str = "exact-match";
     const TITLE: &'static str = "Exact match";
-    const DESCRIPTION: &'static str = "1 when output and expected output are equal.";
+    const DESCRIPTION: &'static str = "1 when output and expected output are equal, else 0. Objects and \
+        arrays are compared as JSON, also with a text that is JSON; a number keeps how it was written.";
     const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
     const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share("exact_match", "1 when equal, else 0")];
-    type Config = NoConfig;
+    type Config = ExactMatchConfig;
 
-    fn evaluate(item: &Item, _: &NoConfig) -> Result<Vec<Score>, EvalError> {
-        let equal = item.output == item.expected_output;
-        Ok(vec![Score::share(
-            "exact_match",
-            f64::from(u8::from(equal)),
-        )])
+    fn evaluate(item: &Item, config: &ExactMatchConfig) -> Result<Vec<Score>, EvalError> {
+        let equal = match (item.output()?, &item.expected_output) {
+            // Two texts: nothing has to be parsed.
+            (Payload::Text(output), Some(Payload::Text(expected))) => output == expected,
+            (output, expected) => {
+                let expected = expected.as_ref().map_or(Ok(Json::Null), Payload::to_json)?;
+                equal_values(&output.to_json()?, &expected, config)
+            }
+        };
+        let reason = if equal { "equal" } else { "different" };
+        Ok(vec![verdict("exact_match", equal, reason)])
+    }
+}
+
+fn equal_values(a: &Json, b: &Json, config: &ExactMatchConfig) -> bool {
+    // JavaScript takes null for an object.
+    let is_container = |value: &Json| {
+        value.is_container() || (config.profile == Profile::Js && *value == Json::Null)
+    };
+    if is_container(a) || is_container(b) {
+        return as_json(a, config) == as_json(b, config);
+    }
+    text_of(a, config.profile) == text_of(b, config.profile)
+}
+
+/// Text that is JSON counts as that JSON.
+fn as_json(value: &Json, config: &ExactMatchConfig) -> String {
+    let rendering = Rendering {
+        profile: config.profile,
+        sort_keys: config.ignore_key_order,
+        ascii: false,
+    };
+    match value {
+        Json::Text(text) => match Json::parse(text) {
+            Ok(parsed) => rendering.json(&parsed),
+            Err(_) => text.clone(),
+        },
+        other => rendering.json(other),
+    }
+}
+
+/// How much of a text would have to be changed.
+pub struct Levenshtein;
+
+/// Which text a value is.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LevenshteinConfig {
+    /// Whose numbers to give where the Python and the JavaScript scorer library disagree.
+    pub profile: Profile,
+}
+
+impl Evaluator for Levenshtein {
+    const ID: &'static str = "levenshtein";
+    const TITLE: &'static str = "Levenshtein similarity";
+    const DESCRIPTION: &'static str = "1 minus the number of single-character edits between output and \
+        expected output, divided by the length of the longer one.";
+    const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "levenshtein",
+        "1 when equal, 0 when nothing is shared",
+    )];
+    type Config = LevenshteinConfig;
+
+    fn evaluate(item: &Item, config: &LevenshteinConfig) -> Result<Vec<Score>, EvalError> {
+        let output = text_of_payload(item.output()?, config.profile)?;
+        let expected = match &item.expected_output {
+            // JavaScript compares with the text of null; absent is missing in both.
+            Some(null) if null.is_null() && config.profile == Profile::Js => Cow::Borrowed("null"),
+            _ => text_of_payload(item.expected()?, config.profile)?,
+        };
+        let distance = levenshtein(&output, &expected, config.profile);
+        Ok(vec![
+            Score::share("levenshtein", distance.similarity())
+                .comment(format!(
+                    "distance {} of {}",
+                    distance.edits, distance.longest
+                ))
+                .with("distance", distance.edits)
+                .with("longest", distance.longest),
+        ])
     }
 }

@@ -1,11 +1,46 @@
-//! First-party plug-in `assay/text`: equality, containment and size of texts.
+//! First-party plug-in `assay/text`: equality, containment, distance, patterns and size of texts.
 
+mod answer;
+mod containment;
 mod equality;
+mod numeric;
+mod pattern;
+mod size;
+mod stats;
+mod tokens;
+mod verdict;
+mod words;
 
-pub use equality::ExactMatch;
+pub use answer::{Answer, Match};
+pub use containment::{ContainsAll, ContainsAny, ContainsNone, EndsWith, Includes, StartsWith};
+pub use equality::{ExactMatch, Levenshtein};
+pub use numeric::NumericDiff;
+pub use pattern::{Pattern, Regex, RegexCount};
+pub use size::{Formula, Length, Readability};
+pub use stats::TextStats;
+pub use tokens::{NormalizedExact, TokenF1};
 
 assay_plugin::plugin! {
     name: "assay/text",
-    description: "Equality, containment, distance and length of texts",
-    evaluators: [ExactMatch],
+    description: "Equality, containment, distance, patterns and size of texts",
+    evaluators: [
+        ExactMatch,
+        ContainsAll,
+        ContainsAny,
+        ContainsNone,
+        Regex,
+        Length,
+        NormalizedExact,
+        TokenF1,
+        Includes,
+        StartsWith,
+        EndsWith,
+        Match,
+        Answer,
+        Pattern,
+        RegexCount,
+        Levenshtein,
+        NumericDiff,
+        Readability,
+    ],
 }

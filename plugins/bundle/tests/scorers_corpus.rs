@@ -1,0 +1,282 @@
+//! Every vector in `tests/corpus/scorers` against the evaluator that is named after its file.
+//!
+//! A file is either covered here or on the list of those whose scorer is not shipped; a new file is on
+//! neither and fails, so nothing is left out silently. How the vectors are written: the README there.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use assay_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
+use assay_plugin_text::{Formula, TextStats};
+
+type Evaluate = fn(&str, &Item, &str) -> Result<Vec<Score>, EvalError>;
+
+const TEXT: Evaluate = assay_plugin_text::ThisPlugin::evaluate;
+const JSON: Evaluate = assay_plugin_json::ThisPlugin::evaluate;
+
+/// What covers a file.
+enum Covered {
+    /// One evaluator; `true` when it has the profiles py and js.
+    By(Evaluate, bool),
+    /// Counts and grades, which several evaluators use.
+    Stats,
+}
+
+const COVERED: [(&str, Covered); 12] = [
+    ("exact_match", Covered::By(TEXT, true)),
+    ("levenshtein", Covered::By(TEXT, true)),
+    ("numeric_diff", Covered::By(TEXT, true)),
+    ("json_diff", Covered::By(JSON, true)),
+    ("valid_json", Covered::By(JSON, false)),
+    ("normalized_exact", Covered::By(TEXT, false)),
+    ("token_f1", Covered::By(TEXT, false)),
+    ("includes", Covered::By(TEXT, false)),
+    ("match", Covered::By(TEXT, false)),
+    ("answer", Covered::By(TEXT, false)),
+    ("pattern", Covered::By(TEXT, false)),
+    ("text_stats", Covered::Stats),
+];
+
+const NOT_SHIPPED: [&str; 17] = [
+    "bleu",
+    "chrf",
+    "corpus_bleu_chrf",
+    "embedding_similarity",
+    "list_contains",
+    "llm_choice",
+    "moderation",
+    "pii_free",
+    "precision_recall",
+    "ragas_aggregate",
+    "retrieval",
+    "rouge",
+    "secret_free",
+    "sql_valid",
+    "string_similarity",
+    "trajectory_match",
+    "wer_cer",
+];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/scorers")
+}
+
+fn member<'a>(value: &'a Json, name: &str) -> Option<&'a Json> {
+    let Json::Object(members) = value else {
+        return None;
+    };
+    members
+        .iter()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value)
+}
+
+fn text(value: Option<&Json>) -> &str {
+    match value {
+        Some(Json::Text(text)) => text,
+        _ => "",
+    }
+}
+
+fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Number(number) => Some(number.as_f64()),
+        _ => None,
+    }
+}
+
+/// The file of a scorer: its cases and the tolerance.
+fn vectors(scorer: &str) -> (Vec<Json>, f64) {
+    let file = std::fs::read_to_string(folder().join(format!("{scorer}.json"))).unwrap();
+    let file = Json::parse(&file).unwrap();
+    let Some(Json::Array(cases)) = member(&file, "cases") else {
+        panic!("{scorer} has no cases")
+    };
+    (
+        cases.clone(),
+        member(&file, "tolerance").and_then(number).unwrap(),
+    )
+}
+
+fn item(case: &Json) -> Item {
+    let payload = |name| member(case, name).cloned().map(Payload::of);
+    Item {
+        output: payload("output"),
+        expected_output: payload("expected"),
+        ..Item::default()
+    }
+}
+
+/// The parameters of a case as a configuration.
+fn config(case: &Json, profile: Option<&str>) -> String {
+    let Some(Json::Object(mut members)) = member(case, "params")
+        .cloned()
+        .or(Some(Json::Object(Vec::new())))
+    else {
+        panic!("params are no object")
+    };
+    members.retain(|(name, _)| name != "note");
+    members.extend(profile.map(|profile| ("profile".to_owned(), Json::from(profile))));
+    Json::Object(members).to_string()
+}
+
+/// What is wrong with an answer, if anything.
+fn mismatch(answer: &Result<Vec<Score>, EvalError>, want: &Json, tolerance: f64) -> Option<String> {
+    let told = || Some(format!("wanted {want}, got {answer:?}"));
+    match (answer, member(want, "error"), member(want, "score")) {
+        // The library gave no number here: any finite one and any error is right.
+        (Err(_), None, Some(Json::Object(_))) => None,
+        (Ok(scores), None, Some(Json::Object(_))) => {
+            let is_finite = |score: &Score| score.as_f64().is_some_and(f64::is_finite);
+            if scores.iter().all(is_finite) {
+                None
+            } else {
+                told()
+            }
+        }
+        (Err(EvalError::InvalidInput(_)), Some(_), _) => None,
+        (Err(EvalError::NotApplicable(_)), None, Some(Json::Null)) => None,
+        (Ok(scores), None, Some(score)) => {
+            let [got] = scores.as_slice() else {
+                return told();
+            };
+            let close = number(score)
+                .zip(got.as_f64())
+                .is_some_and(|(want, got)| (want.clamp(0.0, 1.0) - got).abs() <= tolerance);
+            // The parts of the computation that a vector names are in the metadata.
+            let named = ["answer", "no_answer"]
+                .iter()
+                .all(|name| match member(want, name) {
+                    None => true,
+                    wanted => {
+                        got.metadata
+                            .iter()
+                            .find(|(key, _)| key == name)
+                            .map(|m| &m.1)
+                            == wanted
+                    }
+                });
+            if close && named && got.comment.is_some() {
+                None
+            } else {
+                told()
+            }
+        }
+        _ => told(),
+    }
+}
+
+#[test]
+fn every_file_of_the_corpus_is_covered_or_named_as_not_shipped() {
+    let files: BTreeSet<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let named: Vec<String> = COVERED
+        .iter()
+        .map(|(scorer, _)| *scorer)
+        .chain(NOT_SHIPPED)
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named.iter().cloned().collect::<BTreeSet<_>>(), files);
+    assert_eq!(named.len(), files.len(), "a file is named twice");
+}
+
+#[test]
+fn evaluators_give_what_the_scorers_corpus_wants() {
+    let mut wrong = Vec::new();
+    let mut n_checked = 0;
+    for (scorer, covered) in &COVERED {
+        let Covered::By(evaluate, _) = covered else {
+            continue;
+        };
+        let (cases, tolerance) = vectors(scorer);
+        for case in &cases {
+            let id = scorer.replace('_', "-");
+            let answer = evaluate(&id, &item(case), &config(case, None));
+            let want = member(case, "want").unwrap();
+            let found = mismatch(&answer, want, tolerance);
+            wrong.extend(found.map(|found| format!("{}: {found}", text(member(case, "id")))));
+            n_checked += 1;
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {n_checked} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(n_checked > 400, "only {n_checked} vectors were found");
+}
+
+#[test]
+fn profiles_give_the_columns_of_the_scorers_corpus() {
+    let mut wrong = Vec::new();
+    for (scorer, covered) in &COVERED {
+        let Covered::By(evaluate, true) = covered else {
+            continue;
+        };
+        let (cases, tolerance) = vectors(scorer);
+        for (case, profile) in cases.iter().flat_map(|case| [(case, "py"), (case, "js")]) {
+            let Some(column) = member(case, profile) else {
+                continue;
+            };
+            let is_free = ["js", "assay"].contains(&text(member(case, "want_from")));
+            if member(column, "raised").is_some() && is_free {
+                continue;
+            }
+            let id = scorer.replace('_', "-");
+            let answer = evaluate(&id, &item(case), &config(case, Some(profile)));
+            let found = mismatch(&answer, column, tolerance);
+            let id = text(member(case, "id"));
+            wrong.extend(found.map(|found| format!("{id} ({profile}): {found}")));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn texts_are_counted_as_the_scorers_corpus_counts_them() {
+    let (cases, tolerance) = vectors("text_stats");
+    for case in &cases {
+        let id = text(member(case, "id"));
+        let stats = TextStats::of(text(member(case, "output")));
+        let want = member(case, "want").unwrap();
+        let counts = [
+            ("bytes", stats.bytes),
+            ("chars", stats.chars),
+            ("words", stats.words),
+            ("sentences", stats.sentences),
+            ("lines", stats.lines),
+            ("alnum", stats.alnum),
+            ("letters", stats.letters),
+            ("syllables", stats.syllables),
+        ];
+        for (name, got) in counts {
+            assert_eq!(member(want, name), Some(&Json::from(got)), "{id} {name}");
+        }
+        let grades = [
+            ("ari", Formula::Ari),
+            ("coleman_liau", Formula::ColemanLiau),
+            ("flesch", Formula::Flesch),
+        ];
+        for (name, formula) in grades {
+            let (wanted, got) = (member(want, name).and_then(number), formula.grade(&stats));
+            assert_eq!(wanted.is_some(), got.is_some(), "{id} {name}");
+            let apart = wanted
+                .zip(got)
+                .map_or(0.0, |(wanted, got)| (wanted - got).abs());
+            assert!(
+                apart <= tolerance,
+                "{id} {name}: wanted {wanted:?}, got {got:?}"
+            );
+        }
+    }
+}

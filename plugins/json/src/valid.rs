@@ -1,0 +1,40 @@
+//! `valid-json`: is the output JSON, and the JSON that was asked for?
+
+use crate::schema::{errors, parsed, verdict};
+use assay_plugin::prelude::*;
+use serde_json::Value;
+
+/// 1 when the output is JSON.
+pub struct ValidJson;
+
+/// What JSON to accept.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ValidJsonConfig {
+    /// A JSON Schema that the output must satisfy; without it any object or array passes.
+    #[schemars(schema_with = "optional_schema")]
+    pub schema: Option<Value>,
+}
+
+fn optional_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": ["object", "boolean", "null"] })
+}
+
+impl Evaluator for ValidJson {
+    const ID: &'static str = "valid-json";
+    const TITLE: &'static str = "Valid JSON";
+    const DESCRIPTION: &'static str = "1 when the output is a JSON object or array (RFC 8259); with a \
+        schema, when it is any JSON that satisfies the schema. `format` is not asserted.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share("valid_json", "1 when valid, else 0")];
+    type Config = ValidJsonConfig;
+
+    fn evaluate(item: &Item, config: &ValidJsonConfig) -> Result<Vec<Score>, EvalError> {
+        let found = match (parsed(item.output()?), &config.schema) {
+            (Err(why), _) => vec![format!("the output is not JSON: {why}")],
+            (Ok(value), Some(schema)) => errors(schema, false, &value)?,
+            (Ok(value), None) if value.is_container() => Vec::new(),
+            (Ok(_), None) => vec!["the output is neither object nor array".to_owned()],
+        };
+        Ok(vec![verdict("valid_json", found)])
+    }
+}

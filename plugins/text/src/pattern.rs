@@ -1,0 +1,178 @@
+//! Regular expressions. The engine does not backtrack: no expression can be made to run for ever, and
+//! look-around and back-references do not exist.
+
+use crate::verdict::{shown, verdict};
+use crate::words::folded_if;
+use assay_plugin::prelude::*;
+
+/// The size a compiled expression may have.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+
+fn compile(pattern: &str, ignore_case: bool) -> Result<regex::Regex, EvalError> {
+    regex::RegexBuilder::new(pattern)
+        .case_insensitive(ignore_case)
+        .size_limit(MAX_COMPILED_BYTES)
+        .build()
+        .map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))
+}
+
+/// 1 when the output matches an expression.
+pub struct Regex;
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegexConfig {
+    /// A regular expression without look-around and back-references.
+    pub pattern: String,
+    /// Take upper and lower case letters for the same.
+    #[serde(default)]
+    pub ignore_case: bool,
+    /// The expression must cover the whole output, not only a part of it.
+    #[serde(default)]
+    pub full_match: bool,
+}
+
+impl Evaluator for Regex {
+    const ID: &'static str = "regex";
+    const TITLE: &'static str = "Regular expression";
+    const DESCRIPTION: &'static str = "1 when the output matches the expression, else 0.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "regex",
+        "1 when the output matches the expression",
+    )];
+    type Config = RegexConfig;
+
+    fn evaluate(item: &Item, config: &RegexConfig) -> Result<Vec<Score>, EvalError> {
+        let output = item.output_text()?;
+        let expression = if config.full_match {
+            compile(&format!(r"\A(?:{})\z", config.pattern), config.ignore_case)?
+        } else {
+            compile(&config.pattern, config.ignore_case)?
+        };
+        let score = match expression.find(output) {
+            Some(found) => verdict("regex", true, format!("matched {}", shown(found.as_str()))),
+            None => verdict("regex", false, "no match"),
+        };
+        Ok(vec![score])
+    }
+}
+
+/// 1 when what an expression captures is what was expected.
+pub struct Pattern;
+
+/// What to capture.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatternConfig {
+    /// A regular expression with at least one group, without look-around and back-references.
+    pub pattern: String,
+    /// Take upper and lower case letters for the same.
+    #[serde(default = "yes")]
+    pub ignore_case: bool,
+    /// Every group that took part must equal a target, not only one of them.
+    #[serde(default)]
+    pub match_all: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Evaluator for Pattern {
+    const ID: &'static str = "pattern";
+    const TITLE: &'static str = "Captured answer";
+    const DESCRIPTION: &'static str = "1 when a group of the first match of the expression equals the \
+        expected output, or any element of it; else 0.";
+    const NEEDS: Parts = Parts::OUTPUT_AND_EXPECTED;
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "pattern",
+        "1 when the captured text is a target",
+    )];
+    type Config = PatternConfig;
+
+    fn evaluate(item: &Item, config: &PatternConfig) -> Result<Vec<Score>, EvalError> {
+        let (output, targets) = (item.output_text()?, item.targets()?);
+        let expression = compile(&config.pattern, config.ignore_case)?;
+        let Some(captures) = expression.captures(output) else {
+            return Ok(vec![
+                verdict("pattern", false, "no match").with("no_answer", true),
+            ]);
+        };
+        let groups: Vec<&str> = captures
+            .iter()
+            .skip(1)
+            .flatten()
+            .map(|m| m.as_str())
+            .collect();
+        let is_target = |group: &str| {
+            let group = folded_if(config.ignore_case, group);
+            targets
+                .iter()
+                .any(|target| folded_if(config.ignore_case, target) == group)
+        };
+        let answer: Option<String> = if config.match_all {
+            let all = !groups.is_empty() && groups.iter().all(|group| is_target(group));
+            all.then(|| targets.concat())
+        } else {
+            groups
+                .iter()
+                .find(|group| is_target(group))
+                .map(|group| (*group).to_owned())
+        };
+        let holds = answer.is_some();
+        // The only thing captured is the answer, also when it is wrong.
+        let only = (!config.match_all && captures.len() == 2)
+            .then(|| groups.first())
+            .flatten();
+        let answer = answer.or(only.map(|group| (*group).to_owned()));
+        let reason = answer.as_deref().map_or_else(
+            || "no captured text is a target".to_owned(),
+            |answer| format!("captured {}", shown(answer)),
+        );
+        Ok(vec![
+            verdict("pattern", holds, reason).with("answer", answer),
+        ])
+    }
+}
+
+/// 1 when an expression matches often enough and not too often.
+pub struct RegexCount;
+
+/// What to count.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegexCountConfig {
+    /// A regular expression without look-around and back-references.
+    pub pattern: String,
+    /// Take upper and lower case letters for the same.
+    #[serde(default)]
+    pub ignore_case: bool,
+    /// The fewest matches that pass.
+    #[serde(default)]
+    pub min: usize,
+    /// The most matches that pass.
+    #[serde(default)]
+    pub max: Option<usize>,
+}
+
+impl Evaluator for RegexCount {
+    const ID: &'static str = "regex-count";
+    const TITLE: &'static str = "Number of matches";
+    const DESCRIPTION: &'static str =
+        "1 when the number of matches in the output is within the bounds, else 0.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "regex_count",
+        "1 when the number of matches is within the bounds",
+    )];
+    type Config = RegexCountConfig;
+
+    fn evaluate(item: &Item, config: &RegexCountConfig) -> Result<Vec<Score>, EvalError> {
+        let expression = compile(&config.pattern, config.ignore_case)?;
+        let count = expression.find_iter(item.output_text()?).count();
+        let holds = config.min <= count && config.max.is_none_or(|max| count <= max);
+        Ok(vec![
+            verdict("regex_count", holds, format!("{count} matches")).with("count", count),
+        ])
+    }
+}

@@ -1,0 +1,178 @@
+//! `length` and `readability`: how long a text is and how hard to read.
+
+use crate::stats::TextStats;
+use assay_plugin::prelude::*;
+
+/// 1 when the output is as long as it should be.
+pub struct Length;
+
+/// The lengths that pass.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LengthConfig {
+    /// What is counted.
+    pub unit: Unit,
+    /// The smallest length that passes.
+    #[schemars(range(min = 0.0))]
+    pub min: Option<f64>,
+    /// The largest length that passes.
+    #[schemars(range(min = 0.0))]
+    pub max: Option<f64>,
+    /// The one length that passes; use it instead of `min` and `max`.
+    #[schemars(range(min = 0.0))]
+    pub target: Option<f64>,
+    /// How much of the score is lost with each unit outside; without it everything is.
+    #[schemars(range(min = 0.0))]
+    pub slope: Option<f64>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Unicode characters.
+    #[default]
+    Chars,
+    /// Runs of anything but white space.
+    Words,
+    /// Bytes of UTF-8.
+    Bytes,
+    /// Sentences.
+    Sentences,
+    /// Lines.
+    Lines,
+}
+
+impl LengthConfig {
+    fn bounds(&self) -> Result<(f64, f64), EvalError> {
+        let (min, max) = match (self.min, self.max, self.target) {
+            (None, None, Some(target)) => (target, target),
+            (_, _, Some(_)) => {
+                return Err(EvalError::invalid_config(
+                    "target: stands beside min or max",
+                ));
+            }
+            (None, None, None) => {
+                return Err(EvalError::invalid_config(
+                    "one of min, max and target is needed",
+                ));
+            }
+            (min, max, None) => (min.unwrap_or(0.0), max.unwrap_or(f64::INFINITY)),
+        };
+        if min > max {
+            return Err(EvalError::invalid_config("min: larger than max"));
+        }
+        Ok((min, max))
+    }
+}
+
+impl Evaluator for Length {
+    const ID: &'static str = "length";
+    const TITLE: &'static str = "Length";
+    const DESCRIPTION: &'static str = "1 when the length of the output is within the bounds. Outside \
+        it is 0, or falls by `slope` with each unit.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "length",
+        "1 when the length is within the bounds",
+    )];
+    type Config = LengthConfig;
+
+    fn evaluate(item: &Item, config: &LengthConfig) -> Result<Vec<Score>, EvalError> {
+        let (min, max) = config.bounds()?;
+        let stats = TextStats::of(item.output_text()?);
+        let (count, unit) = match config.unit {
+            Unit::Chars => (stats.chars, "characters"),
+            Unit::Words => (stats.words, "words"),
+            Unit::Bytes => (stats.bytes, "bytes"),
+            Unit::Sentences => (stats.sentences, "sentences"),
+            Unit::Lines => (stats.lines, "lines"),
+        };
+        let length = as_f64(count);
+        let outside = (min - length).max(length - max).max(0.0);
+        let value = match config.slope {
+            _ if outside == 0.0 => 1.0,
+            Some(slope) => 1.0 - slope * outside,
+            None => 0.0,
+        };
+        let score = Score::share("length", value).comment(format!("{count} {unit}"));
+        Ok(vec![score.with("length", count)])
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+/// 1 when the output is as easy to read as it should be.
+pub struct Readability;
+
+/// The grades that pass.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadabilityConfig {
+    /// Which grade is computed.
+    pub formula: Formula,
+    /// The smallest grade that passes.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// The largest grade that passes.
+    #[serde(default)]
+    pub max: Option<f64>,
+}
+
+/// A grade of readability, for English.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Formula {
+    /// Automated readability index: larger is harder.
+    Ari,
+    /// Coleman-Liau index: larger is harder.
+    ColemanLiau,
+    /// Flesch reading ease: larger is easier.
+    Flesch,
+}
+
+impl Formula {
+    /// The grade of a text; `None` where there is no word.
+    #[must_use]
+    pub fn grade(self, stats: &TextStats) -> Option<f64> {
+        if stats.words == 0 {
+            return None;
+        }
+        let (words, sentences) = (as_f64(stats.words), as_f64(stats.sentences));
+        let per_word = |count: usize| as_f64(count) / words;
+        Some(match self {
+            Self::Ari => 4.71 * per_word(stats.alnum) + 0.5 * (words / sentences) - 21.43,
+            Self::ColemanLiau => {
+                let per_hundred = |count: usize| per_word(count) * 100.0;
+                0.0588 * per_hundred(stats.letters) - 0.296 * per_hundred(stats.sentences) - 15.8
+            }
+            Self::Flesch => {
+                206.835 - 1.015 * (words / sentences) - 84.6 * per_word(stats.syllables)
+            }
+        })
+    }
+}
+
+impl Evaluator for Readability {
+    const ID: &'static str = "readability";
+    const TITLE: &'static str = "Readability";
+    const DESCRIPTION: &'static str = "1 when the readability grade of an English output is within the \
+        bounds, else 0. The grade is in the metadata.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::share(
+        "readability",
+        "1 when the grade is within the bounds",
+    )];
+    type Config = ReadabilityConfig;
+
+    fn evaluate(item: &Item, config: &ReadabilityConfig) -> Result<Vec<Score>, EvalError> {
+        let stats = TextStats::of(item.output_text()?);
+        let grade = config.formula.grade(&stats);
+        let grade = grade.ok_or_else(|| EvalError::not_applicable("the output has no words"))?;
+        let holds =
+            config.min.is_none_or(|min| min <= grade) && config.max.is_none_or(|max| grade <= max);
+        let score = crate::verdict::verdict("readability", holds, format!("grade {grade:.1}"));
+        Ok(vec![score.with("grade", grade)])
+    }
+}
