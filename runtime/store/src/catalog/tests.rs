@@ -1,1 +1,867 @@
 //! What the catalog promises, on each database.
+
+use assay_domain::evaluation::{
+    Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
+};
+use assay_domain::ids::{
+    AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, PublicKey, RuleId,
+};
+use assay_domain::plugin::{Digest, EvaluatorInfo, ItemParts, PluginInfo};
+use assay_domain::time::Timestamp;
+use serde_json::json;
+
+use super::{
+    Init, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch, SecretHash,
+};
+use crate::testing::on_each_database;
+use crate::{Error, Store};
+
+fn project(name: &str) -> ProjectId {
+    ProjectId::new(name).unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
+}
+
+fn init(n: u8, key: &str) -> Init {
+    Init {
+        organization_id: format!("org-{n}"),
+        organization_name: "Acme".to_owned(),
+        project_id: project(&format!("project-{n}")),
+        project_name: "Support bot".to_owned(),
+        key: key_of(n, key),
+    }
+}
+
+fn key_of(n: u8, public_key: &str) -> NewApiKey {
+    NewApiKey {
+        id: format!("key-{n}"),
+        public_key: PublicKey::new(public_key).unwrap(),
+        secret_hash: SecretHash::new("any secret: even ünïcode", [n; 16]),
+        secret_hint: "any…code".to_owned(),
+        rights: Rights::Full,
+        note: None,
+    }
+}
+
+fn info(name: &str, version: &str) -> PluginInfo {
+    PluginInfo {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        description: "for tests".to_owned(),
+        evaluators: vec![EvaluatorInfo {
+            id: "exact-match".to_owned(),
+            title: "Exact match".to_owned(),
+            description: String::new(),
+            config_schema: "{}".to_owned(),
+            needs: ItemParts::default(),
+            slots: Vec::new(),
+            scores: Vec::new(),
+            dynamic_scores: true,
+            deterministic: true,
+        }],
+    }
+}
+
+fn version(id: &str) -> NewVersion {
+    NewVersion {
+        id: EvaluatorVersionId::new(id).unwrap(),
+        plugin: Digest::of(b"component"),
+        plugin_name: "assay/text".to_owned(),
+        plugin_version: "0.1.0".to_owned(),
+        plugin_evaluator: "exact-match".to_owned(),
+        config: json!({"z": 1, "a": [true, null]}),
+        mapping: vec![mapping("output")],
+        fingerprint: Digest::of(id.as_bytes()),
+    }
+}
+
+fn mapping(variable: &str) -> Mapping {
+    Mapping {
+        variable: variable.to_owned(),
+        source: "output".to_owned(),
+        json_path: Some("$.answer".to_owned()),
+    }
+}
+
+fn evaluator_id(id: &str) -> EvaluatorId {
+    EvaluatorId::new(id).unwrap()
+}
+
+async fn evaluator(store: &Store, project: &ProjectId, id: &str, now: Timestamp) -> Evaluator {
+    let new = NewEvaluator {
+        id: evaluator_id(id),
+        name: "exact".to_owned(),
+        description: None,
+        version: version(&format!("{id}-v1")),
+    };
+    store.create_evaluator(project, &new, now).await.unwrap()
+}
+
+fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
+    Rule {
+        id: RuleId::new(id).unwrap(),
+        name: "all answers".to_owned(),
+        target: TargetKind::Observation,
+        enabled: !evaluators.is_empty(),
+        paused: None,
+        sampling: 0.25,
+        sampling_independent: true,
+        filter: vec![json!({"type": "string", "column": "name", "operator": "=", "value": "a"})],
+        assignments: evaluators.iter().map(|e| assignment(e)).collect(),
+        timing: Timing {
+            settle_ms: Some(5),
+            ..Timing::default()
+        },
+        on_missing: OnMissing::Skip,
+        late: Late::Rescore,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+fn assignment(evaluator: &str) -> Assignment {
+    Assignment {
+        id: AssignmentId::new(&format!("with {evaluator}")).unwrap(),
+        evaluator_id: evaluator_id(evaluator),
+        mapping: Some(vec![mapping("input")]),
+    }
+}
+
+fn pause(reason: &str) -> Pause {
+    Pause {
+        reason: reason.to_owned(),
+        message: "it fails".to_owned(),
+        at: at(50),
+    }
+}
+
+#[test]
+fn a_secret_hash_knows_its_secret_and_survives_text() {
+    let hash = SecretHash::new("sk-lf-1", [7; 16]);
+    let read: SecretHash = hash.to_string().parse().unwrap();
+    assert_eq!(read, hash);
+    assert!(read.matches("sk-lf-1"));
+    assert!(!read.matches("sk-lf-2"));
+    assert!(!read.matches(""));
+    assert_ne!(hash, SecretHash::new("sk-lf-1", [8; 16]));
+    for bad in ["", "sha256:00:00", "md5:00:00", &hash.to_string()[..90]] {
+        assert!(bad.parse::<SecretHash>().is_err(), "{bad:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
+    on_each_database(|store| async move {
+        assert_eq!(store.first_project().await.unwrap(), None);
+        let made = store
+            .create_first_project(&init(1, "old key!"), at(0))
+            .await
+            .unwrap();
+        assert_eq!(made.id, project("project-1"));
+        assert_eq!(made.organization.name, "Acme");
+        // A restart draws other ids.
+        let again = store
+            .create_first_project(&init(2, "old key!"), at(9))
+            .await
+            .unwrap();
+        assert_eq!(again, made);
+        assert_eq!(store.first_project().await.unwrap(), Some(made.clone()));
+        let key = store
+            .api_key(&PublicKey::new("old key!").unwrap())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(key.made, key_of(1, "old key!"));
+        assert!(key.made.secret_hash.matches("any secret: even ünïcode"));
+        // Another key for the same names opens the same project.
+        let other = store
+            .create_first_project(&init(3, "new key"), at(9))
+            .await
+            .unwrap();
+        assert_eq!(other, made);
+        assert_eq!(store.api_keys(&made.id).await.unwrap().len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nodes_that_start_at_once_make_one_project() {
+    on_each_database(|store| async move {
+        let inits: Vec<Init> = (0..6).map(|n| init(n, "pk")).collect();
+        let starts = inits
+            .iter()
+            .map(|init| store.create_first_project(init, at(0)));
+        let made: Vec<_> = futures_util::future::join_all(starts).await;
+        let ids: Vec<_> = made
+            .into_iter()
+            .map(|project| project.unwrap().id)
+            .collect();
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(store.api_keys(&ids[0]).await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_are_added_listed_and_taken_away_within_their_project() {
+    on_each_database(|store| async move {
+        let home = store
+            .create_first_project(&init(1, "pk-1"), at(0))
+            .await
+            .unwrap()
+            .id;
+        let key = NewApiKey {
+            rights: Rights::Ingest,
+            ..key_of(2, "pk-2")
+        };
+        store.create_api_key(&home, &key, at(1)).await.unwrap();
+        let stored = store.api_key(&key.public_key).await.unwrap().unwrap();
+        assert_eq!(
+            (stored.made.rights, &stored.project),
+            (Rights::Ingest, &home)
+        );
+        let taken = NewApiKey {
+            public_key: key.public_key.clone(),
+            ..key_of(3, "x")
+        };
+        let refused = store.create_api_key(&home, &taken, at(2)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        let nowhere = store
+            .create_api_key(&project("none"), &key_of(4, "pk-4"), at(2))
+            .await;
+        assert!(matches!(nowhere, Err(Error::NotFound)), "{nowhere:?}");
+        let foreign = store.delete_api_key(&project("none"), "key-2").await;
+        assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
+        store.delete_api_key(&home, "key-2").await.unwrap();
+        assert_eq!(store.api_key(&key.public_key).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_secret_is_made_once() {
+    on_each_database(|store| async move {
+        let first = store.secret("session", || vec![1; 32]).await.unwrap();
+        let second = store.secret("session", || vec![2; 32]).await.unwrap();
+        let other = store.secret("login", || vec![3; 32]).await.unwrap();
+        assert_eq!(
+            (first, second, other),
+            (vec![1; 32], vec![1; 32], vec![3; 32])
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_version_stands_for_one_component() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let one = info("acme/tone", "1.0.0");
+        let digest = store
+            .put_plugin(Some(&home), &one, b"bytes", at(0))
+            .await
+            .unwrap();
+        assert_eq!(digest, Digest::of(b"bytes"));
+        let again = store
+            .put_plugin(Some(&home), &one, b"bytes", at(1))
+            .await
+            .unwrap();
+        assert_eq!(again, digest);
+        let other = store.put_plugin(Some(&home), &one, b"other", at(2)).await;
+        assert!(matches!(other, Err(Error::Conflict(_))), "{other:?}");
+        let listed = store.plugins(&home).await.unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!((&listed[0].info, listed[0].created_at), (&one, at(0)));
+        assert_eq!(
+            store.component(&digest).await.unwrap().as_deref(),
+            Some(&b"bytes"[..])
+        );
+        assert_eq!(store.component(&Digest::of(b"other")).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_is_found_by_name_version_or_digest() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        for version in ["1.2.0", "1.10.0", "1.9.0", "2.0.0-rc.1"] {
+            let info = info("acme/tone", version);
+            store
+                .put_plugin(Some(&home), &info, version.as_bytes(), at(0))
+                .await
+                .unwrap();
+        }
+        let find = async |reference: &str| {
+            let found = store.resolve_plugin(&home, reference).await.unwrap();
+            found.map(|plugin| plugin.info.version)
+        };
+        assert_eq!(find("acme/tone").await.as_deref(), Some("1.10.0"));
+        assert_eq!(
+            find("acme/tone@2.0.0-rc.1").await.as_deref(),
+            Some("2.0.0-rc.1")
+        );
+        assert_eq!(find("acme/tone@9.0.0").await, None);
+        assert_eq!(find("acme/none").await, None);
+        let digest = Digest::of(b"1.9.0").to_string();
+        assert_eq!(find(&digest).await.as_deref(), Some("1.9.0"));
+        assert_eq!(
+            find(&format!("sha256:{digest}")).await.as_deref(),
+            Some("1.9.0")
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_is_seen_by_its_project_and_one_of_the_server_by_all() {
+    on_each_database(|store| async move {
+        let (home, foreign) = (project("home"), project("foreign"));
+        let tone = info("acme/tone", "1.0.0");
+        let own = store
+            .put_plugin(Some(&home), &tone, b"own", at(0))
+            .await
+            .unwrap();
+        let text = info("assay/text", "0.1.0");
+        let shared = store
+            .put_plugin(None, &text, b"shared", at(0))
+            .await
+            .unwrap();
+        assert_eq!(store.plugins(&home).await.unwrap().len(), 2);
+        assert_eq!(store.plugins(&foreign).await.unwrap().len(), 1);
+        assert_eq!(store.plugin(&foreign, &own).await.unwrap(), None);
+        assert_eq!(
+            store.resolve_plugin(&foreign, "acme/tone").await.unwrap(),
+            None
+        );
+        assert!(store.plugin(&foreign, &shared).await.unwrap().is_some());
+        let impostor = info("assay/text", "9.0.0");
+        let impostor = store
+            .put_plugin(Some(&foreign), &impostor, b"trojan", at(1))
+            .await;
+        assert!(matches!(impostor, Err(Error::Conflict(_))), "{impostor:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rebuilt_server_brings_its_own_plugins_and_keeps_the_former_bytes() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let text = info("assay/text", "0.1.0");
+        let old = store.put_plugin(None, &text, b"old", at(0)).await.unwrap();
+        let new = store.put_plugin(None, &text, b"new", at(1)).await.unwrap();
+        let found = store
+            .resolve_plugin(&home, "assay/text@0.1.0")
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.digest, new);
+        assert!(store.component(&old).await.unwrap().is_some());
+        store.put_plugin(None, &text, b"old", at(2)).await.unwrap();
+        let found = store
+            .resolve_plugin(&home, "assay/text")
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.digest, old);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_evaluator_reads_back_as_made_and_counts_its_versions() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let made = evaluator(&store, &home, "e1", at(1)).await;
+        assert_eq!(made.version.number, 1);
+        assert_eq!(
+            made.version.config.to_string(),
+            r#"{"z":1,"a":[true,null]}"#
+        );
+        assert_eq!(made.version.mapping, [mapping("output")]);
+        assert_eq!(made.version.fingerprint, Digest::of(b"e1-v1"));
+        let id = evaluator_id("e1");
+        let new = version("e1-v2");
+        let second = store
+            .add_evaluator_version(&home, &id, &new, at(2))
+            .await
+            .unwrap();
+        assert_eq!((second.version.number, second.updated_at), (2, at(2)));
+        assert_eq!(second.version.id.as_str(), "e1-v2");
+        let all = store
+            .evaluator_versions(&home, &id, None, 50)
+            .await
+            .unwrap();
+        let numbers: Vec<_> = all.iter().map(|v| v.number).collect();
+        assert_eq!(numbers, [2, 1]);
+        let rest = store
+            .evaluator_versions(&home, &id, Some(2), 50)
+            .await
+            .unwrap();
+        assert_eq!(rest, [made.version.clone()]);
+        let (owner, first) = store
+            .evaluator_version(&home, &made.version.id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((owner, first), (id.clone(), made.version));
+        let renamed = store
+            .rename_evaluator(&home, &id, Some("new"), Some(Some("text")), at(3))
+            .await
+            .unwrap();
+        assert_eq!(
+            (renamed.name.as_str(), renamed.description.as_deref()),
+            ("new", Some("text"))
+        );
+        assert_eq!(renamed.version, second.version);
+        let cleared = store
+            .rename_evaluator(&home, &id, None, Some(None), at(4))
+            .await
+            .unwrap();
+        assert_eq!((cleared.name.as_str(), cleared.description), ("new", None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn versions_saved_at_once_get_different_numbers() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        let id = evaluator_id("e1");
+        let new: Vec<_> = (2..8).map(|n| version(&format!("v{n}"))).collect();
+        let saves = new
+            .iter()
+            .map(|v| store.add_evaluator_version(&home, &id, v, at(1)));
+        for saved in futures_util::future::join_all(saves).await {
+            saved.unwrap();
+        }
+        let all = store
+            .evaluator_versions(&home, &id, None, 50)
+            .await
+            .unwrap();
+        let numbers: Vec<_> = all.iter().map(|v| v.number).collect();
+        assert_eq!(numbers, [7, 6, 5, 4, 3, 2, 1]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_many_that_pause_an_evaluator_one_wins() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        let id = evaluator_id("e1");
+        let pauses: Vec<_> = (0..8).map(|n| pause(&format!("REASON_{n}"))).collect();
+        let tries = pauses.iter().map(|p| store.pause_evaluator(&home, &id, p));
+        let won: Vec<bool> = futures_util::future::join_all(tries)
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(won.iter().filter(|won| **won).count(), 1);
+        let winner = won.iter().position(|won| *won).unwrap();
+        let paused = store.evaluator(&home, &id).await.unwrap().unwrap().paused;
+        assert_eq!(paused.as_ref(), Some(&pauses[winner]));
+        assert!(store.unpause_evaluator(&home, &id, at(60)).await.unwrap());
+        assert!(!store.unpause_evaluator(&home, &id, at(61)).await.unwrap());
+        assert_eq!(
+            store.evaluator(&home, &id).await.unwrap().unwrap().paused,
+            None
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deleting_an_evaluator_drops_versions_and_assignments_and_disables_empty_rules() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let first = evaluator(&store, &home, "e1", at(0)).await;
+        evaluator(&store, &home, "e2", at(0)).await;
+        store
+            .create_rule(&home, &rule("both", &["e1", "e2"], at(1)))
+            .await
+            .unwrap();
+        store
+            .create_rule(&home, &rule("one", &["e1"], at(1)))
+            .await
+            .unwrap();
+        assert_eq!(
+            store.evaluator_uses(&home, &first.id).await.unwrap().len(),
+            2
+        );
+        store
+            .delete_evaluator(&home, &first.id, at(2))
+            .await
+            .unwrap();
+        assert_eq!(store.evaluator(&home, &first.id).await.unwrap(), None);
+        assert_eq!(
+            store
+                .evaluator_version(&home, &first.version.id)
+                .await
+                .unwrap(),
+            None
+        );
+        let both = store
+            .rule(&home, &RuleId::new("both").unwrap())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (both.enabled, both.assignments),
+            (true, vec![assignment("e2")])
+        );
+        let one = store
+            .rule(&home, &RuleId::new("one").unwrap())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((one.enabled, one.assignments), (false, vec![]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_run_newest_first_and_a_cursor_loses_nothing_among_equal_times() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        for n in 0..7 {
+            let id = format!("e{n}");
+            evaluator(&store, &home, &id, at(n / 3)).await;
+            store
+                .create_rule(&home, &rule(&id, &[&id, "e0"], at(n / 3)))
+                .await
+                .unwrap();
+        }
+        let expected = ["e6", "e5", "e4", "e3", "e2", "e1", "e0"];
+        let (mut evaluators, mut rules) = (Vec::new(), Vec::new());
+        let (mut after, mut after_rule) = (None, None);
+        for _ in 0..4 {
+            let page = store.evaluators(&home, after.as_ref(), 2).await.unwrap();
+            evaluators.extend(page.items.into_iter().map(|e| e.id.to_string()));
+            after = page.next;
+            let page = store.rules(&home, after_rule.as_ref(), 2).await.unwrap();
+            assert!(page.items.iter().all(|rule| rule.assignments.len() == 2));
+            rules.extend(page.items.into_iter().map(|rule| rule.id.to_string()));
+            after_rule = page.next;
+        }
+        assert_eq!((after, after_rule), (None, None));
+        assert_eq!(evaluators, expected);
+        assert_eq!(rules, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        evaluator(&store, &home, "e2", at(0)).await;
+        let made = rule("r", &["e2", "e1"], at(1));
+        store.create_rule(&home, &made).await.unwrap();
+        assert_eq!(
+            store.rule(&home, &made.id).await.unwrap(),
+            Some(made.clone())
+        );
+        let twice = store.create_rule(&home, &made).await;
+        assert!(matches!(twice, Err(Error::Conflict(_))), "{twice:?}");
+
+        let patch = RulePatch {
+            sampling: Some(1.0),
+            filter: Some(vec![]),
+            ..RulePatch::default()
+        };
+        let patched = store
+            .patch_rule(&home, &made.id, &patch, at(2))
+            .await
+            .unwrap();
+        let expected = Rule {
+            sampling: 1.0,
+            filter: vec![],
+            updated_at: at(2),
+            ..made.clone()
+        };
+        assert_eq!(patched, expected);
+
+        let patch = RulePatch {
+            assignments: Some(vec![]),
+            ..RulePatch::default()
+        };
+        let patched = store
+            .patch_rule(&home, &made.id, &patch, at(3))
+            .await
+            .unwrap();
+        assert_eq!((patched.enabled, patched.assignments.len()), (false, 0));
+        let patch = RulePatch {
+            enabled: Some(true),
+            ..RulePatch::default()
+        };
+        let refused = store.patch_rule(&home, &made.id, &patch, at(4)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+
+        store.delete_rule(&home, &made.id).await.unwrap();
+        assert_eq!(store.rule(&home, &made.id).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_patch_leaves_the_rule_as_it_was() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        let made = rule("r", &["e1"], at(1));
+        store.create_rule(&home, &made).await.unwrap();
+        let patch = RulePatch {
+            name: Some("other".to_owned()),
+            assignments: Some(vec![assignment("e1"), assignment("unknown")]),
+            ..RulePatch::default()
+        };
+        let refused = store.patch_rule(&home, &made.id, &patch, at(2)).await;
+        assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
+        assert_eq!(store.rule(&home, &made.id).await.unwrap(), Some(made));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_project_has_at_most_500_active_rules() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        for n in 0..MAX_ACTIVE_RULES {
+            store
+                .create_rule(&home, &rule(&format!("r{n}"), &["e1"], at(1)))
+                .await
+                .unwrap();
+        }
+        assert_eq!(
+            store.count_active_rules(&home).await.unwrap(),
+            MAX_ACTIVE_RULES
+        );
+        let surplus = store
+            .create_rule(&home, &rule("surplus", &["e1"], at(1)))
+            .await;
+        assert!(matches!(surplus, Err(Error::Conflict(_))), "{surplus:?}");
+        let idle = Rule {
+            enabled: false,
+            ..rule("idle", &["e1"], at(1))
+        };
+        store.create_rule(&home, &idle).await.unwrap();
+        let patch = RulePatch {
+            enabled: Some(true),
+            ..RulePatch::default()
+        };
+        let refused = store.patch_rule(&home, &idle.id, &patch, at(2)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        // One that is active already can still be changed, and another project has its own count.
+        let patch = RulePatch {
+            sampling: Some(0.5),
+            ..RulePatch::default()
+        };
+        store
+            .patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, at(2))
+            .await
+            .unwrap();
+        evaluator(&store, &project("other"), "e1", at(0)).await;
+        store
+            .create_rule(&project("other"), &rule("r0", &["e1"], at(1)))
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versions() {
+    on_each_database(|store| async move {
+        let (home, other) = (project("home"), project("other"));
+        evaluator(&store, &home, "e1", at(0)).await;
+        evaluator(&store, &home, "unused", at(0)).await;
+        evaluator(&store, &other, "e1", at(0)).await;
+        let (mine, theirs) = (rule("r", &["e1"], at(1)), rule("r", &["e1"], at(2)));
+        store.create_rule(&home, &mine).await.unwrap();
+        store.create_rule(&other, &theirs).await.unwrap();
+        let off = Rule {
+            enabled: false,
+            ..rule("off", &["unused"], at(1))
+        };
+        store.create_rule(&home, &off).await.unwrap();
+        store
+            .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"))
+            .await
+            .unwrap();
+        let id = evaluator_id("e1");
+        store
+            .add_evaluator_version(&home, &id, &version("second"), at(3))
+            .await
+            .unwrap();
+
+        let active = store.active_rules().await.unwrap();
+        assert_eq!(active.revision, store.catalog_revision().await.unwrap());
+        let rules: Vec<_> = active.rules.iter().map(|r| (&r.project, &r.rule)).collect();
+        assert_eq!(rules[0], (&home, &mine));
+        assert_eq!(
+            (rules[1].0, &rules[1].1.paused),
+            (&other, &Some(pause("BUDGET_REACHED")))
+        );
+        assert_eq!(rules.len(), 2);
+        let mut versions: Vec<_> = active
+            .evaluators
+            .iter()
+            .map(|(project, evaluator)| (project.as_str(), evaluator.version.id.as_str()))
+            .collect();
+        versions.sort_unstable();
+        assert_eq!(versions, [("home", "second"), ("other", "e1-v1")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_change_of_rules_and_evaluators_raises_the_revision() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let mut last = store.catalog_revision().await.unwrap();
+        let mut raised = async |what: &str| {
+            let revision = store.catalog_revision().await.unwrap();
+            assert!(last < revision, "{what}");
+            last = revision;
+        };
+        let made = evaluator(&store, &home, "e1", at(0)).await;
+        raised("create evaluator").await;
+        store
+            .add_evaluator_version(&home, &made.id, &version("v2"), at(1))
+            .await
+            .unwrap();
+        raised("new version").await;
+        store
+            .rename_evaluator(&home, &made.id, Some("n"), None, at(1))
+            .await
+            .unwrap();
+        raised("rename").await;
+        store
+            .pause_evaluator(&home, &made.id, &pause("X"))
+            .await
+            .unwrap();
+        raised("pause evaluator").await;
+        store
+            .unpause_evaluator(&home, &made.id, at(1))
+            .await
+            .unwrap();
+        raised("unpause evaluator").await;
+        let rule = rule("r", &["e1"], at(1));
+        store.create_rule(&home, &rule).await.unwrap();
+        raised("create rule").await;
+        store
+            .patch_rule(&home, &rule.id, &RulePatch::default(), at(2))
+            .await
+            .unwrap();
+        raised("patch rule").await;
+        store
+            .pause_rule(&home, &rule.id, &pause("X"))
+            .await
+            .unwrap();
+        raised("pause rule").await;
+        store.unpause_rule(&home, &rule.id, at(1)).await.unwrap();
+        raised("unpause rule").await;
+        store.delete_rule(&home, &rule.id).await.unwrap();
+        raised("delete rule").await;
+        store
+            .delete_evaluator(&home, &made.id, at(3))
+            .await
+            .unwrap();
+        raised("delete evaluator").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_project_is_not_found() {
+    on_each_database(|store| async move {
+        let (home, foreign) = (project("home"), project("foreign"));
+        let made = evaluator(&store, &home, "e1", at(0)).await;
+        let rule = rule("r", &["e1"], at(1));
+        store.create_rule(&home, &rule).await.unwrap();
+
+        assert_eq!(store.evaluator(&foreign, &made.id).await.unwrap(), None);
+        assert_eq!(
+            store
+                .evaluator_version(&foreign, &made.version.id)
+                .await
+                .unwrap(),
+            None
+        );
+        assert_eq!(store.rule(&foreign, &rule.id).await.unwrap(), None);
+        assert!(
+            store
+                .evaluators(&foreign, None, 50)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        );
+        assert!(
+            store
+                .rules(&foreign, None, 50)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        );
+        assert!(
+            store
+                .evaluator_uses(&foreign, &made.id)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            !store
+                .pause_evaluator(&foreign, &made.id, &pause("X"))
+                .await
+                .unwrap()
+        );
+        assert!(
+            !store
+                .pause_rule(&foreign, &rule.id, &pause("X"))
+                .await
+                .unwrap()
+        );
+        let refusals = [
+            store
+                .evaluator_versions(&foreign, &made.id, None, 9)
+                .await
+                .err(),
+            store
+                .add_evaluator_version(&foreign, &made.id, &version("x"), at(2))
+                .await
+                .err(),
+            store
+                .rename_evaluator(&foreign, &made.id, Some("x"), None, at(2))
+                .await
+                .err(),
+            store
+                .delete_evaluator(&foreign, &made.id, at(2))
+                .await
+                .err(),
+            store
+                .patch_rule(&foreign, &rule.id, &RulePatch::default(), at(2))
+                .await
+                .err(),
+            store.delete_rule(&foreign, &rule.id).await.err(),
+            // An evaluator of another project cannot be used either.
+            store.create_rule(&foreign, &rule).await.err(),
+        ];
+        for (n, refusal) in refusals.iter().enumerate() {
+            assert!(matches!(refusal, Some(Error::NotFound)), "{n}: {refusal:?}");
+        }
+        assert_eq!(store.evaluator(&home, &made.id).await.unwrap(), Some(made));
+        assert_eq!(store.rule(&home, &rule.id).await.unwrap(), Some(rule));
+    })
+    .await;
+}

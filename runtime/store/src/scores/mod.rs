@@ -10,10 +10,11 @@ mod query;
 mod read;
 #[cfg(test)]
 mod tests;
-pub(crate) mod write;
+mod write;
 
 pub use query::{ScoreQuery, ScoreValues};
 pub use read::ScorePage;
+pub(crate) use write::{delete_others, put};
 
 /// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
 /// one plug-in or client writes does not decide whether a whole batch can be stored.
