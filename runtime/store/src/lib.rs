@@ -11,9 +11,12 @@
 //! [`ProjectId`]: assay_domain::ids::ProjectId
 
 pub mod catalog;
+pub mod evaluation;
 mod migrate;
 mod pool;
 pub mod scores;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 

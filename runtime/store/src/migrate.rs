@@ -5,7 +5,18 @@ use crate::pool::{Pool, in_transaction};
 
 /// In order; the version of a step is its place, from 1. One text for both databases: words in
 /// double braces stand for what they spell differently (see [`for_sqlite`]).
-const STEPS: &[(&str, &str)] = &[];
+const STEPS: &[(&str, &str)] = &[
+    (
+        "telemetry",
+        include_str!("../migrations/0001_telemetry.sql"),
+    ),
+    ("catalog", include_str!("../migrations/0002_catalog.sql")),
+    ("scores", include_str!("../migrations/0003_scores.sql")),
+    (
+        "evaluation",
+        include_str!("../migrations/0004_evaluation.sql"),
+    ),
+];
 
 const CREATE_LEDGER: &str = "
     CREATE TABLE IF NOT EXISTS schema_steps (

@@ -1,0 +1,1 @@
+-- What OpenTelemetry sends: traces, observations, their payloads.
