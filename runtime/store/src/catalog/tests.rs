@@ -401,7 +401,7 @@ async fn an_evaluator_reads_back_as_made_and_counts_its_versions() {
             .evaluator_versions(&home, &id, Some(2), 50)
             .await
             .unwrap();
-        assert_eq!(rest, [made.version.clone()]);
+        assert_eq!(rest, std::slice::from_ref(&made.version));
         let (owner, first) = store
             .evaluator_version(&home, &made.version.id)
             .await

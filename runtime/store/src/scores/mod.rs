@@ -12,16 +12,46 @@ mod read;
 mod tests;
 mod write;
 
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::Error;
+use crate::catalog::to_json;
+
 pub use query::{ScoreQuery, ScoreValues};
 pub use read::ScorePage;
 pub(crate) use write::{delete_others, put};
 
 /// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
 /// one plug-in or client writes does not decide whether a whole batch can be stored.
-fn storable(text: &str) -> std::borrow::Cow<'_, str> {
+fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "\u{fffd}").into()
     } else {
         text.into()
+    }
+}
+
+/// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look
+/// into the document.
+fn storable_json(object: &Map<String, Value>) -> Result<String, Error> {
+    fn clean(value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(storable(text).into_owned()),
+            Value::Array(list) => list.iter().map(clean).collect(),
+            Value::Object(members) => Value::Object(clean_members(members)),
+            other => other.clone(),
+        }
+    }
+    fn clean_members(members: &Map<String, Value>) -> Map<String, Value> {
+        let member = |(key, value): (&String, &Value)| (storable(key).into_owned(), clean(value));
+        members.iter().map(member).collect()
+    }
+    let json = to_json("score", object)?;
+    if json.contains("\\u0000") {
+        to_json("score", &clean_members(object))
+    } else {
+        Ok(json)
     }
 }

@@ -16,9 +16,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::json;
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{ScoreQuery, ScoreValues, delete_others, put};
-use crate::pool::in_transaction;
+use crate::pool::{Pool, in_transaction};
 use crate::testing::on_each_database;
 use crate::{Error, Store};
 
@@ -312,15 +313,18 @@ async fn text_that_one_database_cannot_keep_is_stored_the_same_way_in_both() {
         let hostile = NewScore {
             name: "na\0me".to_owned(),
             comment: Some("\0".to_owned()),
-            metadata: json!({"k": "a\0b"}).as_object().unwrap().clone(),
+            metadata: json!({"k\0": ["a\0b", 1]}).as_object().unwrap().clone(),
             ..score("s", ScoreValue::Categorical("x\0".into()))
         };
-        store.put_scores(&home, &[hostile], at(1)).await.unwrap();
+        store
+            .put_scores(&home, std::slice::from_ref(&hostile), at(1))
+            .await
+            .unwrap();
         let stored = store.score(&home, &id("s")).await.unwrap().unwrap().written;
         assert_eq!(stored.name, "na\u{fffd}me");
         assert_eq!(stored.comment.as_deref(), Some("\u{fffd}"));
         assert_eq!(stored.value, ScoreValue::Categorical("x\u{fffd}".into()));
-        assert_eq!(stored.metadata["k"], "a\0b");
+        assert_eq!(stored.metadata["k\u{fffd}"], json!(["a\u{fffd}b", 1]));
         let query = ScoreQuery {
             names: vec!["na\0me".to_owned()],
             ..ScoreQuery::default()
@@ -330,207 +334,109 @@ async fn text_that_one_database_cannot_keep_is_stored_the_same_way_in_both() {
     .await;
 }
 
+/// Six scores that differ in all a query can ask, newest first: a, b, c, d, e, f.
+fn six() -> [NewScore; 6] {
+    let about_step = Subject::Observation(trace("t2"), ObservationId::new("o").unwrap());
+    let mut six = [
+        score("a", ScoreValue::Numeric(0.2)),
+        score("b", ScoreValue::Numeric(0.8)),
+        score("c", ScoreValue::Boolean(true)),
+        full("d", ScoreValue::Numeric(1.0), about_step),
+        score("e", ScoreValue::Categorical("warm".into())),
+        score("f", ScoreValue::Categorical("cold".into())),
+    ];
+    for (score, seconds) in six.iter_mut().zip([6, 5, 4, 3, 2, 1]) {
+        score.timestamp = at(seconds);
+    }
+    six[4].name = "tone".to_owned();
+    six[4].subject = Subject::Session("s".into());
+    six[5].subject = Subject::Experiment("x".into());
+    six
+}
+
+fn query(ask: impl FnOnce(&mut ScoreQuery)) -> ScoreQuery {
+    let mut query = ScoreQuery::default();
+    ask(&mut query);
+    query
+}
+
 #[tokio::test]
 async fn each_condition_of_a_query_finds_what_it_names() {
     on_each_database(|store| async move {
         let home = project("home");
-        let observation = ObservationId::new("o").unwrap();
-        let about_step = Subject::Observation(trace("t2"), observation.clone());
-        let written = [
-            NewScore {
-                timestamp: at(6),
-                ..score("a", ScoreValue::Numeric(0.2))
-            },
-            NewScore {
-                timestamp: at(5),
-                ..score("b", ScoreValue::Numeric(0.8))
-            },
-            NewScore {
-                timestamp: at(4),
-                ..score("c", ScoreValue::Boolean(true))
-            },
-            NewScore {
-                timestamp: at(3),
-                ..full("d", ScoreValue::Numeric(1.0), about_step)
-            },
-            NewScore {
-                timestamp: at(2),
-                name: "tone".to_owned(),
-                subject: Subject::Session("s".into()),
-                ..score("e", ScoreValue::Categorical("warm".into()))
-            },
-            NewScore {
-                timestamp: at(1),
-                subject: Subject::Experiment("x".into()),
-                ..score("f", ScoreValue::Categorical("cold".into()))
-            },
-        ];
-        store.put_scores(&home, &written, at(9)).await.unwrap();
-        let any = ScoreQuery::default;
+        store.put_scores(&home, &six(), at(9)).await.unwrap();
         let text = |text: &str| vec![text.to_owned()];
-        let cases: Vec<(ScoreQuery, &[&str])> = vec![
-            (any(), &["a", "b", "c", "d", "e", "f"]),
+        let observation = ObservationId::new("o").unwrap();
+        let execution = origin("execution").execution_id;
+        let cases = [
+            (query(|_| {}), "abcdef"),
+            (query(|q| q.ids = vec![id("f"), id("a")]), "af"),
+            (query(|q| q.names = text("tone")), "e"),
+            (query(|q| q.sources = vec![ScoreSource::Eval]), "d"),
+            (query(|q| q.data_types = vec![ScoreDataType::Boolean]), "c"),
+            (query(|q| q.environments = text("production")), "d"),
+            (query(|q| q.config_ids = text("config")), "d"),
+            (query(|q| q.queue_ids = text("queue")), "d"),
+            (query(|q| q.author_user_ids = text("author")), "d"),
+            (query(|q| q.trace_ids = vec![trace("t1")]), "abc"),
+            (query(|q| q.trace_ids = vec![trace("t2"), trace("t3")]), "d"),
+            (query(|q| q.observation_ids = vec![observation]), "d"),
+            (query(|q| q.session_ids = text("s")), "e"),
+            (query(|q| q.experiment_ids = text("x")), "f"),
+            (query(|q| q.execution_ids = vec![execution]), "d"),
+            (query(|q| q.from = Some(at(4))), "abc"),
+            (query(|q| q.to = Some(at(4))), "def"),
+        ];
+        for (query, expected) in cases {
+            let found = found(&store, &home, query.clone()).await;
+            assert_eq!(found.concat(), expected, "{query:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        let cold = ScoreValues::Categorical(vec!["cold".to_owned()]);
+        let cases = [
             (
-                ScoreQuery {
-                    ids: vec![id("f"), id("a")],
-                    ..any()
-                },
-                &["a", "f"],
+                query(|q| q.values = ScoreValues::Numeric(vec![0.2, 1.0])),
+                "ad",
             ),
+            (query(|q| q.values = ScoreValues::Boolean(vec![true])), "c"),
+            (query(|q| q.values = cold), "f"),
             (
-                ScoreQuery {
-                    names: text("tone"),
-                    ..any()
-                },
-                &["e"],
+                query(|q| q.number = vec![(Order::AtLeast, 0.8), (Order::Less, 1.0)]),
+                "b",
             ),
+            (query(|q| q.number = vec![(Order::NotEqual, 1.0)]), "ab"),
             (
-                ScoreQuery {
-                    sources: vec![ScoreSource::Eval],
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    data_types: vec![ScoreDataType::Boolean],
-                    ..any()
-                },
-                &["c"],
-            ),
-            (
-                ScoreQuery {
-                    environments: text("production"),
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    config_ids: text("config"),
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    queue_ids: text("queue"),
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    author_user_ids: text("author"),
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    trace_ids: vec![trace("t1")],
-                    ..any()
-                },
-                &["a", "b", "c"],
-            ),
-            (
-                ScoreQuery {
-                    trace_ids: vec![trace("t2"), trace("t3")],
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    observation_ids: vec![observation],
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    session_ids: text("s"),
-                    ..any()
-                },
-                &["e"],
-            ),
-            (
-                ScoreQuery {
-                    experiment_ids: text("x"),
-                    ..any()
-                },
-                &["f"],
-            ),
-            (
-                ScoreQuery {
-                    execution_ids: vec![origin("execution").execution_id],
-                    ..any()
-                },
-                &["d"],
-            ),
-            (
-                ScoreQuery {
-                    values: ScoreValues::Numeric(vec![0.2, 1.0]),
-                    ..any()
-                },
-                &["a", "d"],
-            ),
-            (
-                ScoreQuery {
-                    values: ScoreValues::Boolean(vec![true]),
-                    ..any()
-                },
-                &["c"],
-            ),
-            (
-                ScoreQuery {
-                    values: ScoreValues::Categorical(text("cold")),
-                    ..any()
-                },
-                &["f"],
-            ),
-            (
-                ScoreQuery {
-                    number: vec![(Order::AtLeast, 0.8), (Order::Less, 1.0)],
-                    ..any()
-                },
-                &["b"],
-            ),
-            (
-                ScoreQuery {
-                    number: vec![(Order::NotEqual, 1.0)],
-                    ..any()
-                },
-                &["a", "b"],
-            ),
-            (
-                ScoreQuery {
-                    from: Some(at(2)),
-                    to: Some(at(4)),
-                    ..any()
-                },
-                &["d", "e"],
-            ),
-            (
-                ScoreQuery {
-                    names: text("tone"),
-                    from: Some(at(3)),
-                    ..any()
-                },
-                &[],
+                query(|q| {
+                    q.names = vec!["tone".to_owned()];
+                    q.from = Some(at(3));
+                }),
+                "",
             ),
         ];
         for (query, expected) in cases {
-            assert_eq!(
-                found(&store, &home, query.clone()).await,
-                expected,
-                "{query:?}"
-            );
+            let found = found(&store, &home, query.clone()).await;
+            assert_eq!(found.concat(), expected, "{query:?}");
         }
-        let both = store
-            .scores_of_traces(&home, &[trace("t1"), trace("t2")])
-            .await
-            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_scores_of_many_traces_come_at_once() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        let mut traces: Vec<_> = (0..300).map(|n| trace(&format!("other {n}"))).collect();
+        traces.extend([trace("t1"), trace("t2")]);
+        let both = store.scores_of_traces(&home, &traces).await.unwrap();
         assert_eq!(ids(&both), ["a", "b", "c", "d"]);
         assert!(store.scores_of_traces(&home, &[]).await.unwrap().is_empty());
     })
@@ -672,6 +578,50 @@ async fn scores_of_another_project_are_not_found_even_under_the_same_id() {
         store.delete_score(&foreign, &theirs.id).await.unwrap();
         let kept = store.score(&home, &mine.id).await.unwrap().unwrap();
         assert_eq!(kept.written, mine);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_newest_scores_are_read_in_the_order_of_their_index() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let many: Vec<_> = (0..3_000)
+            .map(|n| NewScore {
+                timestamp: at(n),
+                subject: Subject::Trace(trace(&n.to_string())),
+                ..score(&format!("{n}"), ScoreValue::Boolean(true))
+            })
+            .collect();
+        store.put_scores(&home, &many, at(0)).await.unwrap();
+        let sql = "SELECT * FROM scores s WHERE s.project_id = 'home' AND s.name IN ('correct')
+                      AND (s.timestamp, s.id) < (1760002000000000, '5')
+                    ORDER BY s.timestamp DESC, s.id DESC LIMIT 51";
+        let plan: Vec<String> = match &store.pool {
+            Pool::Sqlite { writer, .. } => {
+                let explain = format!("EXPLAIN QUERY PLAN {sql}");
+                let rows = sqlx::query(AssertSqlSafe(explain))
+                    .fetch_all(writer)
+                    .await
+                    .unwrap();
+                rows.iter().map(|row| row.get("detail")).collect()
+            }
+            Pool::Postgres(pool) => {
+                sqlx::raw_sql("ANALYZE scores").execute(pool).await.unwrap();
+                let explain = format!("EXPLAIN {sql}");
+                let rows = sqlx::query(AssertSqlSafe(explain))
+                    .fetch_all(pool)
+                    .await
+                    .unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        };
+        let plan = plan.join("\n");
+        assert!(plan.contains("scores_newest"), "{plan}");
+        assert!(
+            !plan.contains("Sort") && !plan.contains("TEMP B-TREE"),
+            "{plan}"
+        );
     })
     .await;
 }

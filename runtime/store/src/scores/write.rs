@@ -9,8 +9,7 @@ use assay_domain::score::{NewScore, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
 use sqlx::{PgConnection, SqliteConnection};
 
-use super::storable;
-use crate::catalog::to_json;
+use super::{storable, storable_json};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -138,7 +137,7 @@ fn rows(scores: &[NewScore]) -> Result<Vec<Row<'_>>, Error> {
             Ok(Row {
                 first,
                 last,
-                metadata: to_json("score", &last.metadata)?,
+                metadata: storable_json(&last.metadata)?,
             })
         })
         .collect()
