@@ -40,7 +40,6 @@
 //! let item = Item::with_output("four");
 //! let scores = MaxLength::evaluate(&item, &MaxLengthConfig { max_chars: 3 }).unwrap();
 //! assert_eq!(scores[0].value, ScoreValue::Boolean(false));
-//! # fn main() {}
 //! ```
 //!
 //! The crate of a plug-in depends on `assay-plugin`, `serde` and `schemars` (the derive macros name

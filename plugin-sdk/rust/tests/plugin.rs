@@ -1,0 +1,82 @@
+//! What `plugin!` makes of some evaluators, without a sandbox.
+
+use assay_plugin::prelude::*;
+use assay_plugin::{Plugin, plugin};
+
+/// Counts.
+struct Count;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CountConfig {
+    /// What to count.
+    #[serde(default = "comma")]
+    what: String,
+}
+
+fn comma() -> String {
+    ",".to_owned()
+}
+
+impl Evaluator for Count {
+    const ID: &'static str = "count";
+    const TITLE: &'static str = "Count";
+    const DESCRIPTION: &'static str = "Counts.";
+    const SCORES: &'static [ScoreSpec] = &[ScoreSpec::boolean("any", "whether there is any")];
+    type Config = CountConfig;
+
+    fn evaluate(item: &Item, config: &CountConfig) -> Result<Vec<Score>, EvalError> {
+        let count = item.output_text()?.matches(&config.what).count();
+        Ok(vec![Score::boolean("any", count > 0).with("count", count)])
+    }
+}
+
+plugin! { name: "test/count", description: "Counts", evaluators: [Count] }
+
+#[test]
+fn it_describes_its_evaluators_with_the_schema_of_their_configuration() {
+    let info = ThisPlugin::describe();
+    assert_eq!(
+        (info.name, info.version),
+        ("test/count", env!("CARGO_PKG_VERSION"))
+    );
+    let schema: serde_json::Value =
+        serde_json::from_str(&info.evaluators[0].config_schema).unwrap();
+    assert_eq!(schema["properties"]["what"]["default"], ",");
+    assert_eq!(
+        schema["properties"]["what"]["description"],
+        "What to count."
+    );
+}
+
+#[test]
+fn it_calls_the_evaluator_that_is_named() {
+    let scores = ThisPlugin::evaluate("count", &Item::with_output("a,b,c"), "{}").unwrap();
+    assert_eq!(scores[0].metadata, [("count".to_owned(), Json::from(2))]);
+}
+
+#[test]
+fn a_configuration_that_does_not_fit_names_the_member() {
+    let answer = ThisPlugin::evaluate("count", &Item::with_output(""), r#"{"wat":1}"#);
+    let Err(EvalError::InvalidConfig(text)) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(text.contains("count: unknown field `wat`"), "{text}");
+}
+
+#[test]
+fn an_unknown_evaluator_and_an_absent_output_are_errors() {
+    let item = Item::default();
+    let absent = ThisPlugin::evaluate("count", &item, "{}");
+    assert_eq!(
+        absent,
+        Err(EvalError::invalid_input("the item has no output"))
+    );
+    let unknown = ThisPlugin::evaluate("cuont", &item, "{}");
+    assert_eq!(
+        unknown,
+        Err(EvalError::invalid_config(
+            "the plug-in has no evaluator cuont"
+        ))
+    );
+}

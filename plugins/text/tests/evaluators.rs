@@ -1,0 +1,216 @@
+//! Evaluators that have no vectors in the corpus, and the edges of those that have.
+#![expect(
+    clippy::unwrap_used,
+    reason = "in a test a failure here is the message"
+)]
+
+use assay_plugin::{EvalError, Item, Json, Plugin, Score};
+use assay_plugin_text::ThisPlugin;
+
+fn evaluate(id: &str, item: &Item, config: &str) -> Result<Vec<Score>, EvalError> {
+    ThisPlugin::evaluate(id, item, config)
+}
+
+/// The one number an evaluator gives.
+fn score(id: &str, item: &Item, config: &str) -> f64 {
+    evaluate(id, item, config).unwrap()[0].as_f64().unwrap()
+}
+
+fn saying(output: &str) -> Item {
+    Item::with_output(output)
+}
+
+#[test]
+fn contains_all_is_the_share_of_terms_found() {
+    let item = saying("The Quick fox");
+    assert_eq!(
+        score("contains-all", &item, r#"{"terms":["Quick","fox"]}"#),
+        1.0
+    );
+    assert_eq!(
+        score("contains-all", &item, r#"{"terms":["quick","fox"]}"#),
+        0.5
+    );
+    assert_eq!(
+        score(
+            "contains-all",
+            &item,
+            r#"{"terms":["quick"],"ignore_case":true}"#
+        ),
+        1.0
+    );
+}
+
+#[test]
+fn contains_any_and_none_are_opposites() {
+    let item = saying("refund issued");
+    for (terms, any) in [(r#"["refund","sorry"]"#, 1.0), (r#"["sorry"]"#, 0.0)] {
+        let config = format!(r#"{{"terms":{terms}}}"#);
+        assert_eq!(score("contains-any", &item, &config), any);
+        assert_eq!(score("contains-none", &item, &config), 1.0 - any);
+    }
+}
+
+#[test]
+fn terms_default_to_the_expected_list_and_an_empty_list_is_not_applicable() {
+    let list = Json::parse(r#"["a","z"]"#).unwrap();
+    assert_eq!(
+        score("contains-all", &saying("abc").expecting(list), "{}"),
+        0.5
+    );
+    let empty = evaluate("contains-any", &saying("abc"), r#"{"terms":[]}"#);
+    assert!(
+        matches!(empty, Err(EvalError::NotApplicable(_))),
+        "{empty:?}"
+    );
+}
+
+#[test]
+fn ends_are_found_in_the_configuration_or_the_expected_output() {
+    assert_eq!(
+        score("starts-with", &saying("Dear Ada"), r#"{"text":"Dear"}"#),
+        1.0
+    );
+    assert_eq!(
+        score("starts-with", &saying("dear Ada").expecting("Dear"), "{}"),
+        0.0
+    );
+    assert_eq!(
+        score("ends-with", &saying("bye \n"), r#"{"text":"bye"}"#),
+        0.0
+    );
+    assert_eq!(
+        score(
+            "ends-with",
+            &saying("Bye \n"),
+            r#"{"text":"bye","trim":true,"ignore_case":true}"#
+        ),
+        1.0
+    );
+}
+
+#[test]
+fn a_regular_expression_finds_a_part_or_covers_the_whole() {
+    let item = saying("order 12345");
+    assert_eq!(score("regex", &item, r#"{"pattern":"[0-9]{5}"}"#), 1.0);
+    assert_eq!(
+        score(
+            "regex",
+            &item,
+            r#"{"pattern":"[0-9]{5}","full_match":true}"#
+        ),
+        0.0
+    );
+    assert_eq!(
+        score(
+            "regex",
+            &item,
+            r#"{"pattern":"ORDER|[0-9]+","ignore_case":true}"#
+        ),
+        1.0
+    );
+    assert_eq!(
+        score(
+            "regex-count",
+            &item,
+            r#"{"pattern":"[0-9]","min":5,"max":5}"#
+        ),
+        1.0
+    );
+    assert_eq!(
+        score("regex-count", &item, r#"{"pattern":"[0-9]","max":4}"#),
+        0.0
+    );
+}
+
+#[test]
+fn an_expression_that_cannot_be_used_blames_the_configuration() {
+    for pattern in ["(", "(?=x)", r"\\w{1000}{1000}"] {
+        let config = format!(r#"{{"pattern":"{pattern}"}}"#);
+        for id in ["regex", "pattern", "regex-count"] {
+            let answer = evaluate(id, &saying("x").expecting("x"), &config);
+            assert!(
+                matches!(answer, Err(EvalError::InvalidConfig(_))),
+                "{id} {pattern}: {answer:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn length_is_counted_in_the_chosen_unit_and_falls_off_with_the_slope() {
+    let item = saying("Zürich. Bern!");
+    assert_eq!(score("length", &item, r#"{"max":13}"#), 1.0);
+    assert_eq!(score("length", &item, r#"{"max":13,"unit":"bytes"}"#), 0.0);
+    assert_eq!(
+        score("length", &item, r#"{"target":2,"unit":"words"}"#),
+        1.0
+    );
+    assert_eq!(
+        score("length", &item, r#"{"min":3,"unit":"sentences"}"#),
+        0.0
+    );
+    assert_eq!(score("length", &item, r#"{"max":10,"slope":0.25}"#), 0.25);
+    assert_eq!(score("length", &item, r#"{"max":3,"slope":0.25}"#), 0.0);
+}
+
+#[test]
+fn length_without_bounds_or_with_bounds_that_contradict_is_a_bad_configuration() {
+    for config in ["{}", r#"{"min":3,"max":2}"#, r#"{"target":3,"max":2}"#] {
+        let answer = evaluate("length", &saying("x"), config);
+        assert!(
+            matches!(answer, Err(EvalError::InvalidConfig(_))),
+            "{config}: {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn exact_match_can_ignore_the_order_of_keys() {
+    let json = |text| Json::parse(text).unwrap();
+    let item = Item::with_output(json(r#"{"a":1,"b":[2]}"#)).expecting(json(r#"{"b":[2],"a":1}"#));
+    assert_eq!(score("exact-match", &item, "{}"), 0.0);
+    assert_eq!(
+        score("exact-match", &item, r#"{"ignore_key_order":true}"#),
+        1.0
+    );
+}
+
+#[test]
+fn an_absent_output_is_bad_input_for_every_evaluator() {
+    let item = Item::default().expecting("x");
+    for evaluator in ThisPlugin::describe().evaluators {
+        let config = match evaluator.id {
+            "regex" | "pattern" | "regex-count" => r#"{"pattern":"(x)"}"#,
+            "length" => r#"{"max":1}"#,
+            "readability" => r#"{"formula":"ari"}"#,
+            _ => "{}",
+        };
+        let answer = evaluate(evaluator.id, &item, config);
+        assert!(
+            matches!(answer, Err(EvalError::InvalidInput(_))),
+            "{}: {answer:?}",
+            evaluator.id
+        );
+    }
+}
+
+#[test]
+fn comments_stay_short_however_long_the_texts_are() {
+    let long = "x".repeat(100_000);
+    let item = saying(&long).expecting(long.as_str());
+    for (id, config) in [
+        ("includes", "{}"),
+        ("match", "{}"),
+        ("regex", r#"{"pattern":"x+"}"#),
+    ] {
+        let scores = evaluate(id, &item, config).unwrap();
+        assert!(
+            scores[0]
+                .comment
+                .as_ref()
+                .is_some_and(|comment| comment.len() < 200),
+            "{id}"
+        );
+    }
+}
