@@ -10,15 +10,26 @@
 //! - **Per span.** What is wrong with one span never costs another: see [`Rejection`].
 //! - **Both encodings are one.** The same request in protobuf and in JSON gives the same batch.
 
+mod attributes;
+mod content;
 mod decode_json;
 mod decode_protobuf;
+mod facts;
 mod json;
+mod kind;
 mod limits;
 mod logs;
 mod mapping;
+mod media;
+mod messages;
+mod metadata;
 mod model;
 pub mod respond;
+mod scores;
 pub mod show;
+mod times;
+mod tools;
+mod usage;
 mod wire;
 
 use assay_domain::batch::Batch;

@@ -1,13 +1,103 @@
 //! Log records that belong to spans (otlp.md 2.17).
 
-use assay_domain::batch::Batch;
+use assay_domain::batch::{Batch, SpanLog};
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 
-use crate::{Context, LogsRequest};
+use crate::attributes::Attributes;
+use crate::mapping::Source;
+use crate::model::{LogRecord, Scope, Span, Value, to_object};
+use crate::scores::{self, Place};
+use crate::times::timestamp;
+use crate::{Context, LogsRequest, facts};
 
 /// The records of a log request that feed observations, and the scores that evaluation events make.
 /// Every other record is dropped.
 #[must_use]
 pub fn map_logs(request: &LogsRequest<'_>, context: &Context) -> Batch {
-    let _ = (request, context);
-    Batch::default()
+    let mut batch = Batch::default();
+    for resource in &request.resources {
+        let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
+        for record in &resource.records {
+            if let Some(log) = span_log(record, context) {
+                keep(log, record, &attributes, context, &mut batch);
+            }
+        }
+    }
+    batch
+}
+
+fn keep(
+    log: SpanLog,
+    record: &LogRecord<'_>,
+    resource: &Attributes<'_>,
+    context: &Context,
+    batch: &mut Batch,
+) {
+    if log.event != EVALUATION_RESULT {
+        batch.logs.push(log);
+        return;
+    }
+    let attributes = Attributes::new(&record.attributes, context.limits.max_attributes);
+    let (span, scope) = (Span::default(), Scope::default());
+    let source = Source::new(&span, &attributes, &scope, resource, context);
+    let environment = facts::environment(&source);
+    let place = Place {
+        trace_id: &log.trace_id,
+        observation_id: &log.observation_id,
+        environment: &environment,
+    };
+    // Several results of one name in one request are told apart by their place among those.
+    let index = batch
+        .scores
+        .iter()
+        .filter(|score| {
+            Some(score.name.as_str())
+                == log
+                    .attributes
+                    .get("gen_ai.evaluation.name")
+                    .and_then(|n| n.as_str())
+                && score.subject
+                    == assay_domain::score::Subject::Observation(
+                        log.trace_id.clone(),
+                        log.observation_id.clone(),
+                    )
+        })
+        .count();
+    batch
+        .scores
+        .extend(scores::of_event(&place, &log.attributes, index, log.time));
+}
+
+/// A record that is used: it names a span, and its event is one that feeds observations.
+fn span_log(record: &LogRecord<'_>, context: &Context) -> Option<SpanLog> {
+    let trace_id = TraceId::new(&record.trace_id.to_hex()?).ok()?;
+    let observation_id = ObservationId::new(&record.span_id.to_hex()?).ok()?;
+    let event = if record.event_name.is_empty() {
+        let named = record
+            .attributes
+            .iter()
+            .rfind(|(key, _)| key == "event.name")?;
+        named.1.as_str()?
+    } else {
+        record.event_name.as_ref()
+    };
+    let is_used = matches!(event, OPERATION_DETAILS | CHOICE | EVALUATION_RESULT)
+        || message_role(event).is_some();
+    if !is_used {
+        return None;
+    }
+    let mut attributes = to_object(&record.attributes);
+    if let Some(Value::Map(body)) = &record.body {
+        attributes.extend(to_object(body));
+    }
+    Some(SpanLog {
+        trace_id,
+        observation_id,
+        time: timestamp(record.time_nanos)
+            .or_else(|| timestamp(record.observed_nanos))
+            .unwrap_or(context.arrived_at),
+        event: event.to_owned(),
+        attributes,
+    })
 }

@@ -1,8 +1,412 @@
-//! From a decoded request to a batch.
-use crate::{Context, Mapped, Request};
-/// Maps.
+//! From decoded spans to observations: validation, then every rule of otlp.md 2 in order.
+
+use assay_domain::batch::Batch;
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
+use assay_domain::observation::{
+    Content, ExperimentLink, Observation, ObservationKind as Kind, TraceFacts,
+};
+use assay_domain::payload::Payload;
+use assay_domain::time::Timestamp;
+use serde_json::{Map, Value as Json};
+
+use crate::attributes::{Attributes, default_json, is_true};
+use crate::facts::plain_text;
+use crate::limits::{Limits, cut_bytes, cut_chars};
+use crate::media::Extractor;
+use crate::metadata::{self, Shared};
+use crate::model::{Id, Request, Scope, Span, Value, to_object};
+use crate::scores::{self, Place};
+use crate::usage::Numbers;
+use crate::{Context, Mapped, Rejection, content, facts, json, kind, times, tools, usage};
+
+/// Everything the rules look at.
+#[derive(Debug)]
+pub(crate) struct Source<'s> {
+    pub(crate) span: &'s Span<'s>,
+    pub(crate) attributes: &'s Attributes<'s>,
+    pub(crate) scope: &'s Scope<'s>,
+    pub(crate) resource: &'s Attributes<'s>,
+    pub(crate) context: &'s Context,
+    /// `gen_ai.operation.name`.
+    pub(crate) operation: Option<&'s str>,
+    /// The AI SDK's operation, `ai.…`.
+    pub(crate) ai_operation: Option<&'s str>,
+    /// Native metadata values are JSON texts.
+    pub(crate) encodes_metadata: bool,
+}
+
+impl<'s> Source<'s> {
+    pub(crate) fn new(
+        span: &'s Span<'s>,
+        attributes: &'s Attributes<'s>,
+        scope: &'s Scope<'s>,
+        resource: &'s Attributes<'s>,
+        context: &'s Context,
+    ) -> Self {
+        let ai_operation = attributes
+            .text("ai.operationId")
+            .or_else(|| attributes.text("operation.name")?.split_whitespace().next())
+            .filter(|operation| operation.starts_with("ai."));
+        let mut source = Self {
+            span,
+            attributes,
+            scope,
+            resource,
+            context,
+            operation: attributes.text("gen_ai.operation.name"),
+            ai_operation,
+            encodes_metadata: false,
+        };
+        source.encodes_metadata = metadata::values_are_encoded(&source);
+        source
+    }
+
+    /// Span events that carry content, in order of time.
+    pub(crate) fn events(&self) -> Vec<(&'s str, Map<String, Json>)> {
+        let mut events: Vec<_> = self
+            .span
+            .events
+            .iter()
+            .filter(|event| {
+                let name = event.name.as_ref();
+                message_role(name).is_some() || matches!(name, CHOICE | OPERATION_DETAILS)
+            })
+            .collect();
+        events.sort_by_key(|event| event.time_nanos);
+        events
+            .into_iter()
+            .map(|event| (event.name.as_ref(), to_object(&event.attributes)))
+            .collect()
+    }
+}
+
+/// Turns a decoded request into what is stored. Spans that are malformed are left out and counted.
 #[must_use]
 pub fn map(request: &Request<'_>, context: &Context) -> Mapped {
-    let _ = (request, context);
-    Mapped::default()
+    let mut mapped = Mapped::default();
+    for resource in &request.resources {
+        let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
+        let mut shared = Shared {
+            resource: to_object(&resource.attributes),
+            ..Shared::default()
+        };
+        for scope_spans in &resource.scopes {
+            shared.scope = metadata::scope_json(&scope_spans.scope);
+            for span in &scope_spans.spans {
+                let checked = span.as_ref().map_err(|reason| *reason).and_then(|span| {
+                    let ids = ids(span)?;
+                    Ok((span, ids))
+                });
+                match checked {
+                    Ok((span, ids)) => {
+                        mapped.n_accepted += 1;
+                        let place = (&scope_spans.scope, &attributes, &shared);
+                        add_span(span, ids, place, context, &mut mapped.batch);
+                    }
+                    Err(reason) => mapped.rejected.push(Rejection {
+                        reason,
+                        scope: scope_spans.scope.name.as_ref().to_owned(),
+                    }),
+                }
+            }
+        }
+    }
+    mapped
+}
+
+struct Ids {
+    trace_id: TraceId,
+    id: ObservationId,
+    parent_id: Option<ObservationId>,
+}
+
+fn ids(span: &Span<'_>) -> Result<Ids, &'static str> {
+    if span.parent_id == Id::Malformed {
+        return Err("the parent span id is not 8 bytes");
+    }
+    let trace_id = span
+        .trace_id
+        .to_hex()
+        .and_then(|hex| TraceId::new(&hex).ok());
+    let id = span
+        .span_id
+        .to_hex()
+        .and_then(|hex| ObservationId::new(&hex).ok());
+    // Its own id as parent means no parent.
+    let parent_id = span
+        .parent_id
+        .to_hex()
+        .filter(|_| span.parent_id != span.span_id)
+        .and_then(|hex| ObservationId::new(&hex).ok());
+    Ok(Ids {
+        trace_id: trace_id.ok_or("the trace id is missing, zero or not 16 bytes")?,
+        id: id.ok_or("the span id is missing, zero or not 8 bytes")?,
+        parent_id,
+    })
+}
+
+fn add_span(
+    span: &Span<'_>,
+    ids: Ids,
+    (scope, resource, shared): (&Scope<'_>, &Attributes<'_>, &Shared),
+    context: &Context,
+    batch: &mut Batch,
+) {
+    let attributes = Attributes::new(&span.attributes, context.limits.max_attributes);
+    let source = Source::new(span, &attributes, scope, resource, context);
+    // The unfinished double of a span that is still to come, under an id of its own.
+    if attributes.text("logfire.span_type") == Some("pending_span") {
+        return;
+    }
+    let mut observation = observation(&source, ids);
+    observation.content.metadata = metadata::of_observation(&source, shared);
+    let mut extractor = Extractor {
+        trace_id: &observation.trace_id,
+        observation_id: &observation.id,
+        max_bytes: context.limits.max_media_bytes,
+        found: &mut batch.media,
+    };
+    let content = &mut observation.content;
+    extractor.payload(&mut content.input, "input");
+    extractor.payload(&mut content.output, "output");
+    extractor.metadata(&mut content.metadata);
+    if let Some(trace) = &mut observation.trace {
+        extractor.payload(&mut trace.input, "input");
+        extractor.payload(&mut trace.output, "output");
+        limit_payload(
+            &mut trace.input,
+            "trace.input",
+            &context.limits,
+            &mut content.metadata,
+        );
+        limit_payload(
+            &mut trace.output,
+            "trace.output",
+            &context.limits,
+            &mut content.metadata,
+        );
+    }
+    metadata::limit(&mut content.metadata, &source);
+    limit_payload(
+        &mut content.input,
+        "input",
+        &context.limits,
+        &mut content.metadata,
+    );
+    limit_payload(
+        &mut content.output,
+        "output",
+        &context.limits,
+        &mut content.metadata,
+    );
+    add_scores(&source, &observation, batch);
+    batch.observations.push(observation);
+}
+
+/// Cuts an over-long payload and notes its size; what is cut is stored as text.
+fn limit_payload(
+    payload: &mut Option<Payload>,
+    name: &str,
+    limits: &Limits,
+    metadata: &mut Map<String, Json>,
+) {
+    let Some(text) = payload.as_ref().map(Payload::as_str) else {
+        return;
+    };
+    let size = text.len();
+    if size > limits.max_content_bytes {
+        let kept = cut_bytes(text, limits.max_content_bytes).to_owned();
+        *payload = Some(Payload::Text(kept));
+        let note = std::iter::once((name.to_owned(), size.into())).collect();
+        metadata::note(metadata, note);
+    }
+}
+
+fn observation(source: &Source<'_>, ids: Ids) -> Observation {
+    let attributes = source.attributes;
+    let limits = &source.context.limits;
+    let kind = kind::kind(source);
+    let span = source.span;
+    let arrived_at = source.context.arrived_at;
+    let (start, end) = times::start_and_end(span.start_nanos, span.end_nanos, arrived_at);
+    let numbers = usage::numbers(source, kind);
+    let level = facts::level(source);
+    let status_message = facts::status_message(source, level);
+    let content = content_of(source, kind);
+    Observation {
+        trace_id: ids.trace_id,
+        id: ids.id,
+        parent_id: ids.parent_id,
+        kind,
+        name: metadata::cut_name(&facts::name(source, kind), limits.max_name_chars),
+        start,
+        end: Some(end),
+        completion_start: times::completion_start(source, start, end),
+        level,
+        status_message: status_message
+            .map(|text| cut_chars(&text, limits.max_status_chars).to_owned()),
+        environment: facts::environment(source),
+        release: facts::release(source),
+        version: facts::version(source),
+        user_id: facts::user_id(source),
+        session_id: facts::session_id(source),
+        tags: facts::tags(source),
+        model: model_of(source, &numbers),
+        provider: facts::provider(source),
+        model_parameters: facts::parameters(source, kind),
+        prompt: facts::prompt(source, kind),
+        usage: numbers.usage,
+        cost: numbers.cost,
+        computed_cost: Default::default(),
+        price_id: None,
+        aggregate_usage: numbers.aggregate_usage,
+        aggregate_cost: numbers.aggregate_cost,
+        response_id: response_id(source, &content),
+        scope_name: source.scope.name.as_ref().to_owned(),
+        is_app_root: attributes
+            .native("internal.is_app_root")
+            .is_some_and(is_true),
+        as_root: attributes.native("internal.as_root").is_some_and(is_true),
+        called_tools: content
+            .tool_calls
+            .iter()
+            .map(|call| call.name.clone())
+            .collect(),
+        trace: trace_facts(source),
+        is_complete_marker: attributes.native("trace.complete").is_some_and(is_true),
+        experiment: experiment(source),
+        attribute_count: u32::try_from(span.attributes.len()).unwrap_or(u32::MAX),
+        has_content: content.input.is_some() || content.output.is_some(),
+        content,
+    }
+}
+
+/// An aggregate span gets no model unless it set the native attribute.
+fn model_of(source: &Source<'_>, numbers: &Numbers) -> Option<String> {
+    if numbers.is_aggregate() {
+        let native = source.attributes.native_text("observation.model.name");
+        return native.map(str::to_owned);
+    }
+    facts::model(source)
+}
+
+fn content_of(source: &Source<'_>, kind: Kind) -> Content {
+    let (input, output) = content::input_and_output(source, kind);
+    let row = |chosen: &content::Chosen| chosen.as_ref().map_or(0, |(row, _)| *row);
+    let (input_row, output_row) = (row(&input), row(&output));
+    let output = output.map(|(_, payload)| payload);
+    Content {
+        input: input.map(|(_, payload)| payload),
+        tool_definitions: tools::definitions(source.attributes),
+        tool_calls: tools::calls(output.as_ref()),
+        output,
+        metadata: Map::new(),
+        input_row,
+        output_row,
+    }
+}
+
+fn response_id(source: &Source<'_>, content: &Content) -> Option<String> {
+    const KEYS: [&str; 3] = ["gen_ai.response.id", "ai.response.id", "llm.openai.id"];
+    if let Some(id) = source.attributes.first_text(&KEYS) {
+        return Some(id.to_owned());
+    }
+    let text = source.attributes.text("output.value")?;
+    // Only model calls of OpenInference; others put anything there.
+    let is_call = source.attributes.text("openinference.span.kind") == Some("LLM");
+    if !is_call || content.output.is_none() || !text.contains("\"id\"") {
+        return None;
+    }
+    let id = json::parse(text)?.get("id")?.as_str()?.to_owned();
+    (!id.is_empty()).then_some(id)
+}
+
+fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
+    let attributes = source.attributes;
+    if attributes.natives().is_empty() {
+        return None;
+    }
+    let payload = |suffix: &str| {
+        attributes.native(suffix).map(|value| match value {
+            Value::Text(text) => json::payload(text),
+            other => Payload::from_value(other.to_json()),
+        })
+    };
+    let facts = TraceFacts {
+        name: attributes
+            .native("trace.name")
+            .and_then(plain_text)
+            .map(|name| cut_chars(&name, source.context.limits.max_name_chars).to_owned()),
+        input: payload("trace.input"),
+        output: payload("trace.output"),
+        metadata: metadata::of_trace(source),
+        public: attributes
+            .first_native(&["trace.public", "public"])
+            .map(is_true),
+    };
+    (facts != TraceFacts::default()).then(|| Box::new(facts))
+}
+
+fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
+    let attributes = source.attributes;
+    if attributes.native_with_prefix("experiment.").is_empty() {
+        return None;
+    }
+    let text = |suffix: &str| attributes.native(suffix).and_then(plain_text);
+    let metadata = |suffix: &str| {
+        let mut merged = match attributes.native(suffix).map(default_json) {
+            Some(Json::Object(object)) => object,
+            Some(other) => return Some(other),
+            None => Map::new(),
+        };
+        let prefix = format!("{suffix}.");
+        for entry in attributes.native_with_prefix(&prefix) {
+            merged.insert(
+                entry.key[prefix.len()..].to_owned(),
+                default_json(entry.value),
+            );
+        }
+        (!merged.is_empty()).then_some(Json::Object(merged))
+    };
+    let link = ExperimentLink {
+        id: text("experiment.id"),
+        name: text("experiment.name"),
+        description: text("experiment.description"),
+        metadata: metadata("experiment.metadata"),
+        dataset_id: text("experiment.dataset.id"),
+        item_id: text("experiment.item.id"),
+        item_version: text("experiment.item.version").and_then(|t| Timestamp::parse(&t).ok()),
+        item_expected_output: attributes
+            .native("experiment.item.expected_output")
+            .map(|value| Payload::from_value(default_json(value))),
+        item_metadata: metadata("experiment.item.metadata"),
+        item_root_observation_id: text("experiment.item.root_observation_id"),
+    };
+    (link != ExperimentLink::default()).then(|| Box::new(link))
+}
+
+fn add_scores(source: &Source<'_>, observation: &Observation, batch: &mut Batch) {
+    let place = Place {
+        trace_id: &observation.trace_id,
+        observation_id: &observation.id,
+        environment: &observation.environment,
+    };
+    let results = source
+        .span
+        .events
+        .iter()
+        .filter(|event| event.name == EVALUATION_RESULT);
+    for (index, event) in results.enumerate() {
+        let at = times::timestamp(event.time_nanos).unwrap_or(observation.start);
+        let attributes = to_object(&event.attributes);
+        batch
+            .scores
+            .extend(scores::of_event(&place, &attributes, index, at));
+    }
+    batch.scores.extend(scores::of_attributes(
+        &place,
+        source.attributes,
+        observation.start,
+    ));
 }

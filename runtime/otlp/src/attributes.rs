@@ -1,0 +1,289 @@
+//! The attributes of one span, indexed once and then asked many times.
+//!
+//! Most of some two hundred questions end in "absent", so a small filter answers those before any search.
+
+use std::borrow::Cow;
+
+use serde_json::Map;
+use serde_json::Value as Json;
+
+use crate::json;
+use crate::model::{Pairs, Value};
+
+/// One attribute and its place in the order of arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'s> {
+    pub(crate) key: &'s str,
+    pub(crate) value: &'s Value<'s>,
+    order: usize,
+}
+
+/// Attributes sorted by key, the last of equal keys. Those under a native prefix stand apart.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes<'s> {
+    plain: Vec<Entry<'s>>,
+    /// Keys without `assay.` or `langfuse.`; where both were sent, the value of `assay.`.
+    native: Vec<Entry<'s>>,
+    filter: [u64; 8],
+    /// Attributes beyond the limit, which are not in here.
+    pub(crate) n_over_limit: usize,
+}
+
+/// A position in the filter, from a few bytes that differ between known keys.
+fn filter_bit(key: &str) -> (usize, u64) {
+    let bytes = key.as_bytes();
+    let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
+    let len = bytes.len();
+    let hash = len * 131
+        + byte(len.wrapping_sub(1)) * 31
+        + byte(len.wrapping_sub(4)) * 7
+        + byte(len / 2) * 17
+        + byte(2) * 3;
+    ((hash >> 6) & 7, 1 << (hash & 63))
+}
+
+impl<'s> Attributes<'s> {
+    pub(crate) fn new(pairs: &'s Pairs<'s>, max_attributes: usize) -> Self {
+        let mut attributes = Self {
+            n_over_limit: pairs.len().saturating_sub(max_attributes),
+            plain: Vec::with_capacity(pairs.len()),
+            ..Self::default()
+        };
+        for (order, (key, value)) in pairs.iter().take(max_attributes).enumerate() {
+            let (list, key, order) = if let Some(suffix) = key.strip_prefix("assay.") {
+                // Sorted behind every `langfuse.` entry, so that it is the last and wins.
+                (&mut attributes.native, suffix, order + max_attributes)
+            } else if let Some(suffix) = key.strip_prefix("langfuse.") {
+                (&mut attributes.native, suffix, order)
+            } else {
+                (&mut attributes.plain, key.as_ref(), order)
+            };
+            list.push(Entry { key, value, order });
+        }
+        for list in [&mut attributes.plain, &mut attributes.native] {
+            list.sort_unstable_by(|a, b| a.key.cmp(b.key).then(b.order.cmp(&a.order)));
+            list.dedup_by(|later, first| later.key == first.key);
+            for entry in list.iter() {
+                let (word, bit) = filter_bit(entry.key);
+                attributes.filter[word] |= bit;
+            }
+        }
+        attributes
+    }
+
+    fn find(&self, list: &[Entry<'s>], key: &str) -> Option<&'s Value<'s>> {
+        let (word, bit) = filter_bit(key);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
+        let at = list.binary_search_by(|entry| entry.key.cmp(key)).ok()?;
+        Some(list[at].value).filter(|value| value.is_present())
+    }
+
+    /// The attribute, when it is present in the sense of the specification: not null, not empty.
+    pub(crate) fn get(&self, key: &str) -> Option<&'s Value<'s>> {
+        self.find(&self.plain, key)
+    }
+
+    /// The first of these keys that is present.
+    pub(crate) fn first(&self, keys: &[&str]) -> Option<&'s Value<'s>> {
+        keys.iter().find_map(|key| self.get(key))
+    }
+
+    /// The attribute `assay.SUFFIX`, else `langfuse.SUFFIX`.
+    pub(crate) fn native(&self, suffix: &str) -> Option<&'s Value<'s>> {
+        if self.native.is_empty() {
+            return None;
+        }
+        self.find(&self.native, suffix)
+    }
+
+    /// The first native attribute of these suffixes that is present.
+    pub(crate) fn first_native(&self, suffixes: &[&str]) -> Option<&'s Value<'s>> {
+        suffixes.iter().find_map(|suffix| self.native(suffix))
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&'s str> {
+        self.get(key)?.as_str()
+    }
+
+    pub(crate) fn first_text(&self, keys: &[&str]) -> Option<&'s str> {
+        keys.iter().find_map(|key| self.text(key))
+    }
+
+    pub(crate) fn native_text(&self, suffix: &str) -> Option<&'s str> {
+        self.native(suffix)?.as_str()
+    }
+
+    /// Whether any attribute has this prefix.
+    pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
+        !self.with_prefix(prefix).is_empty()
+    }
+
+    /// Attributes with this prefix, sorted by key.
+    pub(crate) fn with_prefix(&self, prefix: &str) -> &[Entry<'s>] {
+        slice_of(&self.plain, prefix)
+    }
+
+    /// Native attributes whose suffix begins like this, sorted by key.
+    pub(crate) fn native_with_prefix(&self, prefix: &str) -> &[Entry<'s>] {
+        slice_of(&self.native, prefix)
+    }
+
+    /// All but the native attributes, sorted by key.
+    pub(crate) fn plain(&self) -> &[Entry<'s>] {
+        &self.plain
+    }
+
+    /// The native attributes, sorted by suffix.
+    pub(crate) fn natives(&self) -> &[Entry<'s>] {
+        &self.native
+    }
+
+    /// A JSON-object key: absent unless it holds an object that is not empty.
+    pub(crate) fn object(&self, key: &str) -> Option<Map<String, Json>> {
+        object_of(self.get(key)?)
+    }
+}
+
+fn slice_of<'l, 's>(list: &'l [Entry<'s>], prefix: &str) -> &'l [Entry<'s>] {
+    let start = list.partition_point(|entry| entry.key < prefix);
+    let n_matching = list[start..].partition_point(|entry| entry.key.starts_with(prefix));
+    &list[start..start + n_matching]
+}
+
+impl Entry<'_> {
+    /// The order of arrival among entries of one span.
+    pub(crate) const fn order(&self) -> usize {
+        self.order
+    }
+}
+
+/// An object, structured or as JSON text; none for anything else and for an empty one.
+pub(crate) fn object_of(value: &Value<'_>) -> Option<Map<String, Json>> {
+    let object = match value {
+        Value::Map(members) => crate::model::to_object(members),
+        Value::Text(text) => json::object(text)?,
+        _ => return None,
+    };
+    (!object.is_empty()).then_some(object)
+}
+
+/// A value as a tree by the default rule: text that holds an object or array is parsed.
+pub(crate) fn default_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Text(text) => json::value(text),
+        other => other.to_json(),
+    }
+}
+
+/// A value as a tree by the JSON-any rule.
+pub(crate) fn any_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Text(text) => json::value_any(text),
+        other => other.to_json(),
+    }
+}
+
+/// The text inside a JSON-any value; other kinds give their JSON.
+pub(crate) fn any_text<'s>(value: &'s Value<'s>) -> Option<Cow<'s, str>> {
+    let text = match value {
+        Value::Text(text) if text.trim_start().starts_with('"') => match json::parse(text) {
+            Some(json::Node::Text(inner)) => inner,
+            _ => Cow::Borrowed(text.as_ref()),
+        },
+        Value::Text(text) => Cow::Borrowed(text.as_ref()),
+        Value::Absent => return None,
+        other => Cow::Owned(other.to_json().to_string()),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// True, or the text `true`.
+pub(crate) fn is_true(value: &Value<'_>) -> bool {
+    match value {
+        Value::Bool(value) => *value,
+        Value::Text(text) => text.trim().eq_ignore_ascii_case("true"),
+        _ => false,
+    }
+}
+
+/// A finite number that is not negative, as number or decimal text.
+pub(crate) fn amount(value: &Value<'_>) -> Option<f64> {
+    let number = match value {
+        Value::Int(value) => *value as f64,
+        Value::Double(value) => *value,
+        Value::Text(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+/// A whole number that is not negative.
+pub(crate) fn count(value: &Value<'_>) -> Option<u64> {
+    match value {
+        Value::Int(value) => u64::try_from(*value).ok(),
+        Value::Text(text) => text.trim().parse().ok().or_else(|| whole(amount(value)?)),
+        other => whole(amount(other)?),
+    }
+}
+
+fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && number < 1.8e19).then_some(number as u64)
+}
+
+/// [`amount`] for a JSON value.
+pub(crate) fn json_amount(value: &Json) -> Option<f64> {
+    let number = match value {
+        Json::Number(number) => number.as_f64()?,
+        Json::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+/// [`count`] for a JSON value.
+pub(crate) fn json_count(value: &Json) -> Option<u64> {
+    if let Some(count) = value.as_u64() {
+        return Some(count);
+    }
+    let exact = value.as_str().and_then(|text| text.trim().parse().ok());
+    exact.or_else(|| whole(json_amount(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_equal_keys_and_the_assay_prefix_win() {
+        let text = |text: &'static str| Value::Text(Cow::Borrowed(text));
+        let pairs: Pairs<'_> = [
+            ("assay.version", text("ours")),
+            ("langfuse.version", text("theirs")),
+            ("dup", text("first")),
+            ("dup", text("last")),
+            ("zero", Value::Int(0)),
+            ("empty", text("")),
+        ]
+        .into_iter()
+        .map(|(key, value)| (Cow::Borrowed(key), value))
+        .collect();
+        let attributes = Attributes::new(&pairs, 100);
+        assert_eq!(attributes.native_text("version"), Some("ours"));
+        assert_eq!(attributes.text("dup"), Some("last"));
+        assert!(attributes.get("zero").is_some());
+        assert!(attributes.get("empty").is_none());
+        assert_eq!(Attributes::new(&pairs, 2).n_over_limit, 4);
+    }
+
+    #[test]
+    fn counts_are_whole_and_not_negative() {
+        assert_eq!(count(&Value::Text("12".into())), Some(12));
+        assert_eq!(count(&Value::Double(3.0)), Some(3));
+        assert_eq!(count(&Value::Double(3.5)), None);
+        assert_eq!(count(&Value::Int(-1)), None);
+        assert_eq!(count(&Value::Bool(true)), None);
+        assert_eq!(amount(&Value::Text("0.25".into())), Some(0.25));
+    }
+}

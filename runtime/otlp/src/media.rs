@@ -1,0 +1,435 @@
+//! Media inside payloads: taken out, and a token left in their place (otlp.md 5).
+
+use std::sync::LazyLock;
+
+use assay_domain::batch::Media;
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::payload::Payload;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use regex::Regex;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
+
+use crate::json::{self, from_base64};
+
+/// How deep provider objects are looked for.
+const MAX_DEPTH: usize = 10;
+/// Longest head of a data URI, up to its comma.
+const MAX_HEAD: usize = 256;
+const DATA_URI: &str = ";base64,";
+
+/// Content types that are stored as media.
+const ALLOWED: [&str; 52] = [
+    "application/gzip",
+    "application/javascript",
+    "application/json",
+    "application/msword",
+    "application/octet-stream",
+    "application/pdf",
+    "application/rtf",
+    "application/vnd.apache.parquet",
+    "application/vnd.ms-excel",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/x-7z-compressed",
+    "application/x-ndjson",
+    "application/x-tar",
+    "application/x-yaml",
+    "application/xml",
+    "application/zip",
+    "audio/aac",
+    "audio/flac",
+    "audio/mp3",
+    "audio/mp4",
+    "audio/mpeg",
+    "audio/oga",
+    "audio/ogg",
+    "audio/opus",
+    "audio/wav",
+    "audio/webm",
+    "image/avif",
+    "image/bmp",
+    "image/gif",
+    "image/heic",
+    "image/jpeg",
+    "image/jpg",
+    "image/png",
+    "image/svg+xml",
+    "image/tiff",
+    "image/webp",
+    "text/css",
+    "text/csv",
+    "text/html",
+    "text/markdown",
+    "text/plain",
+    "text/x-python",
+    "text/x-typescript",
+    "video/mp4",
+    "video/mpeg",
+    "video/ogg",
+    "video/quicktime",
+    "video/webm",
+    "video/x-matroska",
+    "video/x-msvideo",
+];
+
+/// What stands in JSON text that may hold media.
+static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let markers = r#";base64,|"base64"|"media"|"blob"|"file"|inline_data|inlineData|input_audio"#;
+    Regex::new(markers).ok()
+});
+
+/// Takes media out of the fields of one observation.
+pub(crate) struct Extractor<'e> {
+    pub(crate) trace_id: &'e TraceId,
+    pub(crate) observation_id: &'e ObservationId,
+    pub(crate) max_bytes: usize,
+    pub(crate) found: &'e mut Vec<Media>,
+}
+
+impl Extractor<'_> {
+    /// Replaces the media in a payload.
+    pub(crate) fn payload(&mut self, payload: &mut Option<Payload>, field: &'static str) {
+        match payload {
+            Some(Payload::Text(text)) if text.contains(DATA_URI) => {
+                if let Some(replaced) = self.text(text, field) {
+                    *text = replaced;
+                }
+            }
+            Some(Payload::Json(text))
+                if MARKERS
+                    .as_ref()
+                    .is_some_and(|markers| markers.is_match(text)) =>
+            {
+                let before = self.found.len();
+                let Some(mut tree) = json::parse(text).map(|node| node.to_json()) else {
+                    return;
+                };
+                self.tree(&mut tree, 0, field);
+                if self.found.len() > before {
+                    *payload = Some(Payload::from_value(tree));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Replaces the media in metadata.
+    pub(crate) fn metadata(&mut self, metadata: &mut Map<String, Json>) {
+        for value in metadata.values_mut() {
+            self.tree(value, 0, "metadata");
+        }
+    }
+
+    fn tree(&mut self, value: &mut Json, depth: usize, field: &'static str) {
+        match value {
+            Json::String(text) => {
+                if text.contains(DATA_URI)
+                    && let Some(replaced) = self.text(text, field)
+                {
+                    *text = replaced;
+                }
+            }
+            Json::Array(items) => {
+                for item in items {
+                    self.tree(item, depth + 1, field);
+                }
+            }
+            Json::Object(members) => {
+                if depth <= MAX_DEPTH {
+                    self.provider_object(members, field);
+                }
+                for member in members.values_mut() {
+                    self.tree(member, depth + 1, field);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// One of the shapes in which providers' APIs hold media.
+    fn provider_object(&mut self, members: &mut Map<String, Json>, field: &'static str) {
+        for name in ["inline_data", "inlineData"] {
+            if let Some(Json::Object(inner)) = members.get_mut(name) {
+                let content_type = text_of(inner, &["mime_type", "mimeType"]);
+                self.replace(inner, "data", content_type, field);
+            }
+        }
+        let kind = members
+            .get("type")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
+        match kind {
+            "base64" => {
+                let content_type = text_of(members, &["media_type"]);
+                self.replace(members, "data", content_type, field);
+            }
+            "media" => {
+                let content_type = text_of(members, &["mime_type"]);
+                self.replace(members, "data", content_type, field);
+            }
+            "file" => {
+                let content_type = text_of(members, &["mediaType"]);
+                let key = if members.contains_key("data") {
+                    "data"
+                } else {
+                    "image"
+                };
+                self.replace(members, key, content_type, field);
+            }
+            "blob" => {
+                let content_type = text_of(members, &["mime_type"]);
+                self.replace(members, "content", content_type, field);
+            }
+            "input_audio" => {
+                if let Some(Json::Object(inner)) = members.get_mut("input_audio") {
+                    let content_type =
+                        text_of(inner, &["format"]).map(|format| format!("audio/{format}"));
+                    self.replace(inner, "data", content_type, field);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn replace(
+        &mut self,
+        members: &mut Map<String, Json>,
+        key: &str,
+        content_type: Option<String>,
+        field: &'static str,
+    ) {
+        let Some(Json::String(data)) = members.get_mut(key) else {
+            return;
+        };
+        let Some(content_type) = content_type.filter(|_| !data.starts_with("data:")) else {
+            return;
+        };
+        if let Some(token) = bytes_of(data)
+            .and_then(|bytes| self.store(&content_type.to_ascii_lowercase(), bytes, "bytes", field))
+        {
+            *data = token;
+        }
+    }
+
+    /// The text with every data URI in it replaced; none when there is none. Scans forward only.
+    fn text(&mut self, text: &str, field: &'static str) -> Option<String> {
+        let mut out = String::new();
+        let mut copied = 0;
+        let mut at = 0;
+        while let Some(found) = text[at..].find("data:") {
+            let start = at + found;
+            at = start + "data:".len();
+            let before = text[..start].bytes().next_back();
+            let is_inside_word = before
+                .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+            if is_inside_word {
+                continue;
+            }
+            let Some((content_type, data)) = head_of(&text[at..]) else {
+                continue;
+            };
+            let data_start = text.len() - data.len();
+            let data_end = data_start + base64_length(data);
+            at = data_end;
+            let token = from_base64(&text[data_start..data_end])
+                .and_then(|bytes| self.store(&content_type, bytes, "base64_data_uri", field));
+            if let Some(token) = token {
+                out.push_str(&text[copied..start]);
+                out.push_str(&token);
+                copied = data_end;
+            }
+        }
+        if copied == 0 {
+            return None;
+        }
+        out.push_str(&text[copied..]);
+        Some(out)
+    }
+
+    /// Keeps the bytes and returns the token that stands for them; none when they are not taken.
+    fn store(
+        &mut self,
+        content_type: &str,
+        bytes: Vec<u8>,
+        source: &str,
+        field: &'static str,
+    ) -> Option<String> {
+        let is_allowed = ALLOWED.binary_search(&content_type).is_ok();
+        if !is_allowed || bytes.is_empty() || bytes.len() > self.max_bytes {
+            return None;
+        }
+        let sha256: [u8; 32] = Sha256::digest(&bytes).into();
+        let mut id = URL_SAFE_NO_PAD.encode(sha256);
+        id.truncate(22);
+        let token = format!("@@@langfuseMedia:type={content_type}|id={id}|source={source}@@@");
+        let is_known = self.found.iter().any(|media| {
+            media.id == id
+                && media.field == field
+                && media.observation_id == *self.observation_id
+                && media.trace_id == *self.trace_id
+        });
+        if !is_known {
+            self.found.push(Media {
+                id,
+                sha256,
+                content_type: content_type.to_owned(),
+                bytes,
+                trace_id: self.trace_id.clone(),
+                observation_id: self.observation_id.clone(),
+                field,
+            });
+        }
+        Some(token)
+    }
+}
+
+fn text_of(members: &Map<String, Json>, keys: &[&str]) -> Option<String> {
+    let found = keys.iter().find_map(|key| members.get(*key)?.as_str())?;
+    Some(found.to_owned())
+}
+
+/// After `data:`: the content type, and everything behind the comma.
+fn head_of(text: &str) -> Option<(String, &str)> {
+    let window = crate::limits::cut_bytes(text, MAX_HEAD);
+    let end = window.find(',')?;
+    let head = window[..end].strip_suffix(";base64")?;
+    let content_type = head.split(';').next()?.to_ascii_lowercase();
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/.+-_;=\"".contains(&b);
+    (content_type.contains('/') && head.bytes().all(is_plain))
+        .then(|| (content_type, &text[end + 1..]))
+}
+
+/// How far base64 of either alphabet goes, padding included.
+fn base64_length(text: &str) -> usize {
+    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/-_".contains(&b);
+    let n_data = text.bytes().take_while(|b| is_base64(*b)).count();
+    let n_padding = text
+        .bytes()
+        .skip(n_data)
+        .take(2)
+        .take_while(|b| *b == b'=')
+        .count();
+    n_data + n_padding
+}
+
+/// Base64, plain or inside a Python bytes literal, or the escaped bytes of such a literal.
+fn bytes_of(data: &str) -> Option<Vec<u8>> {
+    let literal = data
+        .strip_prefix("b'")
+        .and_then(|rest| rest.strip_suffix('\''))
+        .or_else(|| {
+            data.strip_prefix("b\"")
+                .and_then(|rest| rest.strip_suffix('"'))
+        });
+    match literal {
+        Some(inner) if inner.contains('\\') => python_bytes(inner),
+        Some(inner) => from_base64(inner),
+        None => from_base64(data),
+    }
+}
+
+fn python_bytes(literal: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(literal.len());
+    let mut rest = literal.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next()? {
+            b'x' => {
+                let mut digit = || u8::try_from(char::from(rest.next()?).to_digit(16)?).ok();
+                digit()? << 4 | digit()?
+            }
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            other => other,
+        });
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn extract(payload: Payload) -> (Payload, Vec<Media>) {
+        let mut found = Vec::new();
+        let (trace_id, observation_id) =
+            (TraceId::new("t").unwrap(), ObservationId::new("o").unwrap());
+        let mut extractor = Extractor {
+            trace_id: &trace_id,
+            observation_id: &observation_id,
+            max_bytes: 100,
+            found: &mut found,
+        };
+        let mut payload = Some(payload);
+        extractor.payload(&mut payload, "input");
+        (payload.unwrap(), found)
+    }
+
+    #[test]
+    fn the_list_of_content_types_is_sorted() {
+        assert!(ALLOWED.is_sorted());
+    }
+
+    #[test]
+    fn data_uris_are_taken_out_of_the_middle_of_text() {
+        let text = "see data:image/png;base64,AP8= and xdata:image/png;base64,AP8= data:image/exe;base64,AP8=, data:image/gif;a=b;base64,-_8.";
+        let (payload, found) = extract(Payload::Text(text.to_owned()));
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].bytes, [0, 255]);
+        assert_eq!(found[1].content_type, "image/gif");
+        let text = payload.as_str();
+        assert!(text.starts_with("see @@@langfuseMedia:type=image/png|id="));
+        assert!(
+            text.contains("@@@ and xdata:image/png;base64,AP8= data:image/exe;base64,AP8=, @@@")
+        );
+        assert!(text.ends_with("|source=base64_data_uri@@@."));
+    }
+
+    #[test]
+    fn provider_objects_of_every_shape_are_taken_out() {
+        let shapes = [
+            json!({ "type": "base64", "media_type": "image/png", "data": "AP8=" }),
+            json!({ "type": "media", "mime_type": "image/png", "data": "AP8" }),
+            json!({ "inline_data": { "mime_type": "image/png", "data": "AP8=" } }),
+            json!({ "inlineData": { "mimeType": "image/png", "data": "AP8=" } }),
+            json!({ "type": "file", "mediaType": "image/png", "data": "AP8=" }),
+            json!({ "type": "file", "mediaType": "image/png", "image": "AP8=" }),
+            json!({ "type": "blob", "mime_type": "image/png", "content": "AP8=" }),
+            json!({ "type": "input_audio", "input_audio": { "data": "AP8=", "format": "wav" } }),
+            json!({ "type": "blob", "mime_type": "image/png", "content": "b'\\x00\\xff'" }),
+            json!({ "url": "data:image/png;base64,AP8=" }),
+        ];
+        for shape in shapes {
+            let (payload, found) = extract(Payload::from_value(json!([shape])));
+            assert_eq!(found.len(), 1, "{shape}");
+            assert_eq!(found[0].bytes, [0, 255], "{shape}");
+            assert!(
+                payload.as_str().contains("@@@langfuseMedia:type="),
+                "{shape}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_media_stays() {
+        let large = format!("data:image/png;base64,{}", "AAAA".repeat(100));
+        for text in [
+            "data:image/png;base64,",
+            "data:image/png;base64,A",
+            large.as_str(),
+            "data:;base64,AP8=",
+        ] {
+            let (payload, found) = extract(Payload::Text(text.to_owned()));
+            assert_eq!((payload.as_str(), found.len()), (text, 0));
+        }
+    }
+}
