@@ -1,0 +1,142 @@
+//! What the catalog promises, on each database; here what its tests are made of.
+
+mod access;
+mod plugins;
+mod rules;
+
+use assay_domain::evaluation::{
+    Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
+};
+use assay_domain::ids::{
+    AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, PublicKey, RuleId,
+};
+use assay_domain::plugin::{Digest, EvaluatorInfo, ItemParts, PluginInfo};
+use assay_domain::time::Timestamp;
+use serde_json::json;
+
+use super::{
+    Init, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch, SecretHash,
+};
+use crate::testing::on_each_database;
+use crate::{Error, Store};
+
+pub(super) fn project(name: &str) -> ProjectId {
+    ProjectId::new(name).unwrap()
+}
+
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
+}
+
+pub(super) fn init(n: u8, key: &str) -> Init {
+    Init {
+        organization_id: format!("org-{n}"),
+        organization_name: "Acme".to_owned(),
+        project_id: project(&format!("project-{n}")),
+        project_name: "Support bot".to_owned(),
+        key: key_of(n, key),
+    }
+}
+
+pub(super) fn key_of(n: u8, public_key: &str) -> NewApiKey {
+    NewApiKey {
+        id: format!("key-{n}"),
+        public_key: PublicKey::new(public_key).unwrap(),
+        secret_hash: SecretHash::new("any secret: even ünïcode", [n; 16]),
+        secret_hint: "any…code".to_owned(),
+        rights: Rights::Full,
+        note: None,
+    }
+}
+
+pub(super) fn info(name: &str, version: &str) -> PluginInfo {
+    PluginInfo {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        description: "for tests".to_owned(),
+        evaluators: vec![EvaluatorInfo {
+            id: "exact-match".to_owned(),
+            title: "Exact match".to_owned(),
+            description: String::new(),
+            config_schema: "{}".to_owned(),
+            needs: ItemParts::default(),
+            slots: Vec::new(),
+            scores: Vec::new(),
+            dynamic_scores: true,
+            deterministic: true,
+        }],
+    }
+}
+
+pub(super) fn version(id: &str) -> NewVersion {
+    NewVersion {
+        id: EvaluatorVersionId::new(id).unwrap(),
+        plugin: Digest::of(b"component"),
+        plugin_name: "assay/text".to_owned(),
+        plugin_version: "0.1.0".to_owned(),
+        plugin_evaluator: "exact-match".to_owned(),
+        config: json!({"z": 1, "a": [true, null]}),
+        mapping: vec![mapping("output")],
+        fingerprint: Digest::of(id.as_bytes()),
+    }
+}
+
+pub(super) fn mapping(variable: &str) -> Mapping {
+    Mapping {
+        variable: variable.to_owned(),
+        source: "output".to_owned(),
+        json_path: Some("$.answer".to_owned()),
+    }
+}
+
+pub(super) fn evaluator_id(id: &str) -> EvaluatorId {
+    EvaluatorId::new(id).unwrap()
+}
+
+pub(super) async fn evaluator(store: &Store, project: &ProjectId, id: &str, now: Timestamp) -> Evaluator {
+    let new = NewEvaluator {
+        id: evaluator_id(id),
+        name: "exact".to_owned(),
+        description: None,
+        version: version(&format!("{id}-v1")),
+    };
+    store.create_evaluator(project, &new, now).await.unwrap()
+}
+
+pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
+    Rule {
+        id: RuleId::new(id).unwrap(),
+        name: "all answers".to_owned(),
+        target: TargetKind::Observation,
+        enabled: !evaluators.is_empty(),
+        paused: None,
+        sampling: 0.25,
+        sampling_independent: true,
+        filter: vec![json!({"type": "string", "column": "name", "operator": "=", "value": "a"})],
+        assignments: evaluators.iter().map(|e| assignment(e)).collect(),
+        timing: Timing {
+            settle_ms: Some(5),
+            ..Timing::default()
+        },
+        on_missing: OnMissing::Skip,
+        late: Late::Rescore,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+pub(super) fn assignment(evaluator: &str) -> Assignment {
+    Assignment {
+        id: AssignmentId::new(&format!("with {evaluator}")).unwrap(),
+        evaluator_id: evaluator_id(evaluator),
+        mapping: Some(vec![mapping("input")]),
+    }
+}
+
+pub(super) fn pause(reason: &str) -> Pause {
+    Pause {
+        reason: reason.to_owned(),
+        message: "it fails".to_owned(),
+        at: at(50),
+    }
+}
