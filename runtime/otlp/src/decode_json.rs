@@ -18,6 +18,11 @@ pub(crate) fn traces(bytes: &[u8]) -> Result<Request<'_>, DecodeError> {
     let Some(mut body) = top_level(bytes)? else {
         return Ok(Request::default());
     };
+    if (body.has("resourceLogs") || body.has("resourceMetrics")) && !body.has("resourceSpans") {
+        return Err(DecodeError::Shape(
+            "this endpoint takes traces, but the body holds logs or metrics",
+        ));
+    }
     let mut request = Request {
         has_wrong_case: body.has("resource_spans") && !body.has("resourceSpans"),
         ..Request::default()
