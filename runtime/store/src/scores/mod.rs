@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::Error;
 use crate::catalog::to_json;
 
-pub use query::{ScoreQuery, ScoreValues};
+pub use query::{MemberTest, ScoreQuery, ScoreValues};
 pub use read::ScorePage;
 pub(crate) use write::{delete_others, put};
 

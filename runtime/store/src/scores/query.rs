@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use assay_domain::filter::Order;
+use assay_domain::filter::{Order, TextOp};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{ScoreDataType, ScoreSource};
 use assay_domain::time::Timestamp;
 
 use super::storable;
+use crate::pool::Pool;
 
 /// Which scores: every condition must hold, an empty list asks nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +43,8 @@ pub struct ScoreQuery {
     pub values: ScoreValues,
     /// Conditions on the number of numeric and boolean scores (false is 0, true is 1).
     pub number: Vec<(Order, f64)>,
+    /// Conditions on members of the metadata, by key.
+    pub metadata: Vec<(String, MemberTest)>,
     /// At or after.
     pub from: Option<Timestamp>,
     /// Before.
@@ -61,6 +64,28 @@ pub enum ScoreValues {
     /// One of these categories.
     Categorical(Vec<String>),
 }
+
+/// What a member of the metadata must be. Text as is, anything else in its compact JSON form; a missing
+/// member passes [`MemberTest::IsNotSet`] only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberTest {
+    /// Its text stands so to this one; "any case" is that of ASCII letters.
+    Text(TextOp, String),
+    /// It is there.
+    IsSet,
+    /// It is not.
+    IsNotSet,
+}
+
+/// The members of the metadata as rows `m (key, text)`.
+const MEMBERS_SQLITE: &str = "
+    (SELECT j.key AS key,
+            CASE j.type WHEN 'text' THEN j.value ELSE s.metadata -> j.fullkey END AS text
+       FROM json_each(s.metadata) j) m";
+const MEMBERS_POSTGRES: &str = "
+    (SELECT j.key AS key,
+            CASE json_typeof(j.value) WHEN 'string' THEN j.value #>> '{}' ELSE j.value::text END AS text
+       FROM json_each(s.metadata::json) j) m";
 
 /// A value bound to a placeholder.
 #[derive(Debug)]
@@ -146,7 +171,7 @@ impl Statement {
     }
 
     /// Appends the conditions of `query`.
-    pub(super) fn filter(&mut self, query: &ScoreQuery) {
+    pub(super) fn filter(&mut self, pool: &Pool, query: &ScoreQuery) {
         self.texts("id", query.ids.iter().map(ScoreId::as_str));
         self.texts("name", query.names.iter().map(String::as_str));
         self.texts("source", query.sources.iter().map(|s| s.as_str()));
@@ -179,6 +204,9 @@ impl Statement {
             self.push(" ");
             self.number(*number);
         }
+        for (key, test) in &query.metadata {
+            self.member(pool, key, test);
+        }
         if let Some(from) = query.from {
             self.push(" AND s.timestamp >= ");
             self.integer(from.as_micros());
@@ -208,5 +236,51 @@ impl Statement {
             }
         };
         self.texts("data_type", std::iter::once(data_type.as_str()));
+    }
+
+    fn member(&mut self, pool: &Pool, key: &str, test: &MemberTest) {
+        self.push(match test {
+            MemberTest::IsNotSet => " AND NOT EXISTS (SELECT 1 FROM ",
+            MemberTest::IsSet | MemberTest::Text(..) => " AND EXISTS (SELECT 1 FROM ",
+        });
+        self.push(match pool {
+            Pool::Sqlite { .. } => MEMBERS_SQLITE,
+            Pool::Postgres(_) => MEMBERS_POSTGRES,
+        });
+        self.push(" WHERE m.key = ");
+        self.text(key);
+        if let MemberTest::Text(op, value) = test {
+            self.push(" AND ");
+            self.compare("m.text", *op, value);
+        }
+        self.push(")");
+    }
+
+    /// Without `LIKE`, whose wildcards and case differ between the databases.
+    fn compare(&mut self, column: &str, op: TextOp, value: &str) {
+        // Each piece is followed by the value; the last one closes.
+        let pieces: &[&str] = match op {
+            TextOp::Equal => &["{} = ", ""],
+            TextOp::Contains => &["(", " = '' OR replace({}, ", ", '') <> {})"],
+            TextOp::DoesNotContain => &["(", " <> '' AND replace({}, ", ", '') = {})"],
+            TextOp::StartsWith => &["substr({}, 1, length(", ")) = ", ""],
+            TextOp::EndsWith => &[
+                "(length({}) >= length(",
+                ") AND substr({}, length({}) - length(",
+                ") + 1) = ",
+                ")",
+            ],
+            TextOp::MatchesAnyCase => &[
+                "(",
+                " = '' OR replace(lower({}), lower(",
+                "), '') <> lower({}))",
+            ],
+        };
+        for (at, piece) in pieces.iter().enumerate() {
+            if at > 0 {
+                self.text(value);
+            }
+            self.push(&piece.replace("{}", column));
+        }
     }
 }

@@ -181,7 +181,7 @@ impl Store {
         limit: u32,
     ) -> Result<Page<Score>, Error> {
         let mut statement = Statement::select(COLUMNS, project);
-        statement.filter(query);
+        statement.filter(&self.pool, query);
         if let Some(cursor) = after {
             statement.push(" AND (s.timestamp, s.id) < (");
             statement.integer(cursor.at.as_micros());
@@ -212,7 +212,7 @@ impl Store {
         limit: u32,
     ) -> Result<ScorePage, Error> {
         let mut count = Statement::select("COUNT(*)", project);
-        count.filter(query);
+        count.filter(&self.pool, query);
         let Statement { sql, parameters } = count;
         let n_total: i64 = on_reader!(&self.pool, |db| {
             bind_all!(sqlx::query_scalar(AssertSqlSafe(sql)), parameters)
@@ -220,7 +220,7 @@ impl Store {
                 .await?
         });
         let mut statement = Statement::select(COLUMNS, project);
-        statement.filter(query);
+        statement.filter(&self.pool, query);
         statement.push(NEWEST_FIRST);
         statement.push(" LIMIT ");
         statement.integer(i64::from(limit));
@@ -249,7 +249,7 @@ impl Store {
                 ..ScoreQuery::default()
             };
             let mut statement = Statement::select(COLUMNS, project);
-            statement.filter(&query);
+            statement.filter(&self.pool, &query);
             statement.push(NEWEST_FIRST);
             scores.append(&mut self.fetch_scores(statement).await?);
         }

@@ -1,8 +1,9 @@
 //! What the scores promise, on each database.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use assay_domain::filter::Order;
+use assay_domain::filter::{Cell, Order, Test, TextOp};
 use assay_domain::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId, ScoreId,
     TraceId,
@@ -18,7 +19,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{ScoreQuery, ScoreValues, delete_others, put};
+use super::{MemberTest, ScoreQuery, ScoreValues, delete_others, put};
 use crate::pool::{Pool, in_transaction};
 use crate::testing::on_each_database;
 use crate::{Error, Store};
@@ -622,6 +623,75 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
             !plan.contains("Sort") && !plan.contains("TEMP B-TREE"),
             "{plan}"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let metadata = [
+            json!({}),
+            json!({"k": "Alpha beta"}),
+            json!({"k": "alpha"}),
+            json!({"k": ""}),
+            json!({"k": null}),
+            json!({"k": 12.50}),
+            json!({"k": 1e20}),
+            json!({"k": true}),
+            json!({"k": {"b": ["x", 1], "a": "ü\"%_"}}),
+            json!({"k": ["alpha", "beta"]}),
+            json!({"a \"key\".[0]": "alpha beta", "other": "beta"}),
+            json!({"k": "100%_ü beta"}),
+        ];
+        let metadata = metadata.map(|value| value.as_object().unwrap().clone());
+        let scores: Vec<_> = (0_u8..)
+            .zip(&metadata)
+            .map(|(n, metadata)| NewScore {
+                metadata: metadata.clone(),
+                ..score(&char::from(b'a' + n).to_string(), ScoreValue::Numeric(1.0))
+            })
+            .collect();
+        store.put_scores(&home, &scores, at(1)).await.unwrap();
+
+        let ops = [
+            TextOp::Equal,
+            TextOp::Contains,
+            TextOp::DoesNotContain,
+            TextOp::StartsWith,
+            TextOp::EndsWith,
+            TextOp::MatchesAnyCase,
+        ];
+        let values = [
+            "", "alpha", "ALPHA", "beta", "1", "true", "null", "%_", "ü", "x\"", "}",
+        ];
+        for key in ["k", "a \"key\".[0]", "absent"] {
+            let mut tests = vec![
+                (MemberTest::IsSet, Test::MemberIsSet(key.to_owned())),
+                (MemberTest::IsNotSet, Test::MemberIsNotSet(key.to_owned())),
+            ];
+            for (op, value) in ops.iter().flat_map(|op| values.map(|value| (*op, value))) {
+                tests.push((
+                    MemberTest::Text(op, value.to_owned()),
+                    Test::MemberText(key.to_owned(), op, value.to_owned()),
+                ));
+            }
+            for (in_sql, in_memory) in tests {
+                let mut expected: Vec<_> = scores
+                    .iter()
+                    .filter(|score| in_memory.holds(&Cell::Object(Cow::Borrowed(&score.metadata))))
+                    .map(|score| score.id.to_string())
+                    .collect();
+                expected.reverse();
+                let asked = query(|q| q.metadata = vec![(key.to_owned(), in_sql.clone())]);
+                assert_eq!(
+                    found(&store, &home, asked).await,
+                    expected,
+                    "{key} {in_sql:?}"
+                );
+            }
+        }
     })
     .await;
 }
