@@ -20,6 +20,7 @@ pub mod observation;
 pub mod payload;
 pub mod plugin;
 pub mod pricing;
+pub mod protocol;
 pub mod sampling;
 pub mod score;
 pub mod template;

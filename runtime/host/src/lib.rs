@@ -1,1 +1,27 @@
-//! Being built.
+//! Runs plug-ins: compiles components, makes a fresh instance for every call, holds each to its limits
+//! and checks what it answers.
+//!
+//! Invariants:
+//! - **No state survives a call.** Every call gets an instance of its own, made from a copy-on-write image.
+//! - **A guest reaches only what is linked here**: its context, a bounded log, the host-call port and a
+//!   WASI without anything in it.
+//! - **Every end has a class.** Whatever a guest does, `evaluate` gives a result; it never panics, and it
+//!   ends at its limits.
+//! - **Native code comes from our own compiler**, by way of a folder nobody else writes, sums checked.
+
+mod artifact;
+mod bindings;
+mod checks;
+mod compile;
+mod engine;
+mod host;
+mod info;
+mod meter;
+mod state;
+mod worker;
+
+pub use artifact::{ArtifactError, Artifacts};
+pub use compile::{MAX_COMPONENT_BYTES, compile, compile_main};
+pub use host::{Host, HostError, Plugin, Settings};
+pub use state::{NothingGranted, Port};
+pub use worker::worker_main;

@@ -1,0 +1,256 @@
+//! Registration of a component: shape, compilation, imports, exports, description.
+//!
+//! Runs in a child process of its own ([`compile_main`]): a small component can make the compiler ask
+//! for any amount of memory.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use assay_domain::plugin::{Digest, PluginInfo};
+use assay_domain::protocol::{self, CompileAnswer, CompileRequest, Grants, Problem};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use crate::bindings::JudgePre;
+use crate::host::Host;
+use crate::info;
+
+/// The largest component.
+pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
+const COMPILE_ADDRESS_SPACE: u64 = 2 << 30;
+const COMPILE_CPU_SECONDS: u64 = 60;
+/// A fresh memory reserves 4 GiB of addresses.
+const DESCRIBE_ADDRESS_SPACE: u64 = 64 << 30;
+
+const CONTRACT: &str = "assay:evaluator/";
+const OFFERED: &str = "1.0.0";
+const INERT_WASI: [&str; 6] = ["cli", "io", "clocks", "random", "filesystem", "sockets"];
+
+/// What `assay compile` runs: reads a [`CompileRequest`] and a component from standard input, limits
+/// itself, and answers a [`CompileAnswer`] as JSON on standard output.
+#[must_use]
+pub fn compile_main() -> ExitCode {
+    let answer = read_request().and_then(|(request, bytes)| {
+        limit(Resource::As, COMPILE_ADDRESS_SPACE);
+        limit(Resource::Cpu, COMPILE_CPU_SECONDS);
+        limit(Resource::Core, 0);
+        let answer = compile_with(&bytes, &request, || {
+            limit(Resource::As, DESCRIBE_ADDRESS_SPACE);
+        });
+        serde_json::to_vec(&answer).map_err(io::Error::other)
+    });
+    let written = answer.and_then(|answer| {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&answer)?;
+        stdout.flush()
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "assay compile: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_request() -> io::Result<(CompileRequest, Vec<u8>)> {
+    let mut stdin = io::stdin().lock();
+    let mut prefix = [0; protocol::PREFIX];
+    stdin.read_exact(&mut prefix)?;
+    let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+    let mut frame = vec![0; length];
+    stdin.read_exact(&mut frame)?;
+    let request = protocol::read_frame(&frame).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    stdin
+        .take(MAX_COMPONENT_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok((request, bytes))
+}
+
+/// Sets the soft limit, so that the next phase can have another; never above the hard one.
+fn limit(resource: Resource, wanted: u64) {
+    let Rlimit { maximum, .. } = getrlimit(resource);
+    let current = Some(maximum.map_or(wanted, |maximum| wanted.min(maximum)));
+    // What cannot be lowered is no reason to refuse work: the parent watches the clock too.
+    let _ = setrlimit(resource, Rlimit { current, maximum });
+}
+
+/// Registers a component in this process, for tests, benchmarks and offline checks.
+///
+/// # Errors
+/// Every problem of the first step that found any.
+pub fn compile(bytes: &[u8], cache_dir: &Path, grants: Grants) -> CompileAnswer {
+    let cache_dir = cache_dir.to_string_lossy().into_owned();
+    compile_with(
+        bytes,
+        &CompileRequest {
+            cache_dir,
+            grants,
+            reuse: false,
+        },
+        || (),
+    )
+}
+
+fn compile_with(
+    bytes: &[u8],
+    request: &CompileRequest,
+    before_describe: impl FnOnce(),
+) -> CompileAnswer {
+    check_shape(bytes).map_err(|message| vec![Problem::new("file", message)])?;
+    let host = Host::on_demand(Path::new(&request.cache_dir))
+        .map_err(|error| vec![Problem::new("host", error.to_string())])?;
+    let digest = Digest::of(bytes);
+    if request.reuse
+        && let Ok(info) = host.artifacts().info(digest)
+    {
+        return Ok(info);
+    }
+    let wrong = |error: wasmtime::Error| vec![Problem::new("compile", format!("{error:#}"))];
+    let component = Component::from_binary(host.engine(), bytes).map_err(wrong)?;
+    let mut problems = check_imports(&component, request.grants, &host);
+    problems.extend(check_exports(&component, &host));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    before_describe();
+    let info = describe(&host, &component)?;
+    let image = component.serialize().map_err(wrong)?;
+    host.artifacts()
+        .put(digest, &image, &info)
+        .map_err(|error| vec![Problem::new("cache", error.to_string())])?;
+    Ok(info)
+}
+
+fn check_shape(bytes: &[u8]) -> Result<(), String> {
+    if MAX_COMPONENT_BYTES < bytes.len() {
+        return Err("larger than 64 MiB".into());
+    }
+    match bytes {
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(
+            "a core module; a component is needed (build for wasm32-wasip2, or `wasm-tools component new`)"
+                .into(),
+        ),
+        [0, b'a', b's', b'm', ..] => Err("a WebAssembly file of an unknown version".into()),
+        [0x7f, b'E', b'L', b'F', ..] => {
+            Err("a precompiled artifact; the component it was made from is needed".into())
+        }
+        _ if bytes.trim_ascii_start().starts_with(b"(") => {
+            Err("the text format; a binary component is needed (`wasm-tools parse`)".into())
+        }
+        _ => Err("not a WebAssembly component".into()),
+    }
+}
+
+fn check_imports(component: &Component, grants: Grants, host: &Host) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, _) in component.component_type().imports(host.engine()) {
+        if let Err(message) = check_import(name, grants) {
+            problems.push(Problem::new(format!("import {name}"), message));
+        }
+    }
+    if problems.is_empty()
+        && let Err(error) = host.linker().instantiate_pre(component)
+    {
+        // All names are known, so a function or a type in one of them is not what is offered.
+        let message = format!("{error:#}; offered is {CONTRACT}*@{OFFERED} and inert WASI 0.2");
+        problems.push(Problem::new("import", message));
+    }
+    problems
+}
+
+fn check_import(name: &str, grants: Grants) -> Result<(), String> {
+    let (path, version) = name.split_once('@').unwrap_or((name, ""));
+    if let Some(interface) = path.strip_prefix(CONTRACT) {
+        if version.split('.').next() != Some("1") {
+            return Err(format!(
+                "version {version:?} was asked for, offered is {OFFERED}"
+            ));
+        }
+        let needs = |granted: bool, capability: &str| {
+            let message = format!(
+                "needs the capability `{capability}`, which was not granted to this plug-in: an \
+                 administrator has to grant it"
+            );
+            if granted { Ok(()) } else { Err(message) }
+        };
+        return match interface {
+            "context" | "log" | "types" => Ok(()),
+            "model" => needs(grants.model, "model"),
+            "trace-reader" => needs(grants.trace_reader, "trace"),
+            _ => Err(format!("no such interface in {CONTRACT}*@{OFFERED}")),
+        };
+    }
+    if let Some(wasi) = path.strip_prefix("wasi:") {
+        let package = wasi.split('/').next().unwrap_or_default();
+        if package == "http" {
+            return Err("needs the capability `http`, which this server does not offer".into());
+        }
+        if !INERT_WASI.contains(&package) {
+            return Err("not part of the inert WASI 0.2 that plug-ins get".into());
+        }
+        if !version.starts_with("0.2.") {
+            return Err(format!(
+                "version {version:?} was asked for, offered is WASI 0.2"
+            ));
+        }
+        return Ok(());
+    }
+    Err(format!(
+        "unknown: plug-ins may import {CONTRACT}{{context, log, model, trace-reader}}@{OFFERED} and \
+         inert WASI 0.2"
+    ))
+}
+
+fn check_exports(component: &Component, host: &Host) -> Vec<Problem> {
+    let name = format!("{CONTRACT}evaluator@{OFFERED}");
+    let at = format!("export {name}");
+    let kind = component.component_type();
+    let Some(ComponentItem::ComponentInstance(instance)) = kind
+        .get_export(host.engine(), &name)
+        .map(|export| export.ty)
+    else {
+        let others: Vec<&str> = kind
+            .exports(host.engine())
+            .map(|(name, _)| name)
+            .take(8)
+            .collect();
+        let message = format!("missing; the component exports {others:?}");
+        return vec![Problem::new(at, message)];
+    };
+    let missing = ["describe", "evaluate"].into_iter().filter(|function| {
+        let export = instance
+            .get_export(host.engine(), function)
+            .map(|export| export.ty);
+        !matches!(export, Some(ComponentItem::ComponentFunc(_)))
+    });
+    missing
+        .map(|function| Problem::new(&at, format!("has no function `{function}`")))
+        .collect()
+}
+
+fn describe(host: &Host, component: &Component) -> CompileAnswer {
+    let export = |error: wasmtime::Error| vec![Problem::new("export", format!("{error:#}"))];
+    let pre = host.linker().instantiate_pre(component).map_err(export)?;
+    let pre = JudgePre::new(pre).map_err(export)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| vec![Problem::new("host", error.to_string())])?;
+    let (info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
+        vec![Problem::new(
+            "describe",
+            format!("{}: {}", failure.class, failure.message),
+        )]
+    })?;
+    let problems = info::problems(&info);
+    if problems.is_empty() {
+        Ok::<PluginInfo, _>(info)
+    } else {
+        Err(problems)
+    }
+}

@@ -1,0 +1,177 @@
+//! The engine: which WebAssembly is accepted, how instances are made cheap, and the tick that stops
+//! runaways.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// Guest code looks at the clock this often, and lets others run.
+const TICK: Duration = Duration::from_millis(5);
+const WASM_STACK: usize = 1 << 20;
+/// Bytes of an instance's memory that are reset in place instead of being given back to the kernel.
+const KEEP_RESIDENT: usize = 4 << 20;
+/// Interpreters packed into a component need 20 to 32 core instances.
+pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
+pub(crate) const MAX_MEMORIES: u32 = 8;
+pub(crate) const MAX_TABLES: u32 = 32;
+pub(crate) const MAX_TABLE_ELEMENTS: usize = 100_000;
+
+/// Where instances come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Allocation {
+    /// A pool for this many live calls, each with at most so many bytes of memory.
+    Pool { max_live: u32, memory_bytes: u64 },
+    /// Made when needed: for the compile process, whose address space is limited.
+    OnDemand,
+}
+
+/// An engine, and what of the wished setting could not be had.
+pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<String>)> {
+    let Allocation::Pool {
+        max_live,
+        memory_bytes,
+    } = allocation
+    else {
+        return Ok((Engine::new(&config())?, Vec::new()));
+    };
+    let mut pooled = config();
+    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
+        max_live,
+        memory_bytes,
+    )));
+    let mut notes = Vec::new();
+    if !PoolingAllocationConfig::is_pagemap_scan_available() {
+        notes.push("the kernel has no page-map scan: fresh instances cost more".to_owned());
+    }
+    match Engine::new(&pooled) {
+        Ok(engine) => Ok((engine, notes)),
+        Err(error) => {
+            notes.push(format!(
+                "no instance pool, instances are made on demand: {error:#}"
+            ));
+            Ok((Engine::new(&config())?, notes))
+        }
+    }
+}
+
+/// What decides whether a compiled artifact fits. Must not depend on the allocation: the process that
+/// compiles has no pool and the one that runs has.
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .concurrency_support(false)
+        .wasm_relaxed_simd(false)
+        .wasm_memory64(false)
+        .cranelift_nan_canonicalization(true)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .async_stack_size(2 * WASM_STACK)
+        .memory_init_cow(true)
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(8))
+        .generate_address_map(false)
+        // One compile at a time, in a process with little address space.
+        .parallel_compilation(false);
+    config
+}
+
+fn pool(max_live: u32, memory_bytes: u64) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    let memory_bytes = usize::try_from(memory_bytes)
+        .unwrap_or(usize::MAX)
+        .next_multiple_of(1 << 16);
+    pool.total_component_instances(max_live)
+        .total_core_instances(max_live.saturating_mul(MAX_CORE_INSTANCES))
+        .total_memories(max_live.saturating_mul(2).max(MAX_MEMORIES))
+        .total_tables(max_live.saturating_mul(4).max(MAX_TABLES))
+        .total_stacks(max_live)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_memories_per_module(MAX_MEMORIES)
+        .max_tables_per_module(MAX_TABLES)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20)
+        .table_elements(MAX_TABLE_ELEMENTS)
+        .max_memory_size(memory_bytes);
+    // Without the scan, resetting in place touches all kept pages: slower than giving them back.
+    if PoolingAllocationConfig::is_pagemap_scan_available() {
+        pool.pagemap_scan(Enabled::Auto)
+            .linear_memory_keep_resident(KEEP_RESIDENT)
+            .table_keep_resident(1 << 16);
+    }
+    pool
+}
+
+/// A thread that moves the engine's epoch on while calls run, and sleeps otherwise.
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    n_running: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Ticker {
+    pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            n_running: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let (state, engine) = (Arc::clone(&shared), engine.weak());
+        let thread = thread::Builder::new().name("epoch".into()).spawn(move || {
+            while !state.stop.load(Ordering::Acquire) {
+                if state.n_running.load(Ordering::Acquire) == 0 {
+                    thread::park();
+                    continue;
+                }
+                thread::sleep(TICK);
+                let Some(engine) = engine.upgrade() else {
+                    return;
+                };
+                engine.increment_epoch();
+            }
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ticks come while the answer is alive.
+    pub(crate) fn running(&self) -> Running {
+        if self.shared.n_running.fetch_add(1, Ordering::AcqRel) == 0
+            && let Some(thread) = &self.thread
+        {
+            thread.thread().unpark();
+        }
+        Running(Arc::clone(&self.shared))
+    }
+
+    fn thread(&self) -> Option<&Thread> {
+        self.thread.as_ref().map(JoinHandle::thread)
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread() {
+            thread.unpark();
+        }
+    }
+}
+
+/// One call that needs ticks.
+pub(crate) struct Running(Arc<Shared>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.n_running.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,317 @@
+//! The worker process: takes calls from its socket, answers in any order, asks the server for what
+//! guests may not have here.
+//!
+//! The socket is the standard input: of all descriptors it is the one a parent can set without help.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
+use assay_domain::protocol::{
+    self, CallId, FromWorker, HostReply, HostRequest, ToWorker, WorkerSettings,
+};
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::host::{Host, Plugin, Settings};
+use crate::state::{Port, failure};
+
+/// Results are sent when no more are ready, or when so many bytes are.
+const FRAME_BYTES: usize = 1 << 20;
+/// Components kept loaded; over this the ones without calls are let go.
+const MAX_LOADED: usize = 256;
+
+/// What `assay worker` runs, until its socket closes or it is told to end.
+#[must_use]
+pub fn worker_main() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "assay worker: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> io::Result<()> {
+    let mut socket = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let settings = first_message(&mut socket)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.n_threads.max(1) as usize)
+        .enable_all()
+        .build()?;
+    let served = runtime.block_on(serve(socket, settings));
+    runtime.shutdown_background();
+    served
+}
+
+fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {
+    let mut prefix = [0; protocol::PREFIX];
+    socket.read_exact(&mut prefix)?;
+    let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+    socket.read_exact(&mut frame)?;
+    match protocol::read_frame(&frame).map_err(io::Error::other)? {
+        ToWorker::Start(settings) => Ok(settings),
+        _ => Err(io::Error::other("the first message was not `Start`")),
+    }
+}
+
+async fn serve(socket: StdStream, settings: WorkerSettings) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let (reader, writer) = UnixStream::from_std(socket)?.into_split();
+    let host = Settings {
+        max_live: settings.max_live,
+        ..Settings::default()
+    };
+    let host = Host::new(&host, Path::new(&settings.cache_dir)).map_err(io::Error::other)?;
+    let (out, messages) = mpsc::unbounded_channel();
+    drop(out.send(FromWorker::Ready {
+        notes: host.notes().to_vec(),
+    }));
+    let worker = Arc::new(Worker {
+        host,
+        out,
+        next_host_call: AtomicU64::new(0),
+        loaded: Mutex::default(),
+        running: Mutex::default(),
+        asked: Mutex::default(),
+        wanted: Mutex::default(),
+    });
+    let writing = tokio::spawn(write(writer, messages));
+    let read = read(BufReader::with_capacity(64 << 10, reader), &worker).await;
+    // The writer ends when the last sender, which a running call holds, is gone.
+    drop(worker);
+    writing.await.map_err(io::Error::other)??;
+    read
+}
+
+struct Worker {
+    host: Host,
+    out: mpsc::UnboundedSender<FromWorker>,
+    next_host_call: AtomicU64,
+    loaded: Mutex<HashMap<Digest, Arc<OnceCell<Plugin>>>>,
+    /// Calls that have not answered. Who takes one out is the one who answers it.
+    running: Mutex<HashMap<CallId, Option<AbortHandle>>>,
+    asked: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
+    wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<(), String>>>>,
+}
+
+async fn read(mut socket: BufReader<OwnedReadHalf>, worker: &Arc<Worker>) -> io::Result<()> {
+    let mut frame = Vec::new();
+    loop {
+        let mut prefix = [0; protocol::PREFIX];
+        match socket.read_exact(&mut prefix).await {
+            // The server is gone: nobody wants the answers.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => std::process::exit(0),
+            other => other?,
+        };
+        frame.resize(protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
+        socket.read_exact(&mut frame).await?;
+        match protocol::read_frame(&frame).map_err(io::Error::other)? {
+            ToWorker::Calls(calls) => calls
+                .into_iter()
+                .for_each(|(id, call)| worker.start(id, call)),
+            ToWorker::HostReply { id, reply } => {
+                if let Some(asker) = lock(&worker.asked).remove(&id) {
+                    drop(asker.send(reply));
+                }
+            }
+            ToWorker::Component { digest, outcome } => {
+                if let Some(asker) = lock(&worker.wanted).remove(&digest) {
+                    drop(asker.send(outcome));
+                }
+            }
+            ToWorker::Cancel(ids) => ids.into_iter().for_each(|id| worker.cancel(id)),
+            ToWorker::Ping(number) => drop(worker.out.send(FromWorker::Pong(number))),
+            ToWorker::Shutdown => return Ok(()),
+            ToWorker::Start(_) => return Err(io::Error::other("`Start` came twice")),
+        }
+        if FRAME_BYTES < frame.capacity() {
+            frame = Vec::new();
+        }
+    }
+}
+
+impl Worker {
+    fn start(self: &Arc<Self>, id: CallId, call: Arc<Call>) {
+        lock(&self.running).insert(id, None);
+        let worker = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let result = worker.evaluate(id, Arc::unwrap_or_clone(call)).await;
+            worker.answer(id, result);
+        });
+        if let Some(handle) = lock(&self.running).get_mut(&id) {
+            *handle = Some(task.abort_handle());
+        }
+    }
+
+    fn answer(&self, id: CallId, result: CallResult) {
+        if lock(&self.running).remove(&id).is_some() {
+            drop(self.out.send(FromWorker::Results(vec![(id, result)])));
+        }
+    }
+
+    fn cancel(&self, id: CallId) {
+        let Some(handle) = lock(&self.running).remove(&id) else {
+            return;
+        };
+        if let Some(handle) = handle {
+            handle.abort();
+        }
+        let result = without_scores(FailureClass::Cancelled, "the call was cancelled");
+        drop(self.out.send(FromWorker::Results(vec![(id, result)])));
+    }
+
+    async fn evaluate(self: &Arc<Self>, id: CallId, call: Call) -> CallResult {
+        let cell = self.cell(call.plugin);
+        match cell.get_or_try_init(|| self.load(call.plugin)).await {
+            Ok(plugin) => {
+                let port = Arc::new(SocketPort {
+                    worker: Arc::clone(self),
+                    call: id,
+                });
+                self.host.evaluate(plugin, call, port).await
+            }
+            Err(why) => without_scores(FailureClass::Internal, &why),
+        }
+    }
+
+    fn cell(&self, digest: Digest) -> Arc<OnceCell<Plugin>> {
+        let mut loaded = lock(&self.loaded);
+        if MAX_LOADED <= loaded.len() && !loaded.contains_key(&digest) {
+            loaded.retain(|_, cell| 1 < Arc::strong_count(cell));
+        }
+        Arc::clone(loaded.entry(digest).or_default())
+    }
+
+    /// From disk; where that fails, after the server had it compiled.
+    async fn load(&self, digest: Digest) -> Result<Plugin, String> {
+        let reason = match self.host.load(digest) {
+            Ok(plugin) => return Ok(plugin),
+            Err(error) => error.to_string(),
+        };
+        let (asker, answer) = oneshot::channel();
+        lock(&self.wanted).insert(digest, asker);
+        drop(self.out.send(FromWorker::NeedsComponent { digest, reason }));
+        answer
+            .await
+            .map_err(|_| "the server is gone".to_owned())??;
+        self.host.load(digest).map_err(|error| error.to_string())
+    }
+}
+
+fn without_scores(class: FailureClass, message: &str) -> CallResult {
+    CallResult {
+        outcome: Err(failure(class, message)),
+        cpu_us: 0,
+        log: Vec::new(),
+    }
+}
+
+/// Asks the server over the socket, in the name of one call.
+struct SocketPort {
+    worker: Arc<Worker>,
+    call: CallId,
+}
+
+impl Port for SocketPort {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        let (worker, call) = (Arc::clone(&self.worker), self.call);
+        Box::pin(async move {
+            let id = worker.next_host_call.fetch_add(1, Ordering::Relaxed);
+            let unavailable = request.unavailable("the server is gone");
+            let (asker, answer) = oneshot::channel();
+            lock(&worker.asked).insert(id, asker);
+            let _forget = Forget {
+                worker: &worker,
+                id,
+            };
+            drop(worker.out.send(FromWorker::HostCall { id, call, request }));
+            answer.await.unwrap_or(unavailable)
+        })
+    }
+}
+
+/// A call that ends while it waits takes its question along.
+struct Forget<'a> {
+    worker: &'a Worker,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        lock(&self.worker.asked).remove(&self.id);
+    }
+}
+
+async fn write(
+    mut socket: OwnedWriteHalf,
+    mut messages: mpsc::UnboundedReceiver<FromWorker>,
+) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    let mut ready = Vec::new();
+    while 0 < messages.recv_many(&mut ready, 1024).await {
+        let mut results = Vec::new();
+        let mut n_bytes = 0;
+        for message in ready.drain(..) {
+            match message {
+                FromWorker::Results(more) => {
+                    n_bytes += more.iter().map(|(_, result)| size(result)).sum::<usize>();
+                    results.extend(more);
+                }
+                other => protocol::write_frame(&other, &mut buffer).map_err(io::Error::other)?,
+            }
+            if FRAME_BYTES < n_bytes {
+                flush_results(&mut results, &mut buffer)?;
+                n_bytes = 0;
+                socket.write_all(&buffer).await?;
+                buffer.clear();
+            }
+        }
+        flush_results(&mut results, &mut buffer)?;
+        socket.write_all(&buffer).await?;
+        buffer.clear();
+        buffer.shrink_to(FRAME_BYTES);
+    }
+    Ok(())
+}
+
+fn flush_results(results: &mut Vec<(CallId, CallResult)>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    if results.is_empty() {
+        return Ok(());
+    }
+    let message = FromWorker::Results(std::mem::take(results));
+    protocol::write_frame(&message, buffer).map_err(io::Error::other)
+}
+
+/// About how long a result is on the wire.
+fn size(result: &CallResult) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let scores: usize = match &result.outcome {
+        Ok(scores) => scores
+            .iter()
+            .map(|s| 64 + s.name.len() + text(&s.comment) + text(&s.metadata))
+            .sum(),
+        Err(failure) => failure.message.len(),
+    };
+    let lines = result.log.iter();
+    scores
+        + lines
+            .map(|line| 16 + line.message.len() + text(&line.fields))
+            .sum::<usize>()
+}
+
+/// A panic elsewhere does not make a map unusable: each change of one is a single step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
