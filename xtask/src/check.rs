@@ -180,12 +180,18 @@ fn examples() -> anyhow::Result<bool> {
             "  {}",
             project.file_name().unwrap_or_default().to_string_lossy()
         );
-        let mut command = shell::cargo(&["build", "--release", "--target", "wasm32-wasip2"]);
-        command
-            .current_dir(&project)
-            .env("CARGO_TARGET_DIR", &target);
-        if !command.status()?.success() {
-            return Ok(false);
+        let steps: [&[&str]; 2] = [
+            &["test", "--quiet"],
+            &["build", "--release", "--target", "wasm32-wasip2"],
+        ];
+        for args in steps {
+            let mut command = shell::cargo(args);
+            command
+                .current_dir(&project)
+                .env("CARGO_TARGET_DIR", &target);
+            if !command.status()?.success() {
+                return Ok(false);
+            }
         }
     }
     Ok(true)

@@ -14,8 +14,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("assay-ui", &["assay-domain"]),
     ("assay-scheduler", &["assay-domain", "assay-store"]),
     ("assay-plugin", &[]),
-    ("assay-plugin-text", &["assay-plugin"]),
-    ("assay-plugin-json", &["assay-plugin"]),
+    ("assay-plugin-measures", &["assay-plugin"]),
+    (
+        "assay-plugin-text",
+        &["assay-plugin", "assay-plugin-measures"],
+    ),
+    (
+        "assay-plugin-json",
+        &["assay-plugin", "assay-plugin-measures"],
+    ),
     ("assay-plugins-bundle", &[]),
     (
         "assay-server",
@@ -47,6 +54,24 @@ const IMPURE: &[&str] = &[
 ];
 const PURE_ROOMS: &[&str] = &["assay-domain", "assay-otlp", "assay-ui"];
 
+/// Modules of the standard library that do I/O or read the surroundings.
+const IMPURE_STD: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::env",
+    "std::thread",
+    "SystemTime",
+];
+const PURE_FOLDERS: &[&str] = &[
+    "runtime/domain/src",
+    "runtime/otlp/src",
+    "runtime/ui/src",
+    "plugins/measures/src",
+    "plugins/text/src",
+    "plugins/json/src",
+];
+
 /// Every forbidden arrow found, as sentences.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     let metadata = shell::metadata()?;
@@ -66,7 +91,30 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
             found.extend(check_arrow(name, other));
         }
     }
+    for file in shell::files()? {
+        if PURE_FOLDERS.iter().any(|folder| file.starts_with(folder)) {
+            let text = std::fs::read_to_string(shell::root().join(&file))?;
+            found.extend(check_purity(&file.display().to_string(), &text));
+        }
+    }
     Ok(found)
+}
+
+/// What a file of a pure room names of the world outside, its tests apart.
+fn check_purity(file: &str, text: &str) -> Vec<String> {
+    if file.ends_with("tests.rs") || file.contains("/tests/") || !file.ends_with(".rs") {
+        return Vec::new();
+    }
+    let code = text
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .enumerate();
+    code.filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .filter_map(|(at, line)| {
+            let named = IMPURE_STD.iter().find(|module| line.contains(**module))?;
+            Some(format!("{file}:{}: {named} in a room that is pure", at + 1))
+        })
+        .collect()
 }
 
 fn check_arrow(from: &str, to: &str) -> Option<String> {
@@ -108,5 +156,14 @@ mod tests {
         assert!(check_arrow("assay-workers", "wasmtime").is_some());
         assert!(check_arrow("assay-domain", "tokio").is_some());
         assert_eq!(check_arrow("assay-it", "assay-server"), None);
+    }
+
+    #[test]
+    fn a_pure_room_that_opens_a_file_is_named_with_the_line() {
+        let text = "//! std::fs is not used\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n";
+        assert_eq!(
+            check_purity("runtime/domain/src/a.rs", text),
+            ["runtime/domain/src/a.rs:2: std::fs in a room that is pure"]
+        );
     }
 }

@@ -17,12 +17,25 @@ fn banned() -> Vec<(String, &'static str)> {
             "a test that does not run claims nothing",
         ),
         (["#[should_", "panic"].concat(), "assert the error instead"),
-        (
-            ["thread::", "sleep("].concat(),
-            "wait for a fact, not for a time",
-        ),
     ]
 }
+
+/// What waits for a time; in a test it hides what is waited for.
+fn sleeps() -> [String; 2] {
+    [
+        ["thread::", "sleep("].concat(),
+        ["time::", "sleep("].concat(),
+    ]
+}
+
+/// Where the clock and chance are read, besides tests and measurements: everything else is given them.
+const CLOCK_AND_CHANCE: &[&str] = &["SystemTime::now", "Uuid::new_v4", "Timestamp::now"];
+const MAY_READ_CLOCK: &[&str] = &[
+    "runtime/server/src/system.rs",
+    "runtime/host/",
+    "tests/bench/",
+    "xtask/",
+];
 
 /// Every broken convention, as `file:line: sentence`.
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
@@ -78,6 +91,36 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
             found.push(format!("{shown}:{}: {word}: {why}", at + 1));
         }
     }
+    found.extend(waits_and_clocks(file, text));
+    found
+}
+
+/// Sleeps in tests (a bounded poll lives in a support library and is no test), and clocks outside.
+fn waits_and_clocks(file: &Path, text: &str) -> Vec<String> {
+    let shown = file.display().to_string();
+    let is_test_file = shown.ends_with("tests.rs") || shown.contains("/tests/");
+    let may_read = MAY_READ_CLOCK.iter().any(|place| shown.starts_with(place));
+    let is_server = shown.starts_with("runtime/");
+    let sleeps = sleeps();
+    let mut found = Vec::new();
+    let mut in_tests = is_test_file;
+    for (at, line) in text.lines().enumerate() {
+        in_tests = in_tests || line.starts_with("#[cfg(test)]");
+        let code = line.split("//").next().unwrap_or_default();
+        if in_tests && sleeps.iter().any(|sleep| code.contains(sleep.as_str())) {
+            found.push(format!(
+                "{shown}:{}: wait for a fact, not for a time",
+                at + 1
+            ));
+        }
+        let reads = CLOCK_AND_CHANCE.iter().find(|read| code.contains(**read));
+        if let (Some(read), true, false) = (reads, is_server && !in_tests, may_read) {
+            found.push(format!(
+                "{shown}:{}: {read}: clock and ids are parameters",
+                at + 1
+            ));
+        }
+    }
     found
 }
 
@@ -90,6 +133,27 @@ mod tests {
         let text = format!("fn f() {{}} // {}\n", ["TO", "DO"].concat());
         let found = rust_file(Path::new("a.rs"), &text, &banned());
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_sleep_is_named_in_a_test_and_nowhere_else() {
+        let sleep = ["    std::thread::", "sleep(TICK);\n"].concat();
+        let code = waits_and_clocks(Path::new("runtime/host/src/a.rs"), &sleep);
+        assert_eq!(code, Vec::<String>::new());
+        let tested = format!("#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
+        let found = waits_and_clocks(Path::new("runtime/host/src/a.rs"), &tested);
+        assert_eq!(
+            found,
+            ["runtime/host/src/a.rs:3: wait for a fact, not for a time"]
+        );
+    }
+
+    #[test]
+    fn a_clock_is_read_in_one_place_only() {
+        let read = "let now = SystemTime::now();\n";
+        let at = |file: &str| waits_and_clocks(Path::new(file), read).len();
+        assert_eq!(at("runtime/scheduler/src/lib.rs"), 1);
+        assert_eq!(at("runtime/server/src/system.rs"), 0);
     }
 
     #[test]

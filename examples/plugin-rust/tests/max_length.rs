@@ -1,0 +1,33 @@
+//! An evaluator is a plain function: its tests need no server and no sandbox.
+
+use assay_plugin::prelude::*;
+use assay_plugin::{EvalError, Plugin};
+use plugin_rust::{MaxLength, MaxLengthConfig, ThisPlugin};
+
+#[test]
+fn an_output_over_the_limit_does_not_pass() {
+    let config = MaxLengthConfig {
+        max_chars: 5,
+        trim: false,
+    };
+    let scores = MaxLength::evaluate(&Item::with_output("Zürich"), &config).unwrap();
+    assert_eq!(scores[0].value, ScoreValue::Boolean(false));
+    assert_eq!(scores[0].comment.as_deref(), Some("6 of 5 characters"));
+}
+
+#[test]
+fn the_server_calls_it_with_its_identifier_and_the_configuration_as_json() {
+    let item = Item::with_output("  yes  ");
+    let scores =
+        ThisPlugin::evaluate("max-length", &item, r#"{"max_chars":3,"trim":true}"#).unwrap();
+    assert_eq!(scores[0].value, ScoreValue::Boolean(true));
+}
+
+#[test]
+fn an_item_without_output_is_bad_input() {
+    let answer = ThisPlugin::evaluate("max-length", &Item::default(), r#"{"max_chars":3}"#);
+    assert!(
+        matches!(answer, Err(EvalError::InvalidInput(_))),
+        "{answer:?}"
+    );
+}
