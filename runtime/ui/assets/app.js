@@ -95,6 +95,7 @@ function onKey(event) {
 if (tree && pane) {
   tree.addEventListener("click", onClick);
   tree.addEventListener("keydown", onKey);
+  tree.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   if (!tree.querySelector("[tabindex='0']")) tree.querySelector("[role=treeitem]").tabIndex = 0;
   addEventListener("popstate", () => {
     const row = rows().find((candidate) => candidate.href === location.href);

@@ -253,7 +253,7 @@ fn trace(
     let at = Timestamp::from_millis(1_772_359_206_000);
     let origin = |evaluator: &str, rule: &str| Origin {
         evaluator: evaluator.into(),
-        version: 3,
+        version: Some(3),
         plugin: Some("assay/text 0.1.0 · contains-all".into()),
         rule: rule.into(),
         fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098".to_owned(),

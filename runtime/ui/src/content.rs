@@ -242,6 +242,10 @@ impl Message {
                 None | Some(Value::Null) => {}
                 Some(Value::Array(items)) => parts.extend(items.iter().map(Part::of)),
                 Some(Value::String(text)) if text.is_empty() => {}
+                // Tools answer in JSON held as text.
+                Some(Value::String(text)) if is_json(text) => {
+                    parts.push(Part::labelled("JSON", None, Fold::json(text)));
+                }
                 Some(value) => parts.push(Part {
                     label: None,
                     name: None,
@@ -266,6 +270,10 @@ impl Message {
             parts,
         })
     }
+}
+
+fn is_json(text: &str) -> bool {
+    text.starts_with(['{', '[']) && serde_json::from_str::<Value>(text).is_ok()
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -351,7 +359,7 @@ impl Part {
             .iter()
             .find_map(|key| inner.get(*key));
         let body = match arguments {
-            Some(Value::String(json)) if json.starts_with(['{', '[']) => Fold::json(json),
+            Some(Value::String(json)) if is_json(json) => Fold::json(json),
             Some(value) => Fold::value(value),
             None => Fold::value(value),
         };

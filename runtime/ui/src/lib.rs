@@ -26,7 +26,7 @@ mod trace;
 mod traces;
 mod tree;
 
-use askama::Template;
+pub use askama::{Error, Template};
 
 pub use content::Block;
 pub use format::{clock, count, dollars, duration};
@@ -34,7 +34,7 @@ pub use markup::{Html, Text};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
 pub use simple::{ErrorPage, LoginPage};
-pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, VISIBLE_ROWS};
+pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, VISIBLE_ROWS, total_tokens};
 pub use traces::{Pager, TraceLine, TracesPage, TracesQuery};
 
 /// What every page shows around its content.
@@ -72,6 +72,6 @@ impl Shell {
 ///
 /// # Errors
 /// Only when formatting into memory fails, which is a bug in a template.
-pub fn render(page: &impl Template) -> Result<String, askama::Error> {
+pub fn render(page: &impl Template) -> Result<String, Error> {
     page.render()
 }

@@ -71,7 +71,7 @@ fn score(name: &str) -> ScoreView {
     let at = Timestamp::from_millis(0);
     let origin = Origin {
         evaluator: text(name),
-        version: 3,
+        version: Some(3),
         plugin: Some(text(name)),
         rule: text(name),
         fingerprint: "ab".repeat(32),

@@ -75,8 +75,8 @@ fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
 pub struct Origin {
     /// The evaluator's name.
     pub evaluator: Text,
-    /// Its version number.
-    pub version: u32,
+    /// The number of the version that made it; unknown once the evaluator is deleted.
+    pub version: Option<u32>,
     /// `vendor/name version · evaluator` of the plug-in, when it is known.
     pub plugin: Option<Text>,
     /// The rule's name.

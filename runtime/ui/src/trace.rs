@@ -282,7 +282,9 @@ fn kind_word(kind: ObservationKind) -> &'static str {
     }
 }
 
-fn total_tokens(usage: &Usage) -> u64 {
+/// All tokens: the given total, else input and output.
+#[must_use]
+pub fn total_tokens(usage: &Usage) -> u64 {
     let parts = || {
         usage
             .iter()
