@@ -135,3 +135,10 @@ pub fn check_metrics(bytes: &[u8], encoding: Encoding) -> Result<(), DecodeError
         Encoding::Json => decode_json::check(bytes),
     }
 }
+
+/// The name of an environment as it is stored, whatever way it came in: lower case, without the prefix
+/// reserved for the server's own traces, `default` when nothing usable is left.
+#[must_use]
+pub fn normalized_environment(sent: &str) -> String {
+    facts::normalized_environment(sent, false)
+}

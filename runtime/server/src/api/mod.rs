@@ -3,9 +3,13 @@
 //! One file per resource. A route and its description are one entry ([`routes::Routes`]), so the OpenAPI
 //! document cannot miss a route.
 
+mod cursor;
+mod evaluators;
 mod health;
 mod projects;
 pub(crate) mod routes;
+mod rules;
+mod scores;
 
 use axum::Router;
 use axum::middleware::from_fn;
@@ -19,6 +23,9 @@ fn all() -> Routes {
     let mut routes = Routes::default();
     health::routes(&mut routes);
     projects::routes(&mut routes);
+    scores::routes(&mut routes);
+    evaluators::routes(&mut routes);
+    rules::routes(&mut routes);
     routes
 }
 

@@ -62,6 +62,14 @@ impl Operation {
         Self::new(HttpMethod::Post, path, summary)
     }
 
+    pub(crate) fn patch(path: &'static str, summary: &'static str) -> Self {
+        Self::new(HttpMethod::Patch, path, summary)
+    }
+
+    pub(crate) fn delete(path: &'static str, summary: &'static str) -> Self {
+        Self::new(HttpMethod::Delete, path, summary)
+    }
+
     pub(crate) fn access(mut self, access: Access) -> Self {
         self.access = access;
         self

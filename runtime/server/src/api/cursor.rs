@@ -1,0 +1,62 @@
+//! Opaque places in a list.
+
+use assay_domain::time::Timestamp;
+use assay_store::catalog::Cursor;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::extract::Params;
+use crate::problem::Problem;
+
+/// Text for `meta.cursor`.
+pub(super) fn encode(parts: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(parts.to_string())
+}
+
+/// The JSON inside the `cursor` parameter.
+pub(super) fn decode(params: &Params) -> Result<Option<Value>, Problem> {
+    let Some(text) = params.text("cursor") else {
+        return Ok(None);
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+    let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    value.map(Some).ok_or_else(broken)
+}
+
+/// The cursor is not one of ours.
+pub(super) fn broken() -> Problem {
+    Problem::query("cursor", "not a cursor that this endpoint gave out")
+}
+
+/// The place named by the `cursor` parameter, in lists ordered by time and id.
+pub(super) fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
+    let Some(value) = decode(params)? else {
+        return Ok(None);
+    };
+    match (value[0].as_i64(), value[1].as_str()) {
+        (Some(micros), Some(id)) => Ok(Some(Cursor {
+            at: Timestamp::from_micros(micros),
+            id: id.to_owned(),
+        })),
+        _ => Err(broken()),
+    }
+}
+
+/// `meta` of a cursor page; the cursor is absent on the last one.
+pub(super) fn meta(next: Option<&Cursor>) -> Value {
+    next.map_or_else(
+        || json!({}),
+        |next| json!({ "cursor": encode(&json!([next.at.as_micros(), next.id])) }),
+    )
+}
+
+/// `meta` of a numbered page.
+pub(super) fn page_meta(page: u32, limit: u32, n_total: u64) -> Value {
+    json!({
+        "page": page,
+        "limit": limit,
+        "totalItems": n_total,
+        "totalPages": n_total.div_ceil(u64::from(limit.max(1))),
+    })
+}

@@ -1,0 +1,237 @@
+//! Evaluators: a plug-in with a checked configuration, in versions.
+//!
+//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. Its
+//! clients parse a closed union, so one that says it is such a client is shown a plug-in evaluator as a
+//! `code` evaluator whose source is a comment that says what it really is; everyone else gets
+//! `type: "plugin"`. Both forms carry the same further members.
+
+mod config;
+mod definition;
+mod fingerprint;
+mod view;
+
+use assay_domain::evaluation::Evaluator;
+use assay_domain::ids::{EvaluatorId, ProjectId};
+use assay_store::catalog::NewEvaluator;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::cursor;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, from_json, param};
+use crate::problem::{Code, Problem};
+use definition::Definition;
+pub(super) use definition::mapping_problem;
+
+pub(super) const PAGE: &[Param] = &[
+    param("limit", "integer", "1 to 100, 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the page before."),
+];
+
+const LIST: &str = "/api/public/v2/evaluators";
+const ONE: &str = "/api/public/v2/evaluators/{evaluatorId}";
+const VERSIONS: &str = "/api/public/v2/evaluators/{evaluatorId}/versions";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(LIST, "Make an evaluator from a plug-in").body::<EvaluatorInput>();
+    routes.add(create, create_evaluator);
+    let list = Operation::get(LIST, "Evaluators, newest first").query(PAGE);
+    routes.add(list, list_evaluators);
+    routes.add(Operation::get(ONE, "One evaluator"), get_evaluator);
+    let patch = Operation::patch(ONE, "Rename, or replace the definition by a new version");
+    routes.add(patch.body::<EvaluatorPatch>(), patch_evaluator);
+    let delete = Operation::delete(ONE, "Delete an evaluator; the scores it made stay");
+    routes.add(delete, delete_evaluator);
+    let versions = Operation::get(VERSIONS, "Versions, newest first").query(PAGE);
+    routes.add(versions, list_versions);
+}
+
+/// An evaluator to be made.
+#[derive(Debug, ToSchema)]
+struct EvaluatorInput {
+    name: String,
+    description: Option<String>,
+    #[schema(inline)]
+    definition: Definition,
+}
+
+/// A change of an evaluator.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EvaluatorPatch {
+    name: Option<String>,
+    description: Option<String>,
+    /// `plugin`; needed when the definition is replaced, which is then replaced whole.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+}
+
+pub(super) fn known(id: &str) -> Result<EvaluatorId, Problem> {
+    EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
+}
+
+pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Evaluator, Problem> {
+    let found = app.store.evaluator(project, &known(id)?).await?;
+    found.ok_or_else(|| Problem::not_found("evaluator"))
+}
+
+pub(super) fn checked_name(name: &str) -> Result<String, Problem> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
+        return Err(Problem::body("name", "1 to 200 characters, none of them control characters"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Refuses the kinds that this version cannot run, before anything else is wrong with them.
+fn runnable(body: &Value) -> Result<(), Problem> {
+    match body["type"].as_str() {
+        Some("plugin") => Ok(()),
+        Some(kind @ ("llm_as_judge" | "code")) => Err(Problem::new(
+            Code::Unprocessable,
+            format!(
+                "this server version runs plug-in evaluators only, not type {kind:?}; use type \"plugin\" \
+                 with a plug-in of GET /api/v1/plugins"
+            ),
+        )),
+        Some(other) => Err(Problem::body("type", format!("{other:?} is not a type of evaluator; use \"plugin\""))),
+        None => Err(Problem::body("type", "needed: \"plugin\"")),
+    }
+}
+
+async fn create_evaluator(
+    State(app): State<App>,
+    caller: Writer,
+    headers: HeaderMap,
+    Body(body): Body<Value>,
+) -> Result<Json<Value>, Problem> {
+    runnable(&body)?;
+    let input = definition::split(body)?;
+    let new = NewEvaluator {
+        id: known(&app.ids.uuid().to_string())?,
+        name: checked_name(&input.name)?,
+        description: input.description,
+        version: input.definition.check(&app, &caller.project).await?,
+    };
+    let made = app.store.create_evaluator(&caller.project, &new, app.clock.now()).await?;
+    Ok(Json(view::evaluator(&made, &[], view::is_closed_client(&headers))))
+}
+
+async fn list_evaluators(
+    State(app): State<App>,
+    caller: Reader,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let limit = params.int("limit", 1, 100, 50)?;
+    let after = cursor::place(&params)?;
+    let page = app.store.evaluators(&caller.project, after.as_ref(), limit).await?;
+    let is_closed = view::is_closed_client(&headers);
+    let mut data = Vec::with_capacity(page.items.len());
+    for evaluator in &page.items {
+        let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
+        data.push(view::evaluator(evaluator, &uses, is_closed));
+    }
+    Ok(Json(json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) })))
+}
+
+async fn get_evaluator(
+    State(app): State<App>,
+    caller: Reader,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let evaluator = existing(&app, &caller.project, &id).await?;
+    let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
+    Ok(Json(view::evaluator(&evaluator, &uses, view::is_closed_client(&headers))))
+}
+
+async fn patch_evaluator(
+    State(app): State<App>,
+    caller: Writer,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Body(patch): Body<EvaluatorPatch>,
+) -> Result<Json<Value>, Problem> {
+    let mut evaluator = existing(&app, &caller.project, &id).await?;
+    let now = app.clock.now();
+    let name = patch.name.as_deref().map(checked_name).transpose()?;
+    let version = match (&patch.kind, patch.rest.is_empty()) {
+        (None, true) => None,
+        (None, false) => {
+            return Err(Problem::body("type", "a definition is replaced whole and names its type"));
+        }
+        (Some(kind), _) => {
+            runnable(&json!({ "type": kind }))?;
+            let definition: Definition = from_json(Value::Object(patch.rest).to_string().as_bytes())?;
+            Some(definition.check(&app, &caller.project).await?)
+        }
+    };
+    if name.is_some() || patch.description.is_some() {
+        let description = patch.description.as_deref().map(Some);
+        let renamed = app
+            .store
+            .rename_evaluator(&caller.project, &evaluator.id, name.as_deref(), description, now);
+        evaluator = renamed.await?;
+    }
+    if let Some(version) = version {
+        let added = app.store.add_evaluator_version(&caller.project, &evaluator.id, &version, now);
+        evaluator = added.await?;
+        if evaluator.paused.is_some() {
+            app.store.unpause_evaluator(&caller.project, &evaluator.id, now).await?;
+            evaluator.paused = None;
+        }
+    }
+    let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
+    Ok(Json(view::evaluator(&evaluator, &uses, view::is_closed_client(&headers))))
+}
+
+async fn delete_evaluator(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let evaluator = existing(&app, &caller.project, &id).await?;
+    app.store.delete_evaluator(&caller.project, &evaluator.id, app.clock.now()).await?;
+    Ok(Json(json!({ "id": evaluator.id })))
+}
+
+async fn list_versions(
+    State(app): State<App>,
+    caller: Reader,
+    headers: HeaderMap,
+    params: Params,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let evaluator = existing(&app, &caller.project, &id).await?;
+    let limit = params.int("limit", 1, 100, 50)?;
+    let before = match cursor::decode(&params)? {
+        None => None,
+        Some(value) => {
+            let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            Some(number.ok_or_else(cursor::broken)?)
+        }
+    };
+    let found = app
+        .store
+        .evaluator_versions(&caller.project, &evaluator.id, before, limit)
+        .await?;
+    let is_closed = view::is_closed_client(&headers);
+    let data: Vec<Value> = found.iter().map(|version| view::version(version, is_closed)).collect();
+    // A full page may be the last one; then the next is empty, and says so.
+    let meta = match found.last() {
+        Some(last) if found.len() as u32 == limit && last.number > 1 => {
+            json!({ "cursor": cursor::encode(&last.number.into()) })
+        }
+        _ => json!({}),
+    };
+    Ok(Json(json!({ "data": data, "meta": meta })))
+}

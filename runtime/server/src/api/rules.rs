@@ -1,0 +1,353 @@
+//! Evaluation rules: which incoming targets go to which evaluators.
+
+use assay_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
+use assay_domain::filter::{Filter, FilterError, RULE_OBSERVATION, RULE_TRACE};
+use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
+use assay_domain::mapping::compile;
+use assay_store::catalog::RulePatch;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::cursor;
+use super::evaluators::{self, PAGE, mapping_problem};
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Params};
+use crate::problem::{Code, Issue, Problem};
+
+const LIST: &str = "/api/public/v2/evaluation-rules";
+const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
+const MAX_ASSIGNMENTS: usize = 20;
+const DAY_MS: i64 = 86_400_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(LIST, "Make a rule").body::<RuleInput>();
+    routes.add(create, create_rule);
+    routes.add(Operation::get(LIST, "Rules, newest first").query(PAGE), list_rules);
+    routes.add(Operation::get(ONE, "One rule"), get_rule);
+    let patch = Operation::patch(ONE, "Change a rule; lists are replaced whole").body::<RuleInput>();
+    routes.add(patch, patch_rule);
+    routes.add(Operation::delete(ONE, "Delete a rule; the scores it made stay"), delete_rule);
+}
+
+/// A rule, or a change of one: what is absent stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RuleInput {
+    name: Option<String>,
+    enabled: Option<bool>,
+    /// Share of the targets that is scored, above 0 and at most 1.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<f64>)]
+    sampling: Option<Option<f64>>,
+    /// Conditions that all must hold.
+    #[schema(value_type = Option<Vec<Object>>)]
+    filter: Option<Vec<Value>>,
+    evaluator_assignments: Option<Vec<AssignmentInput>>,
+    /// `observation` or `trace`.
+    target: Option<String>,
+    /// `continuous`.
+    schedule: Option<String>,
+    /// Draw another sample than the other rules.
+    sampling_independent: Option<bool>,
+    /// Waits before a target counts as complete, milliseconds.
+    settle_ms: Option<i64>,
+    quiet_ms: Option<i64>,
+    max_wait_ms: Option<i64>,
+    /// `fail`, `skip` or `empty`.
+    on_missing: Option<String>,
+    /// `ignore` or `rescore`.
+    late: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AssignmentInput {
+    evaluator_id: String,
+    #[schema(value_type = Option<Vec<Object>>)]
+    variable_mapping: Option<Vec<Mapping>>,
+}
+
+/// Tells `null` from absent.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+fn named<T: Copy + std::str::FromStr>(
+    field: &str,
+    raw: Option<&str>,
+    all: &[T],
+    text: fn(T) -> &'static str,
+) -> Result<Option<T>, Problem> {
+    let parse = |raw: &str| {
+        raw.parse().map_err(|_| {
+            let names: Vec<&str> = all.iter().map(|value| text(*value)).collect();
+            Problem::body(field, format!("{raw:?} is none of {}", names.join(", ")))
+        })
+    };
+    raw.map(parse).transpose()
+}
+
+pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
+    let issues = errors.iter().map(|error| Issue::new(&error.path(), &error.message)).collect();
+    let problem = Problem::issues(Code::InvalidFilter, issues);
+    match errors.into_iter().next() {
+        Some(first) => problem
+            .with("field", first.path())
+            .with("column", json!(first.column))
+            .with("invalidValues", json!(first.invalid_values))
+            .with("allowedValues", json!(first.allowed_values)),
+        None => problem,
+    }
+}
+
+impl RuleInput {
+    /// The change this asks for, checked on its own.
+    fn patch(&self, app: &App) -> Result<RulePatch, Problem> {
+        if let Some(schedule) = self.schedule.as_deref().filter(|schedule| *schedule != "continuous") {
+            let message = format!("this server version has the schedule \"continuous\" only, not {schedule:?}");
+            return Err(Problem::body("schedule", message));
+        }
+        let name = self.name.as_deref().map(evaluators::checked_name).transpose()?;
+        let assignments = self.evaluator_assignments.as_ref();
+        Ok(RulePatch {
+            name,
+            target: named("target", self.target.as_deref(), TargetKind::ALL, TargetKind::as_str)?,
+            enabled: self.enabled,
+            sampling: self.sampling.map(checked_sampling).transpose()?,
+            sampling_independent: self.sampling_independent,
+            filter: self.filter.clone(),
+            assignments: assignments.map(|list| checked_assignments(app, list)).transpose()?,
+            timing: None,
+            on_missing: named("onMissing", self.on_missing.as_deref(), OnMissing::ALL, OnMissing::as_str)?,
+            late: named("late", self.late.as_deref(), Late::ALL, Late::as_str)?,
+        })
+    }
+
+    /// The waits: those given, else those of `base`.
+    fn timing(&self, base: Timing) -> Result<Timing, Problem> {
+        let waits = [
+            ("settleMs", self.settle_ms),
+            ("quietMs", self.quiet_ms),
+            ("maxWaitMs", self.max_wait_ms),
+        ];
+        for (field, wait) in waits {
+            if wait.is_some_and(|ms| !(0..=DAY_MS).contains(&ms)) {
+                return Err(Problem::body(field, format!("milliseconds from 0 to {DAY_MS} are expected")));
+            }
+        }
+        Ok(Timing {
+            settle_ms: self.settle_ms.or(base.settle_ms),
+            quiet_ms: self.quiet_ms.or(base.quiet_ms),
+            max_wait_ms: self.max_wait_ms.or(base.max_wait_ms),
+        })
+    }
+}
+
+fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
+    match sampling {
+        Some(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        _ => Err(Problem::body(
+            "sampling",
+            "a number above 0 and at most 1 is expected; set enabled to false to score nothing",
+        )),
+    }
+}
+
+fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assignment>, Problem> {
+    if list.len() > MAX_ASSIGNMENTS {
+        let message = format!("at most {MAX_ASSIGNMENTS} evaluators per rule");
+        return Err(Problem::body("evaluatorAssignments", message));
+    }
+    let mut assignments = Vec::with_capacity(list.len());
+    for (at, input) in list.iter().enumerate() {
+        let field = format!("evaluatorAssignments[{at}].evaluatorId");
+        let evaluator_id = EvaluatorId::new(&input.evaluator_id)
+            .map_err(|error| Problem::body(&field, error.to_string()))?;
+        if assignments.iter().any(|known: &Assignment| known.evaluator_id == evaluator_id) {
+            return Err(Problem::body(&field, "the evaluator is assigned twice"));
+        }
+        let id = AssignmentId::new(&app.ids.uuid().to_string());
+        assignments.push(Assignment {
+            id: id.map_err(|_| Problem::internal())?,
+            evaluator_id,
+            mapping: input.variable_mapping.clone(),
+        });
+    }
+    Ok(assignments)
+}
+
+/// Checks what hangs together: filter and mappings with the target, assignments with the switch.
+async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), Problem> {
+    let columns = match rule.target {
+        TargetKind::Observation => RULE_OBSERVATION,
+        TargetKind::Trace => RULE_TRACE,
+    };
+    Filter::parse(&rule.filter, columns).map_err(filter_problem)?;
+    if rule.enabled && rule.assignments.is_empty() {
+        return Err(Problem::body("evaluatorAssignments", "an enabled rule needs at least one evaluator"));
+    }
+    for (at, assignment) in rule.assignments.iter().enumerate() {
+        let evaluator = app.store.evaluator(project, &assignment.evaluator_id).await?;
+        let evaluator = evaluator.ok_or_else(|| {
+            let message = format!("no evaluator {:?} in this project", assignment.evaluator_id.as_str());
+            Problem::new(Code::NotFound, message)
+                .with("field", format!("evaluatorAssignments[{at}].evaluatorId"))
+        })?;
+        let field = format!("evaluatorAssignments[{at}].variableMapping");
+        let mapping = assignment.mapping.as_ref().unwrap_or(&evaluator.version.mapping);
+        compile(mapping, rule.target).map_err(|errors| mapping_problem(&field, errors))?;
+    }
+    Ok(())
+}
+
+fn view(rule: &Rule) -> Value {
+    let assignments: Vec<Value> = rule
+        .assignments
+        .iter()
+        .map(|assignment| {
+            json!({
+                "id": assignment.id,
+                "evaluatorId": assignment.evaluator_id,
+                "variableMapping": assignment.mapping,
+            })
+        })
+        .collect();
+    let status = match (rule.enabled, &rule.paused) {
+        (false, _) => "inactive",
+        (true, None) => "active",
+        (true, Some(_)) => "paused",
+    };
+    let paused = rule.paused.as_ref();
+    json!({
+        "id": rule.id,
+        "name": rule.name,
+        "enabled": rule.enabled,
+        "status": status,
+        "pausedAt": paused.map(|pause| pause.at),
+        "pausedReason": paused.map(|pause| &pause.reason),
+        "pausedMessage": paused.map(|pause| &pause.message),
+        "sampling": rule.sampling,
+        "filter": rule.filter,
+        "evaluatorAssignments": assignments,
+        "target": rule.target.as_str(),
+        "schedule": "continuous",
+        "samplingIndependent": rule.sampling_independent,
+        "settleMs": rule.timing.settle_ms,
+        "quietMs": rule.timing.quiet_ms,
+        "maxWaitMs": rule.timing.max_wait_ms,
+        "onMissing": rule.on_missing.as_str(),
+        "late": rule.late.as_str(),
+        "createdAt": rule.created_at,
+        "updatedAt": rule.updated_at,
+    })
+}
+
+pub(super) fn known(id: &str) -> Result<RuleId, Problem> {
+    RuleId::new(id).map_err(|_| Problem::not_found("evaluation rule"))
+}
+
+pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Rule, Problem> {
+    let found = app.store.rule(project, &known(id)?).await?;
+    found.ok_or_else(|| Problem::not_found("evaluation rule"))
+}
+
+async fn create_rule(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<RuleInput>,
+) -> Result<Json<Value>, Problem> {
+    let needed = |field: &str| Problem::body(field, "needed");
+    let patch = input.patch(&app)?;
+    let now = app.clock.now();
+    let rule = Rule {
+        id: known(&app.ids.uuid().to_string())?,
+        name: patch.name.ok_or_else(|| needed("name"))?,
+        target: patch.target.unwrap_or(TargetKind::Observation),
+        enabled: patch.enabled.ok_or_else(|| needed("enabled"))?,
+        paused: None,
+        sampling: patch.sampling.unwrap_or(1.0),
+        sampling_independent: patch.sampling_independent.unwrap_or(false),
+        filter: patch.filter.unwrap_or_default(),
+        assignments: patch.assignments.ok_or_else(|| needed("evaluatorAssignments"))?,
+        timing: input.timing(Timing::default())?,
+        on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
+        late: patch.late.unwrap_or(Late::Ignore),
+        created_at: now,
+        updated_at: now,
+    };
+    check_whole(&app, &caller.project, &rule).await?;
+    app.store.create_rule(&caller.project, &rule).await?;
+    Ok(Json(view(&rule)))
+}
+
+async fn list_rules(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let limit = params.int("limit", 1, 100, 50)?;
+    let after = cursor::place(&params)?;
+    let page = app.store.rules(&caller.project, after.as_ref(), limit).await?;
+    let data: Vec<Value> = page.items.iter().map(view).collect();
+    Ok(Json(json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) })))
+}
+
+async fn get_rule(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view(&existing(&app, &caller.project, &id).await?)))
+}
+
+async fn patch_rule(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<RuleInput>,
+) -> Result<Json<Value>, Problem> {
+    let standing = existing(&app, &caller.project, &id).await?;
+    let mut patch = input.patch(&app)?;
+    patch.timing = Some(input.timing(standing.timing)?);
+    let drops_all = patch.assignments.as_ref().is_some_and(Vec::is_empty);
+    if drops_all && patch.enabled.is_none() {
+        patch.enabled = Some(false);
+    }
+    let now = app.clock.now();
+    let mut wanted = standing;
+    apply(&mut wanted, &patch);
+    check_whole(&app, &caller.project, &wanted).await?;
+    let rule = app.store.patch_rule(&caller.project, &wanted.id, &patch, now).await?;
+    Ok(Json(view(&rule)))
+}
+
+/// The parts of a patch that are checked against each other.
+fn apply(rule: &mut Rule, patch: &RulePatch) {
+    if let Some(target) = patch.target {
+        rule.target = target;
+    }
+    if let Some(enabled) = patch.enabled {
+        rule.enabled = enabled;
+    }
+    if let Some(filter) = &patch.filter {
+        rule.filter.clone_from(filter);
+    }
+    if let Some(assignments) = &patch.assignments {
+        rule.assignments.clone_from(assignments);
+    }
+}
+
+async fn delete_rule(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let rule = existing(&app, &caller.project, &id).await?;
+    app.store.delete_rule(&caller.project, &rule.id).await?;
+    Ok(Json(json!({ "id": rule.id })))
+}
