@@ -45,6 +45,10 @@ pub struct ScoreQuery {
     pub number: Vec<(Order, f64)>,
     /// Conditions on members of the metadata, by key.
     pub metadata: Vec<(String, MemberTest)>,
+    /// About a trace, or something in it, of one of these users.
+    pub trace_user_ids: Vec<String>,
+    /// About a trace, or something in it, that has all these tags.
+    pub trace_tags: Vec<String>,
     /// At or after.
     pub from: Option<Timestamp>,
     /// Before.
@@ -86,6 +90,14 @@ const MEMBERS_POSTGRES: &str = "
     (SELECT j.key AS key,
             CASE json_typeof(j.value) WHEN 'string' THEN j.value #>> '{}' ELSE j.value::text END AS text
        FROM json_each(s.metadata::json) j) m";
+
+/// The trace a score is about; a condition on `t` and two brackets follow.
+const OF_TRACE: &str = "
+    AND EXISTS (SELECT 1 FROM tenants p JOIN traces t ON t.tenant = p.number
+                 WHERE p.project_id = s.project_id AND t.trace_id = s.trace_id AND ";
+const TAGS_SQLITE: &str = "(SELECT g.value FROM json_each(t.detail, '$.tags') g)";
+const TAGS_POSTGRES: &str =
+    "(SELECT g.value FROM json_array_elements_text(t.detail::json -> 'tags') g)";
 
 /// A value bound to a placeholder.
 #[derive(Debug)]
@@ -206,6 +218,25 @@ impl Statement {
         }
         for (key, test) in &query.metadata {
             self.member(pool, key, test);
+        }
+        if !query.trace_user_ids.is_empty() {
+            self.push(OF_TRACE);
+            self.push("t.user_id IN (");
+            for (at, user) in query.trace_user_ids.iter().enumerate() {
+                self.push(if at > 0 { ", " } else { "" });
+                self.text(user);
+            }
+            self.push("))");
+        }
+        for tag in &query.trace_tags {
+            self.push(OF_TRACE);
+            self.text(tag);
+            self.push(" IN ");
+            self.push(match pool {
+                Pool::Sqlite { .. } => TAGS_SQLITE,
+                Pool::Postgres(_) => TAGS_POSTGRES,
+            });
+            self.push(")");
         }
         if let Some(from) = query.from {
             self.push(" AND s.timestamp >= ");

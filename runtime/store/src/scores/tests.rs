@@ -695,3 +695,62 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
     })
     .await;
 }
+
+const TENANT: &str = "INSERT INTO tenants (number, project_id) VALUES ($1, $2)";
+/// What these conditions read of a trace, and the rest as plain as it gets.
+const TRACE: &str = "
+    INSERT INTO traces
+        (tenant, trace_id, user_id, detail, revision, stale, first_seen, last_seen, n_open,
+         has_marker, started_at, environment, is_public, level, n_observations, n_debug, n_default,
+         n_warning, n_error, latency_us, total_cost)
+    VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, 0, 0, 'default', 0, 'DEFAULT', 1, 0, 1, 0, 0, 0, 0)";
+
+#[tokio::test]
+async fn scores_are_found_by_user_and_tags_of_their_trace() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        let insert = async || -> Result<(), Error> {
+            in_transaction!(&store.pool, |tx| {
+                for (number, name) in [(7_i64, "home"), (8, "foreign")] {
+                    sqlx::query(TENANT)
+                        .bind(number)
+                        .bind(name)
+                        .execute(&mut *tx)
+                        .await?;
+                }
+                let traces = [
+                    (7_i64, "t1", "ann", r#"{"tags":["x","y"]}"#),
+                    (7, "t2", "bob", r#"{"tags":["x"]}"#),
+                    (7, "t3", "bob", "{}"),
+                    (8, "t1", "eve", r#"{"tags":["z"]}"#),
+                ];
+                for (tenant, trace, user, detail) in traces {
+                    sqlx::query(TRACE)
+                        .bind(tenant)
+                        .bind(trace)
+                        .bind(user)
+                        .bind(detail)
+                        .execute(&mut *tx)
+                        .await?;
+                }
+            });
+            Ok(())
+        };
+        insert().await.unwrap();
+        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let cases = [
+            (query(|q| q.trace_user_ids = list(&["ann"])), "abc"),
+            (query(|q| q.trace_user_ids = list(&["bob", "ann"])), "abcd"),
+            (query(|q| q.trace_user_ids = list(&["eve"])), ""),
+            (query(|q| q.trace_tags = list(&["x"])), "abcd"),
+            (query(|q| q.trace_tags = list(&["x", "y"])), "abc"),
+            (query(|q| q.trace_tags = list(&["z"])), ""),
+        ];
+        for (query, expected) in cases {
+            let found = found(&store, &home, query.clone()).await;
+            assert_eq!(found.concat(), expected, "{query:?}");
+        }
+    })
+    .await;
+}
