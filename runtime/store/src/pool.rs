@@ -186,14 +186,12 @@ macro_rules! in_transaction {
         match $pool {
             $crate::pool::Pool::Sqlite { writer, .. } => {
                 // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
-                #[allow(unused_mut, reason = "a body may only read")]
                 let mut $tx = writer.begin_with("BEGIN IMMEDIATE").await?;
                 let value = $body;
                 $tx.commit().await?;
                 value
             }
             $crate::pool::Pool::Postgres(pool) => {
-                #[allow(unused_mut, reason = "a body may only read")]
                 let mut $tx = pool.begin().await?;
                 let value = $body;
                 $tx.commit().await?;
