@@ -1,0 +1,217 @@
+//! What each rule did with a target that it gave no score: the scheduler's answer in sentences.
+
+use std::collections::{HashMap, HashSet};
+
+use assay_domain::evaluation::{Execution, ExecutionState, Rule, Target};
+use assay_domain::ids::{EvaluatorId, RuleId};
+use assay_scheduler::{Explanation, Refusal, Step};
+use assay_ui::{Text, Tone, Verdict, clock};
+
+use super::rules::sentence;
+use super::{Pages, Viewer};
+use crate::problem::Problem;
+
+/// Rules asked for one page; the API answers for any one of them.
+const MAX_RULES: u32 = 50;
+
+type Fact = (&'static str, Text);
+
+/// What is to be said about a rule, or one evaluator of it.
+struct Said {
+    state: &'static str,
+    tone: Tone,
+    sentence: String,
+    facts: Vec<Fact>,
+}
+
+impl Said {
+    fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
+        Self { state, tone, sentence: sentence.into(), facts: Vec::new() }
+    }
+
+    fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.facts.push((name, Text::from(value.into())));
+        self
+    }
+
+    fn verdict(self, rule: &Rule, evaluator: Option<&str>) -> Verdict {
+        Verdict {
+            rule: Text::from(rule.name.as_str()),
+            evaluator: evaluator.map(Text::from),
+            state: self.state,
+            tone: self.tone,
+            sentence: Text::from(self.sentence),
+            facts: self.facts,
+        }
+    }
+}
+
+/// One verdict for each rule for such targets that has not `scored` this one with each of its evaluators.
+pub(super) async fn verdicts(
+    pages: &Pages,
+    viewer: &Viewer,
+    target: &Target,
+    scored: &HashSet<(RuleId, EvaluatorId)>,
+) -> Result<Vec<Verdict>, Problem> {
+    let (store, project) = (&pages.app.store, &viewer.project);
+    let rules = store.rules(project, None, MAX_RULES).await?.items;
+    let mut names: HashMap<EvaluatorId, String> = HashMap::new();
+    let mut verdicts = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.target == target.kind()) {
+        let is_scored = |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
+        let open: Vec<&EvaluatorId> = rule
+            .assignments
+            .iter()
+            .map(|assignment| &assignment.evaluator_id)
+            .filter(|evaluator| !is_scored(evaluator))
+            .collect();
+        if open.is_empty() && !rule.assignments.is_empty() {
+            continue;
+        }
+        let explanation = pages.app.scheduler.explain(project, rule, target).await?;
+        let mut pending: Vec<&EvaluatorId> = Vec::new();
+        for evaluator in open {
+            match last_execution(&explanation, evaluator) {
+                Some(execution) => {
+                    if !names.contains_key(evaluator)
+                        && let Some(found) = store.evaluator(project, evaluator).await?
+                    {
+                        names.insert(evaluator.clone(), found.name);
+                    }
+                    let name = names.get(evaluator).map(String::as_str);
+                    verdicts.push(of_execution(execution).verdict(rule, name));
+                }
+                None => pending.push(evaluator),
+            }
+        }
+        let has_more = !pending.is_empty() || rule.assignments.is_empty();
+        if has_more && let Some(said) = of_step(&explanation.step) {
+            verdicts.push(said.verdict(rule, None));
+        }
+    }
+    Ok(verdicts)
+}
+
+fn last_execution<'a>(explanation: &'a Explanation, evaluator: &EvaluatorId) -> Option<&'a Execution> {
+    let executions = explanation.executions.iter().rev().map(|row| &row.execution);
+    executions.into_iter().find(|execution| execution.made.evaluator_id == *evaluator)
+}
+
+fn of_execution(execution: &Execution) -> Said {
+    let message = execution.error_message.as_deref().unwrap_or("No more is known.");
+    let due = clock(execution.due_at);
+    let said = match execution.state {
+        ExecutionState::Pending => Said::new("waiting", Tone::Waiting, "Waits for a worker."),
+        ExecutionState::Running => Said::new("running", Tone::Waiting, "Is being evaluated now."),
+        ExecutionState::Delayed => {
+            Said::new("will retry", Tone::Waiting, message).fact("Next attempt", format!("{due} UTC"))
+        }
+        ExecutionState::Held => {
+            Said::new("held", Tone::Waiting, message).fact("Given up at", format!("{due} UTC"))
+        }
+        ExecutionState::Completed => {
+            Said::new("done", Tone::Plain, "It was scored; the score is no longer there.")
+        }
+        ExecutionState::Skipped => Said::new("nothing to measure", Tone::Plain, message),
+        ExecutionState::Failed => Said::new("failed", Tone::Bad, message),
+        ExecutionState::Cancelled => Said::new("cancelled", Tone::Plain, message),
+    };
+    let said = match &execution.error_class {
+        Some(class) => said.fact("Reason", class.as_str()),
+        None => said,
+    };
+    let said = if execution.attempts > 1 {
+        said.fact("Attempts", execution.attempts.to_string())
+    } else {
+        said
+    };
+    said.fact("Execution", execution.made.id.as_str())
+}
+
+fn of_step(step: &Step) -> Option<Said> {
+    match step {
+        // The target is on the page: it was stored a moment ago.
+        Step::NoSuchTarget => None,
+        Step::NotComplete { complete_at: None } => {
+            Some(Said::new("waiting", Tone::Waiting, "It has not ended yet."))
+        }
+        Step::NotComplete { complete_at: Some(at) } => {
+            let sentence = "More may still arrive. It is scored when it counts as complete.";
+            let said = Said::new("waiting", Tone::Waiting, sentence);
+            Some(said.fact("Complete at", format!("{} UTC", clock(*at))))
+        }
+        Step::Refused(refusal) => Some(of_refusal(refusal)),
+        Step::Taken { sample, rate, .. } => {
+            let sentence = "The rule takes it as it is now, but did not when it arrived; it is scored \
+                            when something more of the trace arrives.";
+            let said = Said::new("not scored", Tone::Plain, sentence);
+            Some(said.fact("Sampling number", sampled(*sample)).fact("Rate", rate.to_string()))
+        }
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Said {
+    match refusal {
+        Refusal::RuleInactive => Said::new("off", Tone::Plain, "The rule is switched off."),
+        Refusal::RulePaused => {
+            Said::new("paused", Tone::Waiting, "The rule is paused, or all of its evaluators are.")
+        }
+        Refusal::InternalEnvironment => {
+            Said::new("left out", Tone::Plain, "The environment is one of Assay's own, which is never scored.")
+        }
+        Refusal::NotMatched { index, condition, actual } => {
+            let sentence = format!("Condition {} of the rule does not hold.", index + 1);
+            Said::new("not matched", Tone::Plain, sentence)
+                .fact("Wanted", self::sentence(condition))
+                .fact("Found", shown(actual))
+        }
+        Refusal::SampledOut { value, rate } => {
+            let sentence = format!(
+                "The rule scores {} % of what it matches, and this is not in the sample.",
+                (rate * 1e6).round() / 1e4
+            );
+            Said::new("not sampled", Tone::Plain, sentence)
+                .fact("Sampling number", sampled(*value))
+                .fact("Needed", format!("below {rate}"))
+        }
+    }
+}
+
+fn sampled(value: f64) -> String {
+    format!("{value:.6}")
+}
+
+fn shown(actual: &serde_json::Value) -> String {
+    match actual {
+        serde_json::Value::Null => "nothing".to_owned(),
+        serde_json::Value::String(text) => text.chars().take(500).collect(),
+        other => other.to_string().chars().take(500).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_domain::time::Timestamp;
+    use serde_json::json;
+
+    #[test]
+    fn each_refusal_is_a_sentence_with_its_facts() {
+        let condition = json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
+        let actual = json!("staging");
+        let said = of_refusal(&Refusal::NotMatched { index: 1, condition, actual });
+        assert_eq!(said.sentence, "Condition 2 of the rule does not hold.");
+        assert_eq!(said.facts[0].1, Text::from("environment = prod"));
+        assert_eq!(said.facts[1].1, Text::from("staging"));
+        let said = of_refusal(&Refusal::SampledOut { value: 0.5, rate: 0.1 });
+        assert!(said.sentence.contains("10 %") && said.facts[1].1 == Text::from("below 0.1"));
+    }
+
+    #[test]
+    fn an_incomplete_target_says_when_it_will_be_complete() {
+        let at = Timestamp::from_millis(1_772_359_200_000);
+        let said = of_step(&Step::NotComplete { complete_at: Some(at) }).unwrap();
+        assert_eq!(said.facts[0].1, Text::from("2026-03-01 10:00:00 UTC"));
+        assert!(of_step(&Step::NoSuchTarget).is_none());
+    }
+}

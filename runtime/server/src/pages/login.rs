@@ -1,0 +1,182 @@
+//! In and out: the token of the printed address, or a key pair, for a session cookie.
+
+use assay_domain::ids::ProjectId;
+use assay_ui::LoginPage;
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use subtle::ConstantTimeEq as _;
+
+use super::{Pages, page};
+use crate::auth;
+use crate::problem::{Code, Problem};
+
+const START: &str = "/traces";
+const WRONG_TOKEN: &str =
+    "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
+const WRONG_PAIR: &str = "No project has this key pair.";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LoginQuery {
+    token: String,
+    next: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LoginForm {
+    token: String,
+    public_key: String,
+    secret_key: String,
+    next: String,
+}
+
+/// The login form's address for a visitor of `wanted`.
+pub(super) fn address(wanted: &Uri) -> String {
+    let wanted = wanted.path_and_query().map_or(START, |path| path.as_str());
+    // The pane of a step is no page of its own.
+    let wanted = wanted.replacen("/detail?", "?", 1);
+    if wanted == START {
+        return "/login".to_owned();
+    }
+    format!("/login?next={}", utf8_percent_encode(&wanted, NON_ALPHANUMERIC))
+}
+
+/// Where to go after login: only ever a path on this server.
+fn destination(next: &str) -> &str {
+    let bytes = next.as_bytes();
+    let is_local = bytes.first() == Some(&b'/')
+        && !matches!(bytes.get(1), Some(b'/' | b'\\'))
+        && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
+    if is_local { next } else { START }
+}
+
+/// `GET /`, with the token of the printed address or without.
+pub(super) async fn home(
+    State(pages): State<Pages>,
+    Query(query): Query<LoginQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if query.token.is_empty() {
+        return Ok(Redirect::to(START).into_response());
+    }
+    form(State(pages), Query(query), headers).await
+}
+
+/// `GET /login`
+pub(super) async fn form(
+    State(pages): State<Pages>,
+    Query(query): Query<LoginQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if query.token.is_empty() {
+        let view = LoginPage { next: query.next, ..LoginPage::default() };
+        return page(StatusCode::OK, &view);
+    }
+    if is_token(&pages, &query.token) {
+        return enter(&pages, &pages.app.home_project, &query.next).await;
+    }
+    // An old address, opened again by someone who is logged in, is no reason to ask.
+    if pages.viewer(&headers, pages.app.clock.now()).await?.is_some() {
+        return Ok(Redirect::to(destination(&query.next)).into_response());
+    }
+    refuse(WRONG_TOKEN, query.next, String::new())
+}
+
+/// `POST /login`
+pub(super) async fn submit(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    Form(form): Form<LoginForm>,
+) -> Result<Response, Problem> {
+    same_site(&headers)?;
+    if !form.token.is_empty() {
+        return match is_token(&pages, &form.token) {
+            true => enter(&pages, &pages.app.home_project, &form.next).await,
+            false => refuse(WRONG_TOKEN, form.next, form.public_key),
+        };
+    }
+    match by_pair(&pages, &form).await {
+        Ok(project) => enter(&pages, &project, &form.next).await,
+        Err(problem) if problem.code() == Code::AuthenticationFailed => {
+            refuse(WRONG_PAIR, form.next, form.public_key)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// `POST /logout`
+pub(super) async fn logout(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    same_site(&headers)?;
+    Ok(with_cookie(Redirect::to("/login"), &pages.sessions().await?.no_cookie()))
+}
+
+/// Browsers say where a form was sent from; other clients say nothing and carry no cookie of ours.
+fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) => Err(Problem::new(Code::AccessDenied, "this form was sent from another site")),
+    }
+}
+
+/// Whether this is the token of the printed address, which opens the installation's first project.
+fn is_token(pages: &Pages, token: &str) -> bool {
+    pages.app.login_token.as_bytes().ct_eq(token.trim().as_bytes()).into()
+}
+
+/// A key pair, checked by the very code that checks it for the API.
+async fn by_pair(pages: &Pages, form: &LoginForm) -> Result<ProjectId, Problem> {
+    let pair = STANDARD.encode(format!("{}:{}", form.public_key.trim(), form.secret_key.trim()));
+    let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+    auth::project_of(&pages.app, &headers).await
+}
+
+async fn enter(pages: &Pages, project: &ProjectId, next: &str) -> Result<Response, Problem> {
+    let cookie = pages.sessions().await?.cookie(project, pages.app.clock.now());
+    Ok(with_cookie(Redirect::to(destination(next)), &cookie))
+}
+
+fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
+    let mut response = redirect.into_response();
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, value);
+    }
+    response
+}
+
+fn refuse(problem: &'static str, next: String, public_key: String) -> Result<Response, Problem> {
+    let view = LoginPage { problem: Some(problem), next, public_key, ..LoginPage::default() };
+    page(StatusCode::UNAUTHORIZED, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn login_leads_only_to_this_server() {
+        assert_eq!(destination("/traces/a?observation=b"), "/traces/a?observation=b");
+        for outside in ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "x"] {
+            assert_eq!(destination(outside), START, "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn the_wanted_address_is_kept() {
+        let asked = |path: &str| address(&path.parse().unwrap());
+        assert_eq!(asked("/traces"), "/login");
+        assert_eq!(asked("/traces?name=a%26"), "/login?next=%2Ftraces%3Fname%3Da%2526");
+        assert_eq!(asked("/traces/t/detail?observation=o"), "/login?next=%2Ftraces%2Ft%3Fobservation%3Do");
+    }
+}

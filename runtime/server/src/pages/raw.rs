@@ -1,0 +1,56 @@
+//! Inputs, outputs and metadata whole and as they are, as plain text.
+
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::observation::Content;
+use assay_domain::payload::Payload;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::{Pages, Viewer, plain};
+use crate::problem::Problem;
+
+fn unknown() -> Problem {
+    Problem::not_found("value")
+}
+
+/// `GET /traces/{trace}/raw/{part}`
+pub(super) async fn of_trace(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Path((trace, part)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let trace = super::read::whole(&pages, &viewer.project, &id).await?.ok_or_else(unknown)?;
+    let content = Content {
+        input: trace.input,
+        output: trace.output,
+        metadata: trace.metadata,
+        ..Content::default()
+    };
+    pick(&content, &part)
+}
+
+/// `GET /traces/{trace}/observations/{observation}/raw/{part}`
+pub(super) async fn of_observation(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Path((trace, observation, part)): Path<(String, String, String)>,
+) -> Result<Response, Problem> {
+    let trace = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = ObservationId::new(&observation).map_err(|_| unknown())?;
+    let found = super::read::step(&pages, &viewer.project, &trace, &id).await?;
+    pick(&found.ok_or_else(unknown)?.content, &part)
+}
+
+fn pick(content: &Content, part: &str) -> Result<Response, Problem> {
+    let text = match part {
+        "input" => content.input.as_ref().map(|value| value.as_str().to_owned()),
+        "output" => content.output.as_ref().map(|value| value.as_str().to_owned()),
+        "metadata" => serde_json::to_string(&content.metadata).ok(),
+        "tools" => {
+            content.tool_definitions.clone().map(|value| Payload::from_value(value).as_str().to_owned())
+        }
+        _ => None,
+    };
+    text.map(plain).ok_or_else(unknown)
+}

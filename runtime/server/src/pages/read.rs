@@ -1,0 +1,70 @@
+//! What the pages of traces ask the store.
+
+use assay_domain::filter::Filter;
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::trace::Trace;
+use assay_store::telemetry::TraceQuery;
+
+use super::Pages;
+use crate::problem::Problem;
+
+/// A page of the list of traces.
+pub(super) struct Found {
+    pub(super) traces: Vec<Trace>,
+    pub(super) n_total: u64,
+    pub(super) has_more: bool,
+}
+
+/// The latest traces that fit, without content.
+pub(super) async fn traces(
+    pages: &Pages,
+    project: &ProjectId,
+    filter: Filter,
+    page: u32,
+    limit: u32,
+) -> Result<Found, Problem> {
+    let query = TraceQuery { filter, page, limit, ..TraceQuery::default() };
+    let found = pages.app.store.traces(project, &query).await?;
+    Ok(Found {
+        traces: found.items.into_iter().map(|stored| stored.trace).collect(),
+        n_total: found.n_total,
+        has_more: found.has_more,
+    })
+}
+
+/// A trace with all its observations, none of them with content.
+pub(super) async fn trace_with_steps(
+    pages: &Pages,
+    project: &ProjectId,
+    id: &TraceId,
+) -> Result<Option<(Trace, Vec<Observation>)>, Problem> {
+    let store = &pages.app.store;
+    let Some(stored) = store.trace(project, id, false).await? else {
+        return Ok(None);
+    };
+    let steps = store.trace_observations(project, id, false).await?;
+    let steps = steps.into_iter().map(|stored| stored.observation).collect();
+    Ok(Some((stored.trace, steps)))
+}
+
+/// A trace with its input, output and metadata.
+pub(super) async fn whole(
+    pages: &Pages,
+    project: &ProjectId,
+    id: &TraceId,
+) -> Result<Option<Trace>, Problem> {
+    let stored = pages.app.store.trace(project, id, true).await?;
+    Ok(stored.map(|stored| stored.trace))
+}
+
+/// An observation with its content.
+pub(super) async fn step(
+    pages: &Pages,
+    project: &ProjectId,
+    trace: &TraceId,
+    id: &ObservationId,
+) -> Result<Option<Observation>, Problem> {
+    let stored = pages.app.store.observation(project, trace, id, true).await?;
+    Ok(stored.map(|stored| stored.observation))
+}

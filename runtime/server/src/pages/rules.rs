@@ -1,0 +1,95 @@
+//! `GET /rules`: the rules and evaluators of the project.
+
+use std::collections::HashMap;
+
+use assay_domain::evaluation::{Evaluator, Rule};
+use assay_domain::ids::EvaluatorId;
+use assay_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+
+use super::{Pages, Viewer, page};
+use crate::problem::Problem;
+
+/// More than a page should hold; the API lists all of them.
+const LIMIT: u32 = 200;
+
+pub(super) async fn show(State(pages): State<Pages>, viewer: Viewer) -> Result<Response, Problem> {
+    let store = &pages.app.store;
+    let rules = store.rules(&viewer.project, None, LIMIT).await?.items;
+    let evaluators = store.evaluators(&viewer.project, None, LIMIT).await?.items;
+    let names: HashMap<&EvaluatorId, &str> =
+        evaluators.iter().map(|evaluator| (&evaluator.id, evaluator.name.as_str())).collect();
+    let view = RulesPage {
+        shell: viewer.shell(Section::Rules),
+        rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
+        evaluators: evaluators.iter().map(evaluator_row).collect(),
+    };
+    page(StatusCode::OK, &view)
+}
+
+fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
+    let (state, tone) = match (&rule.paused, rule.enabled) {
+        (_, false) => ("off", Tone::Plain),
+        (Some(_), true) => ("paused", Tone::Waiting),
+        (None, true) => ("on", Tone::Good),
+    };
+    let assigned = rule.assignments.iter().map(|assignment| {
+        let id = &assignment.evaluator_id;
+        Text::from(names.get(id).copied().unwrap_or(id.as_str()))
+    });
+    RuleRow {
+        name: Text::from(rule.name.as_str()),
+        target: rule.target.as_str(),
+        state,
+        tone,
+        reason: rule.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
+        sampling: format!("{} %", (rule.sampling * 1e6).round() / 1e4),
+        conditions: rule.filter.iter().map(|condition| Text::from(sentence(condition))).collect(),
+        evaluators: assigned.collect(),
+    }
+}
+
+fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
+    let version = &evaluator.version;
+    EvaluatorRow {
+        name: Text::from(evaluator.name.as_str()),
+        version: version.number,
+        plugin: Text::from(format!("{} {}", version.plugin_name, version.plugin_version)),
+        function: Text::from(version.plugin_evaluator.as_str()),
+        fingerprint: version.fingerprint.to_string(),
+        paused: evaluator.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
+    }
+}
+
+/// A condition in the order in which one would say it: `tags any of billing, beta`.
+pub(super) fn sentence(condition: &Value) -> String {
+    let part = |key: &str| match condition.get(key) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Array(items)) => {
+            let shown = items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
+            Some(shown.collect::<Vec<_>>().join(", "))
+        }
+        Some(other) => Some(other.to_string()),
+    };
+    let parts = ["column", "key", "operator", "value"].iter().filter_map(|key| part(key));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_read_as_sentences() {
+        let said = |value| sentence(&value);
+        let any = json!({"type": "arrayOptions", "column": "tags", "operator": "any of", "value": ["a", "b"]});
+        assert_eq!(said(any), "tags any of a, b");
+        let member = json!({"type": "numberObject", "column": "metadata", "key": "n", "operator": ">", "value": 2});
+        assert_eq!(said(member), "metadata n > 2");
+    }
+}
