@@ -91,4 +91,72 @@ mod tests {
             );
         }
     }
+
+    type Colours = std::collections::BTreeMap<String, [f64; 3]>;
+
+    /// The colour variables of the light and of the dark theme.
+    fn themes() -> [Colours; 2] {
+        let css = include_str!("../assets/app.css");
+        let (light, rest) = css
+            .split_once("@media (prefers-color-scheme: dark)")
+            .unwrap();
+        let (dark, _) = rest.split_once("* {").unwrap();
+        [light, dark].map(|part| {
+            let lines = part
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("--"));
+            let pairs = lines.filter_map(|line| line.trim_end_matches(';').split_once(": #"));
+            let colours = pairs.map(|(name, hex)| {
+                let channel =
+                    |at: usize| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap());
+                (name.to_owned(), [channel(0), channel(2), channel(4)])
+            });
+            colours.collect()
+        })
+    }
+
+    fn mixed(a: [f64; 3], b: [f64; 3], share: f64) -> [f64; 3] {
+        std::array::from_fn(|i| a[i] * share + b[i] * (1.0 - share))
+    }
+
+    /// Contrast as the accessibility guidelines define it.
+    fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+        let linear = |value: f64| match value / 255.0 {
+            low if low <= 0.03928 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        };
+        let light =
+            |c: [f64; 3]| 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+        let (a, b) = (light(a), light(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_stands_out_from_what_is_behind_it_in_both_themes() {
+        for colours in themes() {
+            let mut pairs: Vec<(&str, [f64; 3], [f64; 3])> = vec![
+                ("on-accent", colours["on-accent"], colours["accent"]),
+                ("good", colours["good"], colours["good-soft"]),
+                ("bad", colours["bad"], colours["bad-soft"]),
+                ("wait", colours["wait"], colours["wait-soft"]),
+            ];
+            for behind in ["surface", "sunken", "bg", "accent-soft"] {
+                let behind = colours[behind];
+                pairs.extend(["text", "muted", "accent"].map(|name| (name, colours[name], behind)));
+                let kinds = colours.iter().filter(|(name, _)| name.starts_with("c-"));
+                // The shares stand in `.kind` of the style sheet.
+                pairs.extend(kinds.map(|(name, kind)| {
+                    let text = mixed(*kind, colours["ink"], 0.74);
+                    (name.as_str(), text, mixed(*kind, behind, 0.12))
+                }));
+            }
+            for json in ["jk", "js", "jn"] {
+                pairs.push((json, colours[json], colours["sunken"]));
+            }
+            for (name, text, behind) in pairs {
+                let ratio = contrast(text, behind);
+                assert!(ratio >= 4.5, "{name}: {ratio:.2} on {behind:?}");
+            }
+        }
+    }
 }
