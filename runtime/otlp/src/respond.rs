@@ -188,7 +188,7 @@ mod tests {
         let Answer::Accepted(bytes) = answer(&mapped(2, 1), None, Encoding::Protobuf) else {
             panic!("some spans are left");
         };
-        assert_eq!(bytes[..4], [0x0a, 67, 0x08, 2]);
+        assert_eq!(bytes[..4], [0x0a, 66, 0x08, 2]);
     }
 
     #[test]

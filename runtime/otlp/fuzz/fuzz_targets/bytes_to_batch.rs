@@ -1,0 +1,40 @@
+//! Any bytes, read as either encoding of traces, logs and metrics, become a batch, a trace and a picture.
+//! Seed it with `tests/corpus/otlp`.
+
+#![no_main]
+
+use assay_domain::fold::fold;
+use assay_domain::join::join_logs;
+use assay_domain::pricing::PriceTable;
+use assay_otlp::{
+    Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, respond, show,
+};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let context = Context::default();
+    for encoding in [Encoding::Protobuf, Encoding::Json] {
+        let _checked = check_metrics(bytes, encoding);
+        let logs = decode_logs(bytes, encoding).map(|request| map_logs(&request, &context).logs);
+        let Ok(request) = decode(bytes, encoding) else {
+            continue;
+        };
+        let mapped = map(&request, &context);
+        let _answer = respond::answer(&mapped, request.hint(), encoding);
+        let mut observations = mapped.batch.observations;
+        for observation in &mut observations {
+            join_logs(observation, logs.as_deref().unwrap_or_default());
+            PriceTable::built_in().apply(observation);
+        }
+        // One version of each observation of one trace, as a store would hold them.
+        observations.sort_by(|a, b| (&a.trace_id, &a.id).cmp(&(&b.trace_id, &b.id)));
+        let first = observations.first().map(|o| o.trace_id.clone());
+        observations.retain(|o| Some(&o.trace_id) == first.as_ref());
+        observations.dedup_by(|b, a| a.trace_id == b.trace_id && a.id == b.id);
+        let forward = fold(&observations);
+        let _text = show::tree(&observations, forward.as_slice(), true);
+        let _value = show::json(&observations, forward.as_slice());
+        observations.reverse();
+        assert_eq!(forward, fold(&observations));
+    }
+});
