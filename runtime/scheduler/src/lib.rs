@@ -1,1 +1,309 @@
-//! Being built.
+//! From what ingest touched to scores: completeness, rules, sampling, executions, retries.
+//!
+//! Invariants:
+//! - **A lost wake-up is harmless.** [`Scheduler::wake`] is a hint; every step also runs by a poll, has no
+//!   input and finds its work in the store.
+//! - **One question, one answer.** [`decide`] is the only place that says whether a rule takes a target;
+//!   [`Scheduler::explain`] asks it too.
+//! - **Killed anywhere, scored once.** Executing is at least once, the effect exactly once: ids are
+//!   derived, touched rows go with the executions they make, scores with the state they complete.
+//! - **No evaluation of evaluations.** The environment of a target is looked at when it is matched and
+//!   again before its call; in doubt there is no call.
+//! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
+
+mod catalog;
+mod completeness;
+mod decide;
+mod executor;
+mod explain;
+mod matcher;
+mod retry;
+mod scores;
+mod target;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use assay_domain::ids::IdSource;
+use assay_domain::plugin::{Call, CallResult, Limits};
+use assay_domain::time::{Clock, Timestamp};
+use assay_store::Store;
+use assay_store::evaluation::{Lease, Release};
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use completeness::{Completion, completion};
+pub use decide::{Decision, Refusal, Standing, Verdict, decide};
+pub use explain::{AssignmentExplanation, Explanation, Step};
+
+use catalog::Cached;
+use executor::Work;
+
+/// Runs evaluators. The server puts the worker processes behind it.
+pub trait Evaluate: Send + Sync + fmt::Debug {
+    /// One result per call, in order. Failures are results; nothing panics.
+    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>>;
+}
+
+/// Places where a test may kill the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakpoint {
+    /// Decided, nothing written.
+    Decided,
+    /// Executions made and touched rows gone, no call yet.
+    Made,
+    /// Claimed by lease, no call yet.
+    Claimed,
+    /// Called, nothing written.
+    Evaluated,
+    /// Scores and states written, nothing after that.
+    Finished,
+}
+
+/// Fault injection.
+pub trait Breakpoints: Send + Sync + fmt::Debug {
+    /// `true`: the scheduler stops here as if it had been killed.
+    fn stops_at(&self, at: Breakpoint) -> bool;
+}
+
+/// What the scheduler works with.
+#[derive(Clone, Debug)]
+pub struct Deps {
+    /// The database.
+    pub store: Store,
+    /// Runs evaluators.
+    pub evaluate: Arc<dyn Evaluate>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Fences and jitter.
+    pub ids: Arc<dyn IdSource>,
+    /// Settings.
+    pub options: Options,
+    /// Only in tests.
+    pub breakpoints: Option<Arc<dyn Breakpoints>>,
+}
+
+/// Settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How often to look without being woken.
+    pub poll: Duration,
+    /// Calls in one batch.
+    pub batch: u32,
+    /// Batches at a time.
+    pub n_batches: usize,
+    /// How long an execution may go without sign of life.
+    pub lease_ms: i64,
+    /// How often a sign is given.
+    pub renew: Duration,
+    /// At shutdown: how long running batches may take before their leases are given back.
+    pub grace: Duration,
+    /// Failures in a row that pause a rule.
+    pub n_failures_to_pause: u32,
+    /// Limits of one call.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(250),
+            batch: 256,
+            n_batches: 4,
+            lease_ms: 60_000,
+            renew: Duration::from_secs(20),
+            grace: Duration::from_secs(5),
+            n_failures_to_pause: 20,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why a step of the scheduler did not go through. The loop logs it and goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] assay_store::Error),
+    /// A breakpoint was reached.
+    #[error("stopped at {0:?}")]
+    Stopped(Breakpoint),
+    /// A batch ended in a panic; its leases run out.
+    #[error("a batch of evaluations panicked: {0}")]
+    Panicked(String),
+}
+
+/// Turns what arrives into scores. Cheap to clone: all clones are one scheduler.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    deps: Deps,
+    woken: Notify,
+    catalog: Cached,
+    /// Leases of running batches, to be given back at shutdown.
+    leases: Mutex<HashMap<i64, Vec<i64>>>,
+}
+
+impl Scheduler {
+    /// A scheduler; it does nothing until it is run.
+    #[must_use]
+    pub fn new(deps: Deps) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                deps,
+                woken: Notify::new(),
+                catalog: Cached::default(),
+                leases: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Says that there may be work. A hint: the poll would find it too.
+    pub fn wake(&self) {
+        self.inner.woken.notify_one();
+    }
+
+    /// Works until `shutdown`, then lets running batches finish and gives back what did not.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        let mut batches = JoinSet::new();
+        while !shutdown.is_cancelled() {
+            let worked = match self.step(&mut batches).await {
+                Ok(worked) => worked,
+                Err(error) => {
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "scheduler step failed"
+                    );
+                    false
+                }
+            };
+            if worked {
+                continue;
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = self.inner.woken.notified() => {}
+                () = tokio::time::sleep(self.inner.deps.options.poll) => {}
+                Some(ended) = batches.join_next() => log_end(ended),
+            }
+        }
+        self.stop(batches).await;
+    }
+
+    async fn stop(&self, mut batches: JoinSet<Result<(), Error>>) {
+        let finish = async {
+            while let Some(ended) = batches.join_next().await {
+                log_end(ended);
+            }
+        };
+        let grace = self.inner.deps.options.grace;
+        if tokio::time::timeout(grace, finish).await.is_ok() {
+            return;
+        }
+        batches.shutdown().await;
+        let left = std::mem::take(&mut *self.inner.lock_leases());
+        for (fence, seqs) in left {
+            let now = self.inner.deps.clock.now();
+            let store = &self.inner.deps.store;
+            let release = Release::GivenBack;
+            if let Err(error) = store.release_executions(fence, &seqs, release, now).await {
+                // Harmless: the lease runs out.
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "lease not given back"
+                );
+            }
+        }
+    }
+
+    /// Works until nothing is due at the clock's time. For tests and for `demo --once`.
+    ///
+    /// # Errors
+    /// The first error of any step or batch.
+    pub async fn run_until_idle(&self) -> Result<(), Error> {
+        let mut batches = JoinSet::new();
+        loop {
+            let worked = self.step(&mut batches).await?;
+            if let Some(ended) = batches.join_next().await {
+                ended.map_err(|error| Error::Panicked(error.to_string()))??;
+            } else if !worked {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Matches once and starts one batch of what is due. `false` when there was nothing to do.
+    async fn step(&self, batches: &mut JoinSet<Result<(), Error>>) -> Result<bool, Error> {
+        while let Some(ended) = batches.try_join_next() {
+            ended.map_err(|error| Error::Panicked(error.to_string()))??;
+        }
+        let inner = &self.inner;
+        let n_free = inner.deps.options.n_batches.saturating_sub(batches.len());
+        let (matched, work) = inner.match_once(n_free).await?;
+        let mut worked = matched;
+        for work in work {
+            self.start(batches, work);
+        }
+        if batches.len() < inner.deps.options.n_batches {
+            for work in inner.claim().await? {
+                worked = true;
+                self.start(batches, work);
+            }
+        }
+        Ok(worked)
+    }
+
+    fn start(&self, batches: &mut JoinSet<Result<(), Error>>, work: Work) {
+        let inner = Arc::clone(&self.inner);
+        batches.spawn(async move {
+            let fence = work.lease.fence;
+            let ended = inner.execute(work).await;
+            inner.lock_leases().remove(&fence);
+            // The next batch need not wait for the poll.
+            inner.woken.notify_one();
+            ended
+        });
+    }
+}
+
+fn log_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) {
+    let error = match ended {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(error) => Error::Panicked(error.to_string()),
+    };
+    tracing::error!(
+        error = &error as &dyn std::error::Error,
+        "batch of evaluations failed"
+    );
+}
+
+impl Inner {
+    fn reach(&self, at: Breakpoint) -> Result<(), Error> {
+        match &self.deps.breakpoints {
+            Some(breakpoints) if breakpoints.stops_at(at) => Err(Error::Stopped(at)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A lease nobody else has: 63 random bits.
+    fn new_lease(&self, now: Timestamp) -> Lease {
+        let (high, low) = self.deps.ids.uuid().as_u64_pair();
+        Lease {
+            fence: ((high ^ low.rotate_left(32)) >> 1) as i64,
+            until: now.plus_millis(self.deps.options.lease_ms),
+        }
+    }
+
+    fn lock_leases(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Vec<i64>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,6 +1,5 @@
 //! Statements over many rows in few sizes, so that all of them stay prepared.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 /// Rows per statement, descending.
@@ -30,24 +29,10 @@ impl Sized {
     }
 }
 
-/// `($1, $2), ($3, $4)`: rows of parameters from `$first` on. `types` casts them where a bare VALUES
-/// list would leave PostgreSQL without a type; empty text means no cast.
-pub(super) fn rows(n_rows: usize, first: usize, types: &[&str]) -> String {
-    let mut sql = String::new();
-    for row in 0..n_rows {
-        sql.push_str(if row == 0 { "(" } else { ", (" });
-        for (column, kind) in types.iter().enumerate() {
-            let comma = if column == 0 { "" } else { ", " };
-            let at = first + row * types.len() + column;
-            // Writing to a `String` cannot fail.
-            let _ = match *kind {
-                "" => write!(sql, "{comma}${at}"),
-                kind => write!(sql, "{comma}CAST(${at} AS {kind})"),
-            };
-        }
-        sql.push(')');
-    }
-    sql
+/// `($1, $2), ($3, $4)`: rows of parameters from `$first` on.
+pub(super) fn rows(n_rows: usize, n_columns: usize, first: usize) -> String {
+    let row = |at: usize| format!("({})", list(n_columns, first + at * n_columns));
+    (0..n_rows).map(row).collect::<Vec<_>>().join(", ")
 }
 
 /// `$1, $2, $3`: a list of parameters from `$first` on.

@@ -12,6 +12,7 @@ use super::counts::{self, Count};
 use super::row::{code, id_bytes, id_of};
 use crate::catalog::checked;
 use crate::pool::{in_transaction, on_reader};
+use crate::telemetry::touched_body;
 use crate::{Error, Store};
 
 /// What one ingest request touched.
@@ -112,14 +113,6 @@ impl TryFrom<WatchRow> for Watch {
     }
 }
 
-/// Pairs of trace and observation, as JSON.
-fn body(raw: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
-    serde_json::from_slice(raw).map_err(|error| Error::Inconsistent {
-        what: "touched",
-        detail: error.to_string(),
-    })
-}
-
 const TOUCHED: &str = "
     SELECT seq, project_id, received_at, body FROM touched ORDER BY seq LIMIT $1";
 const DUE_WATCHES: &str = "
@@ -149,7 +142,7 @@ static INSERT: Sized = Sized::new(|n| {
         "INSERT INTO executions (project_id, id, rule_id, assignment_id, evaluator_id, trace_id, \
          observation_id, generation, inclusion_probability, completion, n_observations, state, fence, \
          due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING RETURNING seq, id",
-        bulk::rows(n, 1, &[""; 15])
+        bulk::rows(n, 15, 1)
     )
 });
 
@@ -204,7 +197,7 @@ impl Store {
                 seq: row.seq,
                 project: checked("touched", &row.project_id)?,
                 received_at: Timestamp::from_micros(row.received_at),
-                observations: body(&row.body)?,
+                observations: touched_body(&row.body)?,
             })
         });
         touched.collect()
@@ -251,7 +244,6 @@ impl Store {
         n_leased: usize,
         now: Timestamp,
     ) -> Result<Option<Made>, Error> {
-        let counts = Count::grouped(&batch.counts, now);
         let (leased, waiting) = batch
             .executions
             .split_at(n_leased.min(batch.executions.len()));
@@ -312,6 +304,13 @@ impl Store {
                     .execute(&mut *tx)
                     .await?;
             }
+            let mut all = batch.counts.clone();
+            all.extend(batch.executions.iter().map(|(project, new)| {
+                let is_new = made.contains_key(&new.id);
+                let reason = if is_new { "made" } else { "duplicate" };
+                (project.clone(), new.rule_id.clone(), reason, 1)
+            }));
+            let counts = Count::grouped(&all, now);
             counts::add!(tx, counts);
         });
         let seqs = batch

@@ -1,0 +1,176 @@
+//! Rules and evaluators as the engine applies them, kept until the catalog changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use assay_domain::evaluation::{Evaluator, Rule, TargetKind};
+use assay_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
+use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
+use assay_domain::mapping::{self, Plan};
+use assay_domain::plugin::ItemParts;
+use assay_store::{Error, Store};
+use tokio::sync::Mutex;
+
+/// Columns of an observation that its trace answers.
+const OF_TRACE: [&str; 4] = ["traceName", "userId", "sessionId", "tags"];
+
+/// A rule, its filter parsed and its mappings compiled.
+#[derive(Debug)]
+pub struct PreparedRule {
+    pub(crate) rule: Rule,
+    pub(crate) filter: Filter,
+    pub(crate) assignments: Vec<PreparedAssignment>,
+    /// The filter looks at metadata, which is stored apart.
+    pub(crate) reads_content: bool,
+    /// The filter of an observation rule looks at its trace.
+    pub(crate) reads_trace: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct PreparedAssignment {
+    pub(crate) id: AssignmentId,
+    pub(crate) evaluator: Arc<PreparedEvaluator>,
+    /// The error is for people; a mapping was checked when it was saved.
+    pub(crate) plan: Result<Plan, String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PreparedEvaluator {
+    pub(crate) evaluator: Evaluator,
+    pub(crate) plugin_evaluator: Arc<str>,
+    pub(crate) config: Arc<str>,
+    pub(crate) needs: ItemParts,
+}
+
+impl PreparedEvaluator {
+    pub(crate) const fn id(&self) -> &EvaluatorId {
+        &self.evaluator.id
+    }
+
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.evaluator.paused.is_some()
+    }
+}
+
+/// All enabled rules.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    revision: i64,
+    rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>>,
+}
+
+impl Catalog {
+    /// Enabled rules of a project for one kind of target.
+    pub(crate) fn rules(&self, project: &ProjectId, target: TargetKind) -> Vec<&Arc<PreparedRule>> {
+        let rules = self.rules.get(project).into_iter().flatten();
+        rules.filter(|rule| rule.rule.target == target).collect()
+    }
+
+    pub(crate) fn rule(&self, project: &ProjectId, id: &RuleId) -> Option<&Arc<PreparedRule>> {
+        let mut rules = self.rules.get(project)?.iter();
+        rules.find(|rule| rule.rule.id == *id)
+    }
+}
+
+/// The catalog as of the last look at its revision.
+#[derive(Debug, Default)]
+pub(crate) struct Cached(Mutex<Option<Arc<Catalog>>>);
+
+impl Cached {
+    /// The current catalog, and whether it is a new one since the last call.
+    pub(crate) async fn current(&self, store: &Store) -> Result<(Arc<Catalog>, bool), Error> {
+        let mut cached = self.0.lock().await;
+        let revision = store.catalog_revision().await?;
+        if let Some(catalog) = &*cached
+            && catalog.revision == revision
+        {
+            return Ok((Arc::clone(catalog), false));
+        }
+        let catalog = Arc::new(load(store).await?);
+        *cached = Some(Arc::clone(&catalog));
+        Ok((catalog, true))
+    }
+}
+
+async fn load(store: &Store) -> Result<Catalog, Error> {
+    let active = store.active_rules().await?;
+    let mut evaluators = HashMap::new();
+    for (project, evaluator) in active.evaluators {
+        let prepared = prepare_evaluator(store, &project, evaluator).await?;
+        evaluators.insert((project, prepared.id().clone()), Arc::new(prepared));
+    }
+    let mut rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>> = HashMap::new();
+    for active in active.rules {
+        let find = |id: &EvaluatorId| evaluators.get(&(active.project.clone(), id.clone()));
+        let rule = prepare_rule(active.rule, find);
+        rules
+            .entry(active.project)
+            .or_default()
+            .push(Arc::new(rule));
+    }
+    Ok(Catalog {
+        revision: active.revision,
+        rules,
+    })
+}
+
+pub(crate) async fn prepare_evaluator(
+    store: &Store,
+    project: &ProjectId,
+    evaluator: Evaluator,
+) -> Result<PreparedEvaluator, Error> {
+    let version = &evaluator.version;
+    let plugin = store.plugin(project, &version.plugin).await?;
+    let info = plugin.and_then(|plugin| {
+        let mut evaluators = plugin.info.evaluators.into_iter();
+        evaluators.find(|info| info.id == version.plugin_evaluator)
+    });
+    // Without a description the call fails in the host, which says why.
+    let needs = info.map_or_else(ItemParts::default, |info| info.needs);
+    Ok(PreparedEvaluator {
+        plugin_evaluator: Arc::from(version.plugin_evaluator.as_str()),
+        config: Arc::from(version.config.to_string()),
+        needs,
+        evaluator,
+    })
+}
+
+pub(crate) fn prepare_rule<'e>(
+    rule: Rule,
+    evaluator: impl Fn(&EvaluatorId) -> Option<&'e Arc<PreparedEvaluator>>,
+) -> PreparedRule {
+    let columns = match rule.target {
+        TargetKind::Observation => RULE_OBSERVATION,
+        TargetKind::Trace => RULE_TRACE,
+    };
+    let (filter, errors) = Filter::parse_stored(&rule.filter, columns);
+    for error in errors {
+        tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");
+    }
+    let assignments = rule.assignments.iter().filter_map(|assignment| {
+        let evaluator = evaluator(&assignment.evaluator_id)?;
+        let default = &evaluator.evaluator.version.mapping;
+        let entries = assignment.mapping.as_ref().unwrap_or(default);
+        let plan = if entries.is_empty() {
+            Ok(Plan::identity())
+        } else {
+            mapping::compile(entries, rule.target).map_err(|errors| {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                errors.join("; ")
+            })
+        };
+        Some(PreparedAssignment {
+            id: assignment.id.clone(),
+            evaluator: Arc::clone(evaluator),
+            plan,
+        })
+    });
+    let assignments = assignments.collect();
+    PreparedRule {
+        reads_content: filter.reads(&["metadata"]),
+        reads_trace: rule.target == TargetKind::Observation && filter.reads(&OF_TRACE),
+        filter,
+        assignments,
+        rule,
+    }
+}

@@ -1,0 +1,111 @@
+//! When a target is complete (evaluation.md 1.4). All times are the server's receive times.
+
+use assay_domain::evaluation::{CompletionReason, Timing};
+use assay_domain::time::Timestamp;
+use assay_store::telemetry::Progress;
+
+const SETTLE_MS: i64 = 10_000;
+const MARKER_MS: i64 = 1_000;
+const QUIET_MS: i64 = 180_000;
+const MAX_WAIT_MS: i64 = 3_600_000;
+
+/// When and why a target is complete, if nothing more arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// From then on.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: CompletionReason,
+}
+
+/// When a trace is complete for a rule with this timing: the earliest of all ways.
+#[must_use]
+pub fn completion(progress: &Progress, timing: &Timing) -> Completion {
+    let way = |from: Timestamp, ms: i64, reason| Completion {
+        at: from.plus_millis(ms.max(0)),
+        reason,
+    };
+    let last = progress.last_seen;
+    let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
+    let mut ways = vec![way(
+        progress.first_seen,
+        max_wait,
+        CompletionReason::MaxWait,
+    )];
+    if progress.has_marker {
+        ways.push(way(last, MARKER_MS, CompletionReason::Marker));
+    }
+    if progress.root_ended && progress.n_open == 0 {
+        let settle = timing.settle_ms.unwrap_or(SETTLE_MS);
+        ways.push(way(last, settle, CompletionReason::RootEnded));
+    }
+    if !progress.has_root {
+        let quiet = timing.quiet_ms.unwrap_or(QUIET_MS);
+        ways.push(way(last, quiet, CompletionReason::Quiet));
+    }
+    // Later entries are the better reasons where two ways end at the same instant.
+    ways.into_iter()
+        .rev()
+        .min_by_key(|way| way.at)
+        .unwrap_or_else(|| way(last, max_wait, CompletionReason::MaxWait))
+}
+
+/// When an ended observation is complete: OTLP spans arrive ended, so by default at once.
+#[must_use]
+pub(crate) fn observation_completion(changed_at: Timestamp, timing: &Timing) -> Completion {
+    Completion {
+        at: changed_at.plus_millis(timing.settle_ms.unwrap_or(0).max(0)),
+        reason: CompletionReason::Ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        Progress {
+            first_seen: Timestamp::from_millis(0),
+            last_seen: Timestamp::from_millis(300_000),
+            has_root: true,
+            root_ended: true,
+            n_open: 0,
+            has_marker: false,
+            n_observations: 3,
+        }
+    }
+
+    fn at(progress: &Progress) -> (i64, CompletionReason) {
+        let completion = completion(progress, &Timing::default());
+        (completion.at.as_millis(), completion.reason)
+    }
+
+    #[test]
+    fn a_trace_is_complete_when_its_root_has_ended_and_settled() {
+        assert_eq!(at(&progress()), (310_000, CompletionReason::RootEnded));
+    }
+
+    #[test]
+    fn a_marker_shortens_the_wait_and_an_open_child_prolongs_it() {
+        let marked = Progress {
+            has_marker: true,
+            ..progress()
+        };
+        assert_eq!(at(&marked), (301_000, CompletionReason::Marker));
+        let open = Progress {
+            n_open: 1,
+            ..progress()
+        };
+        assert_eq!(at(&open), (3_600_000, CompletionReason::MaxWait));
+    }
+
+    #[test]
+    fn a_trace_without_root_is_complete_when_it_is_quiet() {
+        let rootless = Progress {
+            has_root: false,
+            root_ended: false,
+            ..progress()
+        };
+        assert_eq!(at(&rootless), (480_000, CompletionReason::Quiet));
+    }
+}

@@ -1,0 +1,195 @@
+//! The one question: does this rule take this complete target? (evaluation.md 1.5)
+
+use assay_domain::evaluation::{Late, NewExecution, Target};
+use assay_domain::filter::Row;
+use assay_domain::identity::ExecutionKey;
+use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
+use assay_domain::sampling;
+use serde_json::Value;
+
+use crate::catalog::PreparedRule;
+use crate::completeness::Completion;
+
+/// Environments of the engine's own traces, as clients of either family name them.
+const RESERVED_PREFIXES: [&str; 2] = ["assay", "langfuse"];
+const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
+/// Outputs of server-side experiments, which people start by hand.
+const OPEN: [&str; 2] = ["assay-prompt-experiment", "langfuse-prompt-experiment"];
+
+/// Why a rule does not take a target.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// The rule is disabled.
+    RuleInactive,
+    /// The rule is paused, or all its evaluators are.
+    RulePaused,
+    /// The target is one of the engine's own.
+    InternalEnvironment,
+    /// A condition does not hold.
+    NotMatched {
+        /// Its place in the filter, from 0.
+        index: usize,
+        /// The condition as it was saved.
+        condition: Value,
+        /// What the target has there.
+        actual: Value,
+    },
+    /// The rate leaves it out.
+    SampledOut {
+        /// Its place in `[0, 1)`.
+        value: f64,
+        /// The rate.
+        rate: f64,
+    },
+}
+
+impl Refusal {
+    /// The name under which it is counted.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::RuleInactive => "rule_inactive",
+            Self::RulePaused => "rule_paused",
+            Self::InternalEnvironment => "internal_environment",
+            Self::NotMatched { .. } => "not_matched",
+            Self::SampledOut { .. } => "sampled_out",
+        }
+    }
+}
+
+/// An execution that stands already over the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its evaluator.
+    pub evaluator: EvaluatorId,
+    /// Its generation.
+    pub generation: u32,
+    /// Observations of the trace when it was made.
+    pub n_observations: u32,
+}
+
+/// What becomes of one assignment of a rule that takes the target.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// An execution is made.
+    Make(Box<NewExecution>),
+    /// There is one already.
+    Duplicate(AssignmentId, ExecutionId),
+    /// There is one already, made before this many spans arrived, and the rule ignores late spans.
+    Late(AssignmentId, ExecutionId, u32),
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// No.
+    Refused(Refusal),
+    /// Yes.
+    Taken {
+        /// The target's place in `[0, 1)`.
+        sample: f64,
+        /// One per assignment, in order.
+        verdicts: Vec<Verdict>,
+    },
+}
+
+/// A complete target.
+#[derive(Clone, Copy)]
+pub(crate) struct Complete<'a> {
+    pub(crate) project: &'a ProjectId,
+    pub(crate) target: &'a Target,
+    pub(crate) environment: &'a str,
+    pub(crate) row: &'a dyn Row,
+    pub(crate) completion: Completion,
+    pub(crate) n_observations: u32,
+}
+
+/// Whether the engine must keep its hands off this environment.
+pub(crate) fn is_reserved(environment: &str) -> bool {
+    !OPEN.contains(&environment)
+        && (RESERVED_PREFIXES
+            .iter()
+            .any(|prefix| environment.starts_with(prefix))
+            || RESERVED_ALIASES.contains(&environment))
+}
+
+/// Whether the rule takes the target, in the order of the steps of evaluation.md 1.5; the first "no"
+/// ends it. `standing` are the executions of this rule over this target; without them duplicates show
+/// when executions are made, since their ids are unique.
+#[must_use]
+pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing]) -> Decision {
+    if !rule.rule.enabled || rule.assignments.is_empty() {
+        return Decision::Refused(Refusal::RuleInactive);
+    }
+    let all_paused = rule
+        .assignments
+        .iter()
+        .all(|each| each.evaluator.is_paused());
+    if rule.rule.paused.is_some() || all_paused {
+        return Decision::Refused(Refusal::RulePaused);
+    }
+    if is_reserved(complete.environment) {
+        return Decision::Refused(Refusal::InternalEnvironment);
+    }
+    if let Some(mismatch) = rule.filter.first_failing(complete.row) {
+        let condition = rule.rule.filter.get(mismatch.index);
+        return Decision::Refused(Refusal::NotMatched {
+            index: mismatch.index,
+            condition: condition.cloned().unwrap_or_default(),
+            actual: mismatch.actual,
+        });
+    }
+    let salt = if rule.rule.sampling_independent {
+        rule.rule.id.as_str()
+    } else {
+        ""
+    };
+    let value = sampling::value(salt, complete.target.trace_id.as_str());
+    let rate = rule.rule.sampling;
+    if !sampling::is_selected(value, rate) {
+        return Decision::Refused(Refusal::SampledOut { value, rate });
+    }
+    let verdicts = rule.assignments.iter().map(|assignment| {
+        let evaluator = assignment.evaluator.id();
+        let newest = standing
+            .iter()
+            .filter(|each| each.evaluator == *evaluator)
+            .max_by_key(|each| each.generation);
+        let generation = match newest {
+            None => 0,
+            Some(newest) => {
+                let n_late = complete
+                    .n_observations
+                    .saturating_sub(newest.n_observations);
+                let is_trace = complete.target.observation_id.is_none();
+                let id = newest.id.clone();
+                match (n_late, rule.rule.late) {
+                    (1.., Late::Rescore) if is_trace => newest.generation + 1,
+                    (1.., Late::Ignore) if is_trace => {
+                        return Verdict::Late(assignment.id.clone(), id, n_late);
+                    }
+                    _ => return Verdict::Duplicate(assignment.id.clone(), id),
+                }
+            }
+        };
+        let (project, rule_id) = (complete.project, &rule.rule.id);
+        let key = ExecutionKey::live(project, rule_id, evaluator, complete.target, generation);
+        Verdict::Make(Box::new(NewExecution {
+            id: key.execution_id(),
+            rule_id: rule_id.clone(),
+            assignment_id: assignment.id.clone(),
+            evaluator_id: evaluator.clone(),
+            target: complete.target.clone(),
+            generation,
+            inclusion_probability: rate.min(1.0),
+            completion: complete.completion.reason,
+            n_observations: complete.n_observations,
+        }))
+    });
+    Decision::Taken {
+        sample: value,
+        verdicts: verdicts.collect(),
+    }
+}

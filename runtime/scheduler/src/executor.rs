@@ -1,0 +1,570 @@
+//! From executions to scores: load, call, write.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use assay_domain::evaluation::{Execution, OnMissing, Pause, Target, TargetKind};
+use assay_domain::identity;
+use assay_domain::ids::{EvaluatorId, ProjectId};
+use assay_domain::mapping::Subject;
+use assay_domain::observation::Observation;
+use assay_domain::plugin::{Call, CallResult, FailureClass};
+use assay_domain::time::Timestamp;
+use assay_domain::trace::Trace;
+use assay_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
+
+use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
+use crate::decide::is_reserved;
+use crate::retry::{self, Next, Tried};
+use crate::scores::scores;
+use crate::{Breakpoint, Error, Inner};
+
+/// Lost leases after which an execution is given up.
+const MAX_LOST: u32 = 10;
+
+/// A batch under one lease.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) lease: Lease,
+    pub(crate) leased: Vec<Leased>,
+    /// Narrow observations read when they were matched.
+    loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
+}
+
+/// What is scored, loaded.
+struct Loaded {
+    observation: Option<Observation>,
+    trace: Option<Trace>,
+    observations: Vec<Observation>,
+}
+
+impl Loaded {
+    fn environment(&self) -> &str {
+        let of_trace = self.trace.as_ref().map(|trace| trace.environment.as_str());
+        let own = self
+            .observation
+            .as_ref()
+            .map(|own| own.environment.as_str());
+        of_trace.or(own).unwrap_or_default()
+    }
+}
+
+/// One execution on its way to a call.
+struct Prepared<'c> {
+    leased: &'c Leased,
+    assignment: &'c PreparedAssignment,
+    environment: String,
+    call: Call,
+}
+
+/// What is known before any call: calls to make, and executions that end without one.
+struct Sorted<'c> {
+    prepared: Vec<Prepared<'c>>,
+    finished: Vec<Finished>,
+    held: Vec<i64>,
+}
+
+impl Inner {
+    /// Batches of one evaluator each, so that a slow one holds up only itself.
+    pub(crate) fn split(
+        &self,
+        leased: Vec<Leased>,
+        lease: Lease,
+        mut loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
+    ) -> Vec<Work> {
+        let mut by_evaluator: BTreeMap<(ProjectId, EvaluatorId), Vec<Leased>> = BTreeMap::new();
+        for each in leased {
+            let evaluator = each.execution.made.evaluator_id.clone();
+            let project = each.execution.project.clone();
+            by_evaluator
+                .entry((project, evaluator))
+                .or_default()
+                .push(each);
+        }
+        let mut works = Vec::new();
+        for leased in by_evaluator.into_values() {
+            let mut rest = leased.into_iter().peekable();
+            while rest.peek().is_some() {
+                let leased: Vec<Leased> = rest
+                    .by_ref()
+                    .take(self.deps.options.batch as usize)
+                    .collect();
+                let keys = leased.iter().map(|each| {
+                    let execution = &each.execution;
+                    (execution.project.clone(), execution.made.target.clone())
+                });
+                let loaded = keys.filter_map(|key| loaded.remove_entry(&key)).collect();
+                works.push(Work {
+                    lease,
+                    leased,
+                    loaded,
+                });
+            }
+        }
+        let seqs = works
+            .iter()
+            .flat_map(|work| &work.leased)
+            .map(|each| each.seq);
+        self.lock_leases()
+            .entry(lease.fence)
+            .or_default()
+            .extend(seqs);
+        works
+    }
+
+    /// Takes a batch of what is due.
+    pub(crate) async fn claim(&self) -> Result<Vec<Work>, Error> {
+        let now = self.deps.clock.now();
+        let store = &self.deps.store;
+        // A look costs nothing; a claim queues up with the writers.
+        if store.next_execution().await?.is_none_or(|due| now < due) {
+            return Ok(Vec::new());
+        }
+        store.give_up_held(now).await?;
+        let lease = self.new_lease(now);
+        let leased = store
+            .claim_executions(self.deps.options.batch, lease, now)
+            .await?;
+        self.reach(Breakpoint::Claimed)?;
+        Ok(self.split(leased, lease, HashMap::new()))
+    }
+
+    /// Lets held executions go on whose rule and evaluator are no longer paused.
+    pub(crate) async fn let_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+        let store = &self.deps.store;
+        for (project, rule_id, evaluator) in store.held().await? {
+            let Some(rule) = catalog.rule(&project, &rule_id) else {
+                if store.rule(&project, &rule_id).await?.is_none() {
+                    store
+                        .cancel_executions(&project, &rule_id, "rule_deleted", now)
+                        .await?;
+                }
+                continue;
+            };
+            if rule
+                .assignments
+                .iter()
+                .any(|each| *each.evaluator.id() == evaluator)
+                && pause_of(rule, &evaluator).is_none()
+            {
+                store.unhold(&project, &rule_id, &evaluator, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates a batch and writes what came of it.
+    pub(crate) async fn execute(&self, work: Work) -> Result<(), Error> {
+        let started_at = self.deps.clock.now();
+        let store = &self.deps.store;
+        let (catalog, _) = self.catalog.current(store).await?;
+        let Sorted {
+            prepared,
+            mut finished,
+            held,
+        } = self.sort(&work, &catalog, started_at).await?;
+        let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
+        let n_calls = calls.len();
+        let results = self.evaluate(calls, work.lease).await;
+        self.reach(Breakpoint::Evaluated)?;
+        let now = self.deps.clock.now();
+        let mut given_back = Vec::new();
+        let mut results = results.into_iter();
+        for each in &prepared {
+            let result = results.next().unwrap_or_else(|| no_result(n_calls));
+            match self.outcome(each, result, started_at, now) {
+                Some(ended) => finished.push(ended),
+                None => given_back.push(each.leased.seq),
+            }
+        }
+        let fence = work.lease.fence;
+        if !held.is_empty() {
+            let until = now.plus_millis(retry::HELD_MS);
+            store
+                .release_executions(fence, &held, Release::Held(until), now)
+                .await?;
+        }
+        if !given_back.is_empty() {
+            store
+                .release_executions(fence, &given_back, Release::GivenBack, now)
+                .await?;
+        }
+        if !finished.is_empty() {
+            let ended = store
+                .finish_executions(fence, &finished, started_at, now)
+                .await?;
+            self.reach(Breakpoint::Finished)?;
+            self.pause(&finished, &ended, &work, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Calls, with signs of life to the ledger while they run.
+    async fn evaluate(&self, calls: Vec<Call>, lease: Lease) -> Vec<CallResult> {
+        if calls.is_empty() {
+            return Vec::new();
+        }
+        let mut calls = self.deps.evaluate.evaluate(calls);
+        loop {
+            tokio::select! {
+                results = &mut calls => return results,
+                () = tokio::time::sleep(self.deps.options.renew) => {
+                    let now = self.deps.clock.now();
+                    let until = now.plus_millis(self.deps.options.lease_ms);
+                    let renewed = Lease { until, ..lease };
+                    if let Err(error) = self.deps.store.renew_lease(renewed).await {
+                        tracing::warn!(error = &error as &dyn std::error::Error, "lease not renewed");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads what the batch is about and builds its calls.
+    async fn sort<'c>(
+        &self,
+        work: &'c Work,
+        catalog: &'c Catalog,
+        now: Timestamp,
+    ) -> Result<Sorted<'c>, Error> {
+        let mut sorted = Sorted {
+            prepared: Vec::with_capacity(work.leased.len()),
+            finished: Vec::new(),
+            held: Vec::new(),
+        };
+        let mut observations = self.load_observations(work).await?;
+        for leased in &work.leased {
+            let execution = &leased.execution;
+            let made = &execution.made;
+            let mut end = |outcome| sorted.finished.push(ended(leased, None, 0, outcome));
+            if execution.error_class.as_deref() == Some("worker_lost")
+                && MAX_LOST <= execution.attempts
+            {
+                let message = "every worker that took it was lost";
+                end(Outcome::Failed(attempt("worker_lost", message), false));
+                continue;
+            }
+            let rule = catalog.rule(&execution.project, &made.rule_id);
+            let Some(rule) = rule else {
+                let standing = self
+                    .deps
+                    .store
+                    .rule(&execution.project, &made.rule_id)
+                    .await?;
+                match standing {
+                    Some(_) => sorted.held.push(leased.seq),
+                    None => end(Outcome::Cancelled(attempt(
+                        "rule_deleted",
+                        "the rule is gone",
+                    ))),
+                }
+                continue;
+            };
+            let assignment = rule
+                .assignments
+                .iter()
+                .find(|each| *each.evaluator.id() == made.evaluator_id);
+            let Some(assignment) = assignment else {
+                let message = "the rule no longer uses this evaluator";
+                end(Outcome::Cancelled(attempt("assignment_removed", message)));
+                continue;
+            };
+            if pause_of(rule, &made.evaluator_id).is_some() {
+                sorted.held.push(leased.seq);
+                continue;
+            }
+            let loaded = match made.target.kind() {
+                TargetKind::Observation => observations.remove(&leased.seq).map(|own| Loaded {
+                    observation: Some(own),
+                    trace: None,
+                    observations: Vec::new(),
+                }),
+                TargetKind::Trace => self.load_trace(execution, assignment).await?,
+            };
+            let outcome = match loaded {
+                None => Err(self.target_missing(execution, now)),
+                Some(loaded) => self.prepare(leased, rule, assignment, &loaded, now),
+            };
+            match outcome {
+                Ok(prepared) => sorted.prepared.push(prepared),
+                Err(outcome) => end(outcome),
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// The target observations with content, by place of their execution.
+    async fn load_observations(&self, work: &Work) -> Result<HashMap<i64, Observation>, Error> {
+        let mut by_project: HashMap<&ProjectId, Vec<&Leased>> = HashMap::new();
+        for leased in &work.leased {
+            if leased.execution.made.target.observation_id.is_some() {
+                by_project
+                    .entry(&leased.execution.project)
+                    .or_default()
+                    .push(leased);
+            }
+        }
+        let mut loaded = HashMap::new();
+        for (project, leased) in by_project {
+            let key = |each: &&Leased| {
+                let target = &each.execution.made.target;
+                Some((target.trace_id.clone(), target.observation_id.clone()?))
+            };
+            let keys: Vec<_> = leased.iter().filter_map(key).collect();
+            let found = self
+                .deps
+                .store
+                .target_observations(project, &keys, true)
+                .await?;
+            let mut found: HashMap<_, _> = found
+                .into_iter()
+                .map(|own| ((own.trace_id.clone(), own.id.clone()), own))
+                .collect();
+            for each in leased {
+                if let Some(own) = key(&each).and_then(|key| found.get(&key)) {
+                    loaded.insert(each.seq, own.clone());
+                }
+            }
+            found.clear();
+        }
+        Ok(loaded)
+    }
+
+    async fn load_trace(
+        &self,
+        execution: &Execution,
+        assignment: &PreparedAssignment,
+    ) -> Result<Option<Loaded>, Error> {
+        let store = &self.deps.store;
+        let (project, id) = (&execution.project, &execution.made.target.trace_id);
+        let Some(trace) = store.target_trace(project, id).await? else {
+            return Ok(None);
+        };
+        let reads_all = assignment
+            .plan
+            .as_ref()
+            .is_ok_and(|plan| plan.reads_observations());
+        let observations = if reads_all {
+            store.target_trace_observations(project, id).await?
+        } else {
+            Vec::new()
+        };
+        let observation = match &trace.root {
+            Some(root) => {
+                let keys = [(id.clone(), root.clone())];
+                store.target_observations(project, &keys, true).await?.pop()
+            }
+            None => None,
+        };
+        Ok(Some(Loaded {
+            observation,
+            trace: Some(trace),
+            observations,
+        }))
+    }
+
+    fn prepare<'c>(
+        &self,
+        leased: &'c Leased,
+        rule: &PreparedRule,
+        assignment: &'c PreparedAssignment,
+        loaded: &Loaded,
+        now: Timestamp,
+    ) -> Result<Prepared<'c>, Outcome> {
+        let environment = loaded.environment();
+        if is_reserved(environment) {
+            let message = "the target is one of the engine's own";
+            return Err(Outcome::Cancelled(attempt("loop_guard", message)));
+        }
+        let plan = assignment.plan.as_ref();
+        let plan =
+            plan.map_err(|error| Outcome::Failed(attempt("invalid_config", error), false))?;
+        let evaluator = &assignment.evaluator;
+        let subject = Subject {
+            observation: loaded.observation.as_ref(),
+            trace: loaded.trace.as_ref(),
+            observations: &loaded.observations,
+        };
+        let on_missing = rule.rule.on_missing;
+        let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
+        let item = item.map_err(|missing| {
+            let attempt = attempt("missing_variable", &missing.to_string());
+            match on_missing {
+                OnMissing::Skip => Outcome::Skipped(attempt),
+                OnMissing::Fail | OnMissing::Empty => Outcome::Failed(attempt, false),
+            }
+        })?;
+        let version = &evaluator.evaluator.version;
+        let made_at = leased.execution.created_at;
+        Ok(Prepared {
+            leased,
+            assignment,
+            environment: environment.to_owned(),
+            call: Call {
+                plugin: version.plugin,
+                evaluator_id: Arc::clone(&evaluator.plugin_evaluator),
+                config: Arc::clone(&evaluator.config),
+                seed: identity::seed(&version.fingerprint, &item),
+                item,
+                // The same for every attempt.
+                run_time_ms: u64::try_from(made_at.min(now).as_millis()).unwrap_or_default(),
+                limits: self.deps.options.limits,
+            },
+        })
+    }
+
+    fn target_missing(&self, execution: &Execution, now: Timestamp) -> Outcome {
+        let attempt = attempt(
+            "target_missing",
+            "the target cannot be read, or was deleted",
+        );
+        match retry::after_missing_target(&self.tried(execution, now, now)) {
+            Some(at) => Outcome::Delayed(attempt, at),
+            None => Outcome::Skipped(attempt),
+        }
+    }
+
+    fn tried(&self, execution: &Execution, started_at: Timestamp, now: Timestamp) -> Tried {
+        let bits = self.deps.ids.uuid().as_u64_pair().1 >> 11;
+        Tried {
+            n_before: execution.attempts,
+            first_attempt_at: execution.first_attempt_at.unwrap_or(started_at),
+            now,
+            jitter: bits as f64 / (1_u64 << 53) as f64,
+        }
+    }
+
+    /// What a result means for its execution; `None`: as if it had not been tried.
+    fn outcome(
+        &self,
+        prepared: &Prepared<'_>,
+        result: CallResult,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Finished> {
+        let execution = &prepared.leased.execution;
+        let evaluator = &prepared.assignment.evaluator;
+        let outcome = match result.outcome {
+            Ok(given) if given.is_empty() => {
+                Outcome::Skipped(attempt("not_applicable", "the evaluator gave no score"))
+            }
+            Ok(given) => {
+                let environment = &prepared.environment;
+                Outcome::Completed(scores(execution, evaluator, environment, given, now))
+            }
+            Err(failure) => {
+                let attempt = attempt(failure.class.as_str(), &failure.message);
+                let tried = self.tried(execution, started_at, now);
+                match retry::after_failure(failure.class, &tried) {
+                    Next::Skip => Outcome::Skipped(attempt),
+                    Next::Retry(at) => Outcome::Delayed(attempt, at),
+                    Next::Fail(against) => Outcome::Failed(attempt, against),
+                    Next::GiveBack => return None,
+                }
+            }
+        };
+        let version = Some(&evaluator.evaluator.version.id);
+        Some(ended(prepared.leased, version, result.cpu_us, outcome))
+    }
+
+    /// Pauses what keeps failing: an evaluator whose configuration cannot be used, a rule after so many
+    /// failures in a row.
+    async fn pause(
+        &self,
+        finished: &[Finished],
+        ended: &Ended,
+        work: &Work,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let store = &self.deps.store;
+        for (project, rule, n) in &ended.failures {
+            if *n < self.deps.options.n_failures_to_pause {
+                continue;
+            }
+            let pause = Pause {
+                reason: "PLUGIN_FAILING".to_owned(),
+                message: format!("{n} evaluations in a row failed; see the failed executions"),
+                at: now,
+            };
+            if store.pause_rule(project, rule, &pause).await? {
+                store.forget_failures(project, rule).await?;
+                tracing::warn!(project.id = %project, rule.id = %rule, "rule paused: plug-in failing");
+            }
+        }
+        let invalid = finished.iter().find(|each| {
+            let class = FailureClass::InvalidConfig.as_str();
+            ended.mine.contains(&each.seq)
+                && matches!(&each.outcome, Outcome::Failed(attempt, _) if attempt.class == class)
+        });
+        // A batch has one evaluator.
+        if let (Some(invalid), Some(leased)) = (invalid, work.leased.first()) {
+            let Outcome::Failed(attempt, _) = &invalid.outcome else {
+                return Ok(());
+            };
+            let pause = Pause {
+                reason: "PLUGIN_CONFIG_INVALID".to_owned(),
+                message: attempt.message.clone(),
+                at: now,
+            };
+            let evaluator = &leased.execution.made.evaluator_id;
+            if store
+                .pause_evaluator(&invalid.project, evaluator, &pause)
+                .await?
+            {
+                tracing::warn!(
+                    project.id = %invalid.project,
+                    evaluator.id = %evaluator,
+                    "evaluator paused: invalid configuration"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a rule's evaluator must not run now.
+fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
+    let mut assignments = rule.assignments.iter();
+    let used = assignments.find(|each| each.evaluator.id() == evaluator);
+    let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
+    rule.rule.paused.as_ref().or(of_evaluator)
+}
+
+fn attempt(class: &str, message: &str) -> Attempt {
+    Attempt {
+        class: class.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+fn ended(
+    leased: &Leased,
+    version: Option<&assay_domain::ids::EvaluatorVersionId>,
+    cpu_us: u64,
+    outcome: Outcome,
+) -> Finished {
+    let execution = &leased.execution;
+    Finished {
+        seq: leased.seq,
+        project: execution.project.clone(),
+        id: execution.made.id.clone(),
+        rule: execution.made.rule_id.clone(),
+        trace: execution.made.target.trace_id.clone(),
+        n_before: execution.attempts,
+        version: version.cloned(),
+        cpu_us,
+        outcome,
+    }
+}
+
+/// For an [`crate::Evaluate`] that gave fewer results than there were calls.
+fn no_result(n_calls: usize) -> CallResult {
+    CallResult {
+        outcome: Err(assay_domain::plugin::Failure {
+            class: FailureClass::Internal,
+            message: format!("no result came back for one of {n_calls} calls"),
+        }),
+        cpu_us: 0,
+        log: Vec::new(),
+    }
+}

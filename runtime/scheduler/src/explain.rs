@@ -1,0 +1,195 @@
+//! Why does this target have no score? (evaluation.md 1.5)
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use assay_domain::evaluation::{Rule, Target};
+use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
+use assay_domain::time::Timestamp;
+use assay_store::evaluation::Ledger;
+
+use crate::catalog::{prepare_evaluator, prepare_rule};
+use crate::completeness::{Completion, completion, observation_completion};
+use crate::decide::{Complete, Decision, Refusal, Verdict, decide};
+use crate::matcher::of_rule;
+use crate::target::{ObservationRow, TraceRow};
+use crate::{Error, Scheduler};
+
+/// Where a target stands with a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The step that ended it, or that it was taken.
+    pub step: Step,
+    /// Executions of the rule over the target, oldest first, whatever the rule says now.
+    pub executions: Vec<Ledger>,
+}
+
+/// The outcome of the first step that says "no", or of all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// There is no such target in the project.
+    NoSuchTarget,
+    /// It is not complete yet.
+    NotComplete {
+        /// When it will be, if nothing more arrives. `None`: it has not ended.
+        complete_at: Option<Timestamp>,
+    },
+    /// The rule does not take it.
+    Refused(Refusal),
+    /// The rule takes it.
+    Taken {
+        /// The target's place in `[0, 1)`.
+        sample: f64,
+        /// The rate it is compared with.
+        rate: f64,
+        /// When and why it was complete.
+        completion: Completion,
+        /// One per assignment, in order.
+        assignments: Vec<AssignmentExplanation>,
+    },
+}
+
+/// One assignment of a rule that takes the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssignmentExplanation {
+    /// The assignment.
+    pub assignment: AssignmentId,
+    /// Its evaluator.
+    pub evaluator: EvaluatorId,
+    /// The execution that stands; `None` when one would be made if the target were touched now.
+    pub execution: Option<ExecutionId>,
+    /// Spans that came after it was made and are ignored.
+    pub n_late: u32,
+}
+
+impl Scheduler {
+    /// Asks the same question as the matcher, for one target, and answers with the step that decided.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn explain(
+        &self,
+        project: &ProjectId,
+        rule: &Rule,
+        target: &Target,
+    ) -> Result<Explanation, Error> {
+        let store = &self.inner.deps.store;
+        let all = store.trace_executions(project, &target.trace_id).await?;
+        let standing = of_rule(&all, &rule.id, target);
+        let executions = all
+            .into_iter()
+            .filter(|row| {
+                let made = &row.execution.made;
+                made.rule_id == rule.id && made.target == *target
+            })
+            .collect();
+        let step = self.step_of(project, rule, target, &standing).await?;
+        Ok(Explanation { step, executions })
+    }
+
+    async fn step_of(
+        &self,
+        project: &ProjectId,
+        rule: &Rule,
+        target: &Target,
+        standing: &[crate::Standing],
+    ) -> Result<Step, Error> {
+        let store = &self.inner.deps.store;
+        let now = self.inner.deps.clock.now();
+        let mut evaluators = HashMap::new();
+        for assignment in &rule.assignments {
+            if let Some(evaluator) = store.evaluator(project, &assignment.evaluator_id).await? {
+                let prepared = prepare_evaluator(store, project, evaluator).await?;
+                evaluators.insert(assignment.evaluator_id.clone(), Arc::new(prepared));
+            }
+        }
+        let prepared = prepare_rule(rule.clone(), |id| evaluators.get(id));
+        let trace = store.target_trace(project, &target.trace_id).await?;
+        let Some(trace) = trace else {
+            return Ok(Step::NoSuchTarget);
+        };
+        let ids = [target.trace_id.clone()];
+        let progress = store.trace_progress(project, &ids).await?.pop();
+        let Some((_, progress)) = progress else {
+            return Ok(Step::NoSuchTarget);
+        };
+        let decision = if let Some(id) = &target.observation_id {
+            let keys = [(target.trace_id.clone(), id.clone())];
+            let Some(own) = store.target_observations(project, &keys, true).await?.pop() else {
+                return Ok(Step::NoSuchTarget);
+            };
+            if own.end.is_none() {
+                return Ok(Step::NotComplete { complete_at: None });
+            }
+            // The last change of its trace is the latest that its own can have been.
+            let completion = observation_completion(progress.last_seen, &rule.timing);
+            if now < completion.at && standing.is_empty() {
+                let complete_at = Some(completion.at);
+                return Ok(Step::NotComplete { complete_at });
+            }
+            let row = ObservationRow {
+                observation: &own,
+                trace: prepared.reads_trace.then_some(&trace),
+            };
+            let complete = Complete {
+                project,
+                target,
+                environment: &own.environment,
+                row: &row,
+                completion,
+                n_observations: 1,
+            };
+            (decide(&prepared, &complete, standing), completion)
+        } else {
+            let completion = completion(&progress, &rule.timing);
+            if now < completion.at && standing.is_empty() {
+                let complete_at = Some(completion.at);
+                return Ok(Step::NotComplete { complete_at });
+            }
+            let scores = store.scores_of_traces(project, &ids).await?;
+            let scores: Vec<_> = scores.into_iter().map(|score| score.written).collect();
+            let row = TraceRow {
+                trace: &trace,
+                completion: Some(completion.reason),
+                scores: &scores,
+            };
+            let complete = Complete {
+                project,
+                target,
+                environment: &trace.environment,
+                row: &row,
+                completion,
+                n_observations: progress.n_observations,
+            };
+            (decide(&prepared, &complete, standing), completion)
+        };
+        Ok(answer(rule, decision))
+    }
+}
+
+fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
+    let (sample, verdicts) = match decision {
+        Decision::Refused(refusal) => return Step::Refused(refusal),
+        Decision::Taken { sample, verdicts } => (sample, verdicts),
+    };
+    let explain = |verdict: Verdict| {
+        let (assignment, execution, n_late) = match verdict {
+            Verdict::Make(made) => (made.assignment_id, None, 0),
+            Verdict::Duplicate(assignment, id) => (assignment, Some(id), 0),
+            Verdict::Late(assignment, id, n_late) => (assignment, Some(id), n_late),
+        };
+        let used = rule.assignments.iter().find(|each| each.id == assignment)?;
+        Some(AssignmentExplanation {
+            evaluator: used.evaluator_id.clone(),
+            assignment,
+            execution,
+            n_late,
+        })
+    };
+    Step::Taken {
+        sample,
+        rate: rule.sampling,
+        completion,
+        assignments: verdicts.into_iter().filter_map(explain).collect(),
+    }
+}

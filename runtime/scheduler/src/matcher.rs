@@ -1,0 +1,432 @@
+//! From touched rows and due watches to executions.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target, TargetKind};
+use assay_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::score::NewScore;
+use assay_domain::time::Timestamp;
+use assay_domain::trace::Trace;
+use assay_store::evaluation::{Lease, Leased, MatchBatch, NewWatch, Touched, Watch};
+
+use crate::catalog::{Catalog, PreparedRule};
+use crate::completeness::{Completion, completion, observation_completion};
+use crate::decide::{Complete, Decision, Standing, Verdict, decide};
+use crate::executor::Work;
+use crate::target::{ObservationRow, TraceRow};
+use crate::{Breakpoint, Error, Inner};
+
+/// Ingest requests looked at in one transaction.
+const N_TOUCHED: u32 = 32;
+/// Watches looked at in one transaction.
+const N_WATCHES: u32 = 256;
+
+/// What one pass decides, being collected.
+struct Pass<'p> {
+    now: Timestamp,
+    catalog: &'p Catalog,
+    batch: MatchBatch,
+    counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
+    /// The observations that executions are about, so that the executor need not read them again.
+    loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
+}
+
+impl Inner {
+    /// Deals with some touched rows and due watches. The first `n_free` batches of executions it makes
+    /// start out claimed; they are the second part of the answer. `false`: there was nothing.
+    pub(crate) async fn match_once(&self, n_free: usize) -> Result<(bool, Vec<Work>), Error> {
+        let now = self.deps.clock.now();
+        let store = &self.deps.store;
+        let (catalog, is_new) = self.catalog.current(store).await?;
+        if is_new {
+            self.let_go_on(&catalog, now).await?;
+        }
+        let touched = store.touched(N_TOUCHED).await?;
+        let mut watches = store.due_watches(now, N_WATCHES).await?;
+        if touched.is_empty() && watches.is_empty() {
+            return Ok((false, Vec::new()));
+        }
+        let mut pass = Pass {
+            now,
+            catalog: &catalog,
+            batch: MatchBatch::default(),
+            counts: HashMap::new(),
+            loaded: HashMap::new(),
+        };
+        self.match_touched(&mut pass, &touched).await?;
+        // A change sets a watch anew; what it was before no longer matters.
+        let anew: HashSet<_> = pass
+            .batch
+            .watches
+            .iter()
+            .map(|new| key(&new.watch))
+            .collect();
+        watches.retain(|watch| !anew.contains(&key(watch)));
+        self.match_watches(&mut pass, watches).await?;
+        self.reach(Breakpoint::Decided)?;
+        let work = self.commit(pass, n_free).await?;
+        Ok((true, work))
+    }
+
+    async fn match_touched(&self, pass: &mut Pass<'_>, touched: &[Touched]) -> Result<(), Error> {
+        let mut observations: HashMap<&ProjectId, Vec<(TraceId, ObservationId)>> = HashMap::new();
+        let mut traces: HashMap<&ProjectId, HashMap<&TraceId, Timestamp>> = HashMap::new();
+        for row in touched {
+            pass.batch.touched.push(row.seq);
+            let catalog = pass.catalog;
+            if !catalog
+                .rules(&row.project, TargetKind::Observation)
+                .is_empty()
+            {
+                let keys = observations.entry(&row.project).or_default();
+                keys.extend(row.observations.iter().cloned());
+            }
+            if !catalog.rules(&row.project, TargetKind::Trace).is_empty() {
+                let changed = traces.entry(&row.project).or_default();
+                for (trace, _) in &row.observations {
+                    let at = changed.entry(trace).or_insert(row.received_at);
+                    *at = row.received_at.max(*at);
+                }
+            }
+        }
+        for (project, mut keys) in observations {
+            keys.sort_unstable();
+            keys.dedup();
+            let received_at = touched.iter().map(|row| row.received_at).max();
+            let changed_at = received_at.unwrap_or(pass.now);
+            self.match_observations(pass, project, &keys, changed_at, None)
+                .await?;
+        }
+        for (project, changed) in traces {
+            let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
+            let found = self.deps.store.trace_progress(project, &ids).await?;
+            for (trace, progress) in found {
+                let rules = pass.catalog.rules(project, TargetKind::Trace);
+                let due = rules
+                    .iter()
+                    .map(|rule| completion(&progress, &rule.rule.timing).at);
+                if let (Some(due_at), Some(at)) = (due.min(), changed.get(&trace)) {
+                    pass.batch.watches.push(NewWatch {
+                        watch: Watch {
+                            project: project.clone(),
+                            trace,
+                            observation: None,
+                            changed_at: *at,
+                            looked_at: Timestamp::from_micros(0),
+                            due_at,
+                        },
+                        was_due_at: None,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides observations of one project: those just touched, or one whose watch came due.
+    async fn match_observations(
+        &self,
+        pass: &mut Pass<'_>,
+        project: &ProjectId,
+        keys: &[(TraceId, ObservationId)],
+        changed_at: Timestamp,
+        watch: Option<&Watch>,
+    ) -> Result<(), Error> {
+        let rules = pass.catalog.rules(project, TargetKind::Observation);
+        let reads_content = rules.iter().any(|rule| rule.reads_content);
+        let reads_trace = rules.iter().any(|rule| rule.reads_trace);
+        let store = &self.deps.store;
+        let found = store
+            .target_observations(project, keys, reads_content)
+            .await?;
+        let mut traces: HashMap<TraceId, Option<Trace>> = HashMap::new();
+        if reads_trace {
+            for observation in &found {
+                if !traces.contains_key(&observation.trace_id) {
+                    let trace = store.target_trace(project, &observation.trace_id).await?;
+                    traces.insert(observation.trace_id.clone(), trace);
+                }
+            }
+        }
+        for observation in found {
+            // What is still open is touched again when its end arrives.
+            if observation.end.is_none() {
+                continue;
+            }
+            let observation = Arc::new(observation);
+            let trace = traces.get(&observation.trace_id).and_then(Option::as_ref);
+            let target = Target {
+                trace_id: observation.trace_id.clone(),
+                observation_id: Some(observation.id.clone()),
+            };
+            let row = ObservationRow {
+                observation: &observation,
+                trace,
+            };
+            let mut next = None;
+            for rule in &rules {
+                let completion = observation_completion(changed_at, &rule.rule.timing);
+                if pass.now < completion.at {
+                    next = Some(next.map_or(completion.at, |at: Timestamp| at.min(completion.at)));
+                    continue;
+                }
+                if watch.is_some_and(|watch| completion.at <= watch.looked_at) {
+                    continue;
+                }
+                let complete = Complete {
+                    project,
+                    target: &target,
+                    environment: &observation.environment,
+                    row: &row,
+                    completion,
+                    n_observations: 1,
+                };
+                let is_taken = pass.take(rule, &complete, &[]);
+                if is_taken {
+                    let key = (project.clone(), target.clone());
+                    pass.loaded
+                        .entry(key)
+                        .or_insert_with(|| Arc::clone(&observation));
+                }
+            }
+            if let (Some(due_at), None) = (next, watch) {
+                pass.batch.watches.push(NewWatch {
+                    watch: Watch {
+                        project: project.clone(),
+                        trace: target.trace_id,
+                        observation: target.observation_id,
+                        changed_at,
+                        looked_at: pass.now,
+                        due_at,
+                    },
+                    was_due_at: None,
+                });
+            } else if let Some(watch) = watch {
+                pass.move_watch(watch, next);
+            }
+        }
+        Ok(())
+    }
+
+    async fn match_watches(&self, pass: &mut Pass<'_>, watches: Vec<Watch>) -> Result<(), Error> {
+        for watch in watches {
+            let n_before = pass.batch.watches.len();
+            match &watch.observation {
+                Some(observation) => {
+                    let keys = [(watch.trace.clone(), observation.clone())];
+                    let (project, changed_at) = (&watch.project, watch.changed_at);
+                    self.match_observations(pass, project, &keys, changed_at, Some(&watch))
+                        .await?;
+                }
+                None => self.match_trace(pass, &watch).await?,
+            }
+            if pass.batch.watches.len() == n_before {
+                // The target is gone.
+                pass.move_watch(&watch, None);
+            }
+        }
+        Ok(())
+    }
+
+    async fn match_trace(&self, pass: &mut Pass<'_>, watch: &Watch) -> Result<(), Error> {
+        let store = &self.deps.store;
+        let (project, id) = (&watch.project, &watch.trace);
+        let found = store
+            .trace_progress(project, std::slice::from_ref(id))
+            .await?;
+        let Some((_, progress)) = found.into_iter().next() else {
+            return Ok(());
+        };
+        let mut next: Option<Timestamp> = None;
+        let mut due: Vec<(&Arc<PreparedRule>, Completion)> = Vec::new();
+        for rule in pass.catalog.rules(project, TargetKind::Trace) {
+            let completion = completion(&progress, &rule.rule.timing);
+            if pass.now < completion.at {
+                next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
+            } else if watch.looked_at < completion.at || watch.looked_at < progress.last_seen {
+                due.push((rule, completion));
+            }
+        }
+        if !due.is_empty() {
+            let Some(trace) = store.target_trace(project, id).await? else {
+                return Ok(());
+            };
+            let scores = self.trace_scores(project, id, &due).await?;
+            let standing = store.trace_executions(project, id).await?;
+            let target = Target {
+                trace_id: id.clone(),
+                observation_id: None,
+            };
+            for (rule, completion) in due {
+                let row = TraceRow {
+                    trace: &trace,
+                    completion: Some(completion.reason),
+                    scores: &scores,
+                };
+                let complete = Complete {
+                    project,
+                    target: &target,
+                    environment: &trace.environment,
+                    row: &row,
+                    completion,
+                    n_observations: progress.n_observations,
+                };
+                let standing = of_rule(&standing, &rule.rule.id, &target);
+                pass.take(rule, &complete, &standing);
+            }
+        }
+        pass.move_watch(watch, next);
+        Ok(())
+    }
+
+    /// The scores on a trace, when a filter asks for them.
+    async fn trace_scores(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+        rules: &[(&Arc<PreparedRule>, Completion)],
+    ) -> Result<Vec<NewScore>, Error> {
+        let columns = ["scores_avg", "score_categories", "score_booleans"];
+        if rules.iter().any(|(rule, _)| rule.filter.reads(&columns)) {
+            let stored = self
+                .deps
+                .store
+                .scores_of_traces(project, std::slice::from_ref(id))
+                .await?;
+            Ok(stored.into_iter().map(|score| score.written).collect())
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Writes what was decided. As many batches as there is room for are claimed at once.
+    async fn commit(&self, pass: Pass<'_>, n_free: usize) -> Result<Vec<Work>, Error> {
+        let Pass {
+            now,
+            mut batch,
+            counts,
+            loaded,
+            ..
+        } = pass;
+        batch.counts = counts
+            .into_iter()
+            .map(|((project, rule, reason), n)| (project, rule, reason, n))
+            .collect();
+        let lease = self.new_lease(now);
+        let n_leased = n_free.saturating_mul(self.deps.options.batch as usize);
+        let made = self
+            .deps
+            .store
+            .commit_matches(&batch, lease, n_leased, now)
+            .await?;
+        let Some(made) = made else {
+            // Another matcher was faster; the next step reads again.
+            return Ok(Vec::new());
+        };
+        self.reach(Breakpoint::Made)?;
+        let executions = batch.executions.into_iter().zip(made.seqs).take(n_leased);
+        let leased: Vec<Leased> = executions
+            .filter_map(|((project, made), seq)| {
+                let execution = just_made(project, made, lease, now);
+                Some(Leased {
+                    seq: seq?,
+                    execution,
+                })
+            })
+            .collect();
+        Ok(self.split(leased, lease, loaded))
+    }
+}
+
+/// An execution that was made and claimed at once.
+fn just_made(project: ProjectId, made: NewExecution, lease: Lease, now: Timestamp) -> Execution {
+    Execution {
+        made,
+        project,
+        state: ExecutionState::Running,
+        attempts: 0,
+        evaluator_version_id: None,
+        error_class: None,
+        error_message: None,
+        due_at: lease.until,
+        created_at: now,
+        first_attempt_at: None,
+        finished_at: None,
+    }
+}
+
+fn key(watch: &Watch) -> (ProjectId, TraceId, Option<ObservationId>) {
+    let observation = watch.observation.clone();
+    (watch.project.clone(), watch.trace.clone(), observation)
+}
+
+/// The executions of a rule over a target.
+pub(crate) fn of_rule(
+    standing: &[assay_store::evaluation::Ledger],
+    rule: &RuleId,
+    target: &Target,
+) -> Vec<Standing> {
+    let of_rule = standing.iter().map(|row| &row.execution.made);
+    let of_rule = of_rule.filter(|made| made.rule_id == *rule && made.target == *target);
+    of_rule
+        .map(|made| Standing {
+            id: made.id.clone(),
+            evaluator: made.evaluator_id.clone(),
+            generation: made.generation,
+            n_observations: made.n_observations,
+        })
+        .collect()
+}
+
+impl Pass<'_> {
+    /// Asks and notes the answer. `true` when executions are to be made.
+    fn take(
+        &mut self,
+        rule: &PreparedRule,
+        complete: &Complete<'_>,
+        standing: &[Standing],
+    ) -> bool {
+        let mut count = |reason| {
+            let key = (complete.project.clone(), rule.rule.id.clone(), reason);
+            *self.counts.entry(key).or_default() += 1;
+        };
+        let verdicts = match decide(rule, complete, standing) {
+            Decision::Refused(refusal) => {
+                count(refusal.reason());
+                return false;
+            }
+            Decision::Taken { verdicts, .. } => verdicts,
+        };
+        let mut is_taken = false;
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Make(made) => {
+                    // Counted when it is made, or found to exist.
+                    is_taken = true;
+                    self.batch
+                        .executions
+                        .push((complete.project.clone(), *made));
+                }
+                Verdict::Duplicate(..) => count("duplicate"),
+                Verdict::Late(_, id, n_late) => {
+                    count("late");
+                    self.batch.late.push((complete.project.clone(), id, n_late));
+                }
+            }
+        }
+        is_taken
+    }
+
+    fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>) {
+        self.batch.watches.push(NewWatch {
+            watch: Watch {
+                looked_at: self.now,
+                due_at: next.unwrap_or(Timestamp::from_micros(i64::MAX)),
+                ..watch.clone()
+            },
+            was_due_at: Some(watch.due_at),
+        });
+    }
+}

@@ -1,0 +1,148 @@
+//! What follows from a failure (evaluation.md 1.8).
+
+use assay_domain::plugin::FailureClass;
+use assay_domain::time::Timestamp;
+
+/// Held executions are given up after this time.
+pub(crate) const HELD_MS: i64 = 7 * 24 * 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+const WINDOW_MS: i64 = 120 * MINUTE_MS;
+/// Waits for a target that cannot be read yet.
+const MISSING_TARGET_MS: [i64; 4] = [30_000, MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS];
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Next {
+    /// Nothing to measure.
+    Skip,
+    /// Try again at this time.
+    Retry(Timestamp),
+    /// For good; `true` when it speaks against the evaluator.
+    Fail(bool),
+    /// As if it had not been tried.
+    GiveBack,
+}
+
+/// How an execution stands when its attempt has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried {
+    /// Attempts before this one.
+    pub(crate) n_before: u32,
+    /// Start of the first attempt: windows are measured from here.
+    pub(crate) first_attempt_at: Timestamp,
+    /// Now.
+    pub(crate) now: Timestamp,
+    /// In `[0, 1)`: spreads retries.
+    pub(crate) jitter: f64,
+}
+
+impl Tried {
+    /// Another attempt after full jitter of a doubling wait, while attempts and window last.
+    fn backoff(&self, base_ms: i64, cap_ms: i64, n_max: u32, window_ms: i64) -> Option<Timestamp> {
+        let is_late =
+            window_ms.saturating_mul(1_000) < self.now.micros_since(self.first_attempt_at);
+        if n_max <= self.n_before + 1 || is_late {
+            return None;
+        }
+        let doubled = base_ms.saturating_mul(1_i64 << self.n_before.min(32));
+        let wait = (doubled.min(cap_ms) as f64 * self.jitter) as i64;
+        Some(self.now.plus_millis(wait))
+    }
+}
+
+/// What follows from a failed call.
+pub(crate) fn after_failure(class: FailureClass, tried: &Tried) -> Next {
+    let retry = match class {
+        FailureClass::NotApplicable => return Next::Skip,
+        FailureClass::Cancelled => return Next::GiveBack,
+        FailureClass::UpstreamUnavailable => tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS),
+        FailureClass::Transient => tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS),
+        FailureClass::WorkerLost | FailureClass::Internal => {
+            tried.backoff(1_000, 5 * MINUTE_MS, 10, i64::MAX / 1_000)
+        }
+        FailureClass::WallTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
+        FailureClass::InvalidConfig
+        | FailureClass::InvalidInput
+        | FailureClass::PluginError
+        | FailureClass::PluginTrap
+        | FailureClass::FuelExhausted
+        | FailureClass::MemoryLimit
+        | FailureClass::OutputLimit
+        | FailureClass::InvalidResult => None,
+    };
+    retry.map_or(Next::Fail(speaks_against_evaluator(class)), Next::Retry)
+}
+
+/// Classes that count towards the pause of a rule.
+const fn speaks_against_evaluator(class: FailureClass) -> bool {
+    matches!(
+        class,
+        FailureClass::PluginError
+            | FailureClass::PluginTrap
+            | FailureClass::FuelExhausted
+            | FailureClass::MemoryLimit
+            | FailureClass::OutputLimit
+            | FailureClass::InvalidResult
+            | FailureClass::WallTimeout
+            | FailureClass::Transient
+            | FailureClass::UpstreamUnavailable
+    )
+}
+
+/// When to look again for a target that is not there; `None` when it was awaited long enough.
+pub(crate) fn after_missing_target(tried: &Tried) -> Option<Timestamp> {
+    let wait = MISSING_TARGET_MS.get(tried.n_before as usize)?;
+    Some(tried.now.plus_millis(*wait))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(n_before: u32, age_ms: i64) -> Tried {
+        Tried {
+            n_before,
+            first_attempt_at: Timestamp::from_millis(0),
+            now: Timestamp::from_millis(age_ms),
+            jitter: 0.5,
+        }
+    }
+
+    #[test]
+    fn waits_double_up_to_their_cap_and_end_after_the_last_attempt() {
+        let wait = |n_before| match after_failure(FailureClass::Transient, &tried(n_before, 0)) {
+            Next::Retry(at) => Some(at.as_millis()),
+            _ => None,
+        };
+        assert_eq!(
+            [wait(0), wait(1), wait(3), wait(4)],
+            [Some(1_000), Some(2_000), Some(8_000), None]
+        );
+    }
+
+    #[test]
+    fn the_window_counts_from_the_first_attempt() {
+        let late = after_failure(FailureClass::UpstreamUnavailable, &tried(1, WINDOW_MS + 1));
+        assert_eq!(late, Next::Fail(true));
+    }
+
+    #[test]
+    fn deterministic_failures_are_final_and_data_does_not_blame_the_evaluator() {
+        assert_eq!(
+            after_failure(FailureClass::PluginTrap, &tried(0, 0)),
+            Next::Fail(true)
+        );
+        assert_eq!(
+            after_failure(FailureClass::InvalidInput, &tried(0, 0)),
+            Next::Fail(false)
+        );
+        assert_eq!(
+            after_failure(FailureClass::NotApplicable, &tried(0, 0)),
+            Next::Skip
+        );
+        assert_eq!(
+            after_failure(FailureClass::Cancelled, &tried(0, 0)),
+            Next::GiveBack
+        );
+    }
+}

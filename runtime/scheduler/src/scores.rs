@@ -1,0 +1,90 @@
+//! From what a plug-in gave to scores as they are written.
+
+use std::collections::HashMap;
+
+use assay_domain::evaluation::Execution;
+use assay_domain::identity;
+use assay_domain::ids::ObservationId;
+use assay_domain::plugin::{PluginScore, PluginScoreValue};
+use assay_domain::score::{NewScore, ScoreOrigin, ScoreSource, ScoreValue, Subject};
+use assay_domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::catalog::PreparedEvaluator;
+
+/// The scores of one execution: ids by identity, and the metadata keys that clients know
+/// (evaluation.md 1.1) over whatever the plug-in gave.
+pub(crate) fn scores(
+    execution: &Execution,
+    evaluator: &PreparedEvaluator,
+    environment: &str,
+    given: Vec<PluginScore>,
+    now: Timestamp,
+) -> Vec<NewScore> {
+    let made = &execution.made;
+    let version = &evaluator.evaluator.version;
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let convert = |score: PluginScore| {
+        let occurrence = seen.entry(score.name.clone()).or_default();
+        let id = identity::score_id(&made.id, &score.name, *occurrence);
+        *occurrence += 1;
+        let trace_id = made.target.trace_id.clone();
+        // A plug-in may point at another observation of the trace; an impossible id is no pointer.
+        let chosen = score.observation_id.as_deref();
+        let chosen = chosen.and_then(|id| ObservationId::new(id).ok());
+        let subject = match chosen.or_else(|| made.target.observation_id.clone()) {
+            Some(observation_id) => Subject::Observation(trace_id, observation_id),
+            None => Subject::Trace(trace_id),
+        };
+        let own = score.metadata.as_deref().map(serde_json::from_str);
+        let mut metadata: Map<String, Value> = own.and_then(Result::ok).unwrap_or_default();
+        let known = [
+            ("evaluator_id", Some(made.evaluator_id.as_str())),
+            ("evaluator_version_id", Some(version.id.as_str())),
+            ("evaluation_rule_id", Some(made.rule_id.as_str())),
+            (
+                "evaluation_rule_assignment_id",
+                Some(made.assignment_id.as_str()),
+            ),
+            ("job_execution_id", Some(made.id.as_str())),
+            ("job_configuration_id", Some(made.rule_id.as_str())),
+            ("target_trace_id", Some(made.target.trace_id.as_str())),
+            (
+                "target_observation_id",
+                made.target.observation_id.as_ref().map(|id| id.as_str()),
+            ),
+        ];
+        for (key, value) in known {
+            if let Some(value) = value {
+                metadata.insert(key.to_owned(), Value::String(value.to_owned()));
+            }
+        }
+        NewScore {
+            id,
+            name: score.name,
+            value: match score.value {
+                PluginScoreValue::Numeric(number) => ScoreValue::Numeric(number),
+                PluginScoreValue::Boolean(truth) => ScoreValue::Boolean(truth),
+                PluginScoreValue::Categorical(category) => ScoreValue::Categorical(category),
+            },
+            subject,
+            source: ScoreSource::Eval,
+            timestamp: now,
+            environment: environment.to_owned(),
+            comment: score.comment,
+            metadata,
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: Some(ScoreOrigin {
+                execution_id: made.id.clone(),
+                evaluator_id: made.evaluator_id.clone(),
+                evaluator_version_id: version.id.clone(),
+                rule_id: made.rule_id.clone(),
+                fingerprint: version.fingerprint,
+                inclusion_probability: made.inclusion_probability,
+            }),
+        }
+    };
+    given.into_iter().map(convert).collect()
+}

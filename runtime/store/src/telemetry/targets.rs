@@ -1,0 +1,236 @@
+//! What the engine reads: the targets of many executions at once, and how far traces have come.
+
+use std::collections::HashMap;
+
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::time::Timestamp;
+use assay_domain::trace::Trace;
+
+use super::block;
+use super::db::{Sized, value_list, value_rows};
+use super::row::{ObservationRow, READ};
+use crate::catalog::checked;
+use crate::pool::on_reader;
+use crate::{Error, Store};
+
+/// How far a trace has come, for its completeness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// First observation received.
+    pub first_seen: Timestamp,
+    /// Last change received.
+    pub last_seen: Timestamp,
+    /// A root was seen.
+    pub has_root: bool,
+    /// An ended root was seen.
+    pub root_ended: bool,
+    /// Observations without an end.
+    pub n_open: u32,
+    /// A span said that nothing more comes.
+    pub has_marker: bool,
+    /// Observations.
+    pub n_observations: u32,
+}
+
+/// CROSS JOIN keeps SQLite at this order, in which every step is one look into an index.
+static BY_KEYS: Sized = Sized::new(|n| {
+    format!(
+        "WITH k (trace_id, id) AS (VALUES {}) \
+         SELECT {READ} FROM tenants n CROSS JOIN k CROSS JOIN traces t CROSS JOIN observations o \
+         WHERE n.project_id = $1 AND t.tenant = n.number AND t.trace_id = k.trace_id \
+           AND o.trace = t.number AND o.id = k.id",
+        value_rows(n, 2, 2)
+    )
+});
+static PAYLOADS: Sized = Sized::new(|n| {
+    format!(
+        "SELECT seq, body FROM payloads WHERE seq IN ({})",
+        value_list(n, 1)
+    )
+});
+static PROGRESS: Sized = Sized::new(|n| {
+    format!(
+        "SELECT t.trace_id, t.first_seen, t.last_seen, t.root_ended_at, t.n_open, t.has_marker, \
+                (SELECT COUNT(*) FROM observations o WHERE o.trace = t.number) AS n_observations, \
+                CASE WHEN t.root_ended_at IS NOT NULL THEN 1 \
+                     WHEN EXISTS (SELECT 1 FROM observations o \
+                                   WHERE o.trace = t.number AND o.is_root = 1) THEN 1 \
+                     ELSE 0 END AS has_root \
+           FROM tenants n JOIN traces t ON t.tenant = n.number \
+          WHERE n.project_id = $1 AND t.trace_id IN ({})",
+        value_list(n, 2)
+    )
+});
+const OF_TRACE: &str = "
+    SELECT o.id FROM tenants n
+      JOIN traces t ON t.tenant = n.number
+      JOIN observations o ON o.trace = t.number
+     WHERE n.project_id = $1 AND t.trace_id = $2
+     ORDER BY o.started_at, o.id";
+
+#[derive(sqlx::FromRow)]
+struct ProgressRow {
+    trace_id: String,
+    first_seen: i64,
+    last_seen: i64,
+    root_ended_at: Option<i64>,
+    n_open: i64,
+    has_marker: i16,
+    n_observations: i64,
+    has_root: i32,
+}
+
+fn count(n: i64) -> u32 {
+    u32::try_from(n).unwrap_or(0)
+}
+
+impl Store {
+    /// Those of these observations that exist, in no particular order. What their trace says of them is
+    /// not filled in.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn target_observations(
+        &self,
+        project: &ProjectId,
+        keys: &[(TraceId, ObservationId)],
+        with_content: bool,
+    ) -> Result<Vec<Observation>, Error> {
+        let mut found = Vec::with_capacity(keys.len());
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let (sql, n) = BY_KEYS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let rows: Vec<ObservationRow> = on_reader!(&self.pool, |db| {
+                let mut query = sqlx::query_as(sql).bind(project.as_str());
+                for (trace, id) in some {
+                    query = query.bind(trace.as_str()).bind(id.as_str());
+                }
+                query.fetch_all(db).await?
+            });
+            found.extend(rows);
+            rest = later;
+        }
+        let mut observations = found
+            .iter()
+            .map(ObservationRow::observation)
+            .collect::<Result<Vec<_>, _>>()?;
+        if with_content {
+            self.fill_content(&found, &mut observations).await?;
+        }
+        Ok(observations)
+    }
+
+    /// Unpacks each block once, however many of the observations stand in it.
+    async fn fill_content(
+        &self,
+        rows: &[ObservationRow],
+        observations: &mut [Observation],
+    ) -> Result<(), Error> {
+        let mut by_block: HashMap<i64, Vec<usize>> = HashMap::new();
+        for (at, row) in rows.iter().enumerate() {
+            if let Some(payload) = row.payload {
+                by_block.entry(payload).or_default().push(at);
+            }
+        }
+        let mut seqs: Vec<i64> = by_block.keys().copied().collect();
+        seqs.sort_unstable();
+        let mut rest = seqs.as_slice();
+        while !rest.is_empty() {
+            let (sql, n) = PAYLOADS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let bodies: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db| {
+                let mut query = sqlx::query_as(sql);
+                for seq in some {
+                    query = query.bind(*seq);
+                }
+                query.fetch_all(db).await?
+            });
+            for (seq, body) in bodies {
+                let block = block::unpack(&body)?;
+                for at in by_block.get(&seq).into_iter().flatten() {
+                    observations[*at].content = block::from_json(block.text(rows[*at].place)?)?;
+                }
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// A trace with the content of its root.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn target_trace(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+    ) -> Result<Option<Trace>, Error> {
+        let stored = self.trace(project, id, true).await?;
+        Ok(stored.map(|stored| stored.trace))
+    }
+
+    /// All observations of a trace with content, by start, then id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn target_trace_observations(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+    ) -> Result<Vec<Observation>, Error> {
+        let ids: Vec<String> = on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(OF_TRACE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .fetch_all(db)
+                .await?
+        });
+        let keys = ids
+            .iter()
+            .map(|raw| Ok((id.clone(), checked("observation", raw)?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let mut observations = self.target_observations(project, &keys, true).await?;
+        observations.sort_by(|a, b| (a.start, &a.id).cmp(&(b.start, &b.id)));
+        Ok(observations)
+    }
+
+    /// How far these traces have come; those that do not exist are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_progress(
+        &self,
+        project: &ProjectId,
+        ids: &[TraceId],
+    ) -> Result<Vec<(TraceId, Progress)>, Error> {
+        let mut found = Vec::with_capacity(ids.len());
+        let mut rest = ids;
+        while !rest.is_empty() {
+            let (sql, n) = PROGRESS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let rows: Vec<ProgressRow> = on_reader!(&self.pool, |db| {
+                let mut query = sqlx::query_as(sql).bind(project.as_str());
+                for id in some {
+                    query = query.bind(id.as_str());
+                }
+                query.fetch_all(db).await?
+            });
+            for row in rows {
+                let progress = Progress {
+                    first_seen: Timestamp::from_micros(row.first_seen),
+                    last_seen: Timestamp::from_micros(row.last_seen),
+                    has_root: row.has_root != 0,
+                    root_ended: row.root_ended_at.is_some(),
+                    n_open: count(row.n_open),
+                    has_marker: row.has_marker != 0,
+                    n_observations: count(row.n_observations),
+                };
+                found.push((checked("trace", &row.trace_id)?, progress));
+            }
+            rest = later;
+        }
+        Ok(found)
+    }
+}
