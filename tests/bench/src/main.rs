@@ -31,6 +31,12 @@ struct Args {
     /// Spans of one ingest round.
     #[arg(long, default_value_t = 200_000)]
     ingest_spans: u64,
+    /// Calls of one evaluate round.
+    #[arg(long, default_value_t = 100_000)]
+    evaluate_calls: u64,
+    /// Spans of the end-to-end scenario.
+    #[arg(long, default_value_t = 100_000)]
+    end_to_end_spans: u64,
     /// Also write the figures to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -40,6 +46,8 @@ struct Args {
 enum Scenario {
     Ingest,
     Growth,
+    Evaluate,
+    EndToEnd,
     Idle,
 }
 
@@ -62,6 +70,10 @@ async fn main() -> anyhow::Result<ExitCode> {
         figures.extend(match scenario {
             Scenario::Ingest => scenario::ingest::measure(args.rounds, args.ingest_spans).await?,
             Scenario::Growth => scenario::growth::measure(args.growth_spans).await?,
+            Scenario::Evaluate => {
+                scenario::evaluate::measure(args.rounds, args.evaluate_calls).await?
+            }
+            Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
         });
     }

@@ -3,6 +3,9 @@
 /// Spans of one trace: an agent, two model calls, a retrieval and a tool call.
 pub(crate) const SPANS_PER_TRACE: usize = 5;
 
+/// How many of them are model calls.
+pub(crate) const GENERATIONS_PER_TRACE: usize = 2;
+
 /// A request body whose ids and times stand at known places.
 #[derive(Clone)]
 pub(crate) struct Batch {

@@ -1,5 +1,7 @@
 //! What is measured, a file each.
 
+pub(crate) mod end_to_end;
+pub(crate) mod evaluate;
 pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod ingest;
