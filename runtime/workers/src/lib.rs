@@ -1,1 +1,226 @@
-//! Being built.
+//! Starts worker processes when there is work, feeds them, answers their host calls, replaces them.
+//!
+//! Invariants:
+//! - **Every call is answered once.** By its worker, or with `worker_lost` when that ended under it.
+//! - **A worker gets nothing but its socket.** Its environment is empty, its other descriptors closed.
+//! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
+//!   leaves this process, so a broken worker can ask only in the name of calls it was given.
+//! - **Bounded.** A worker has so many calls at a time; the rest wait in one queue that all workers draw from.
+
+mod compile;
+mod feed;
+mod queue;
+mod session;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::plugin::{Call, CallResult, Digest, PluginInfo};
+use assay_domain::protocol::{Grants, HostReply, HostRequest, Problem};
+use futures_util::future::BoxFuture;
+use tokio::sync::watch as signal;
+use tokio::task::JoinHandle;
+
+use crate::compile::Compiler;
+use crate::queue::{Group, Queue};
+use crate::session::Shared;
+use crate::watch::Quarantine;
+
+/// How workers are started and fed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program of both processes.
+    pub program: PathBuf,
+    /// Its arguments that make it a worker.
+    pub args: Vec<OsString>,
+    /// Its arguments that make it a compiler.
+    pub compile_args: Vec<OsString>,
+    /// Processes at most; each starts when there is work for it.
+    pub n_workers: usize,
+    /// Threads of each that run guests.
+    pub n_threads: u32,
+    /// Live instances of each.
+    pub max_live: u32,
+    /// Calls a worker is given before it has to answer some.
+    pub max_in_flight: usize,
+    /// Where compiled components are.
+    pub cache_dir: PathBuf,
+    /// Capabilities a component may import when [`Workers::inspect`] is asked.
+    pub grants: Grants,
+    /// A worker with calls that says nothing for so long is ended.
+    pub silence_limit: Duration,
+    /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended.
+    pub hang_grace: Duration,
+    /// Wall-clock limit of one compilation.
+    pub compile_limit: Duration,
+}
+
+impl Options {
+    /// The usual settings: `program worker` and `program compile`.
+    #[must_use]
+    pub fn new(program: PathBuf, cache_dir: PathBuf) -> Self {
+        Self {
+            program,
+            args: vec!["worker".into()],
+            compile_args: vec!["compile".into()],
+            n_workers: 1,
+            n_threads: 2,
+            max_live: 256,
+            max_in_flight: 1024,
+            cache_dir,
+            grants: Grants::default(),
+            silence_limit: Duration::from_secs(30),
+            hang_grace: Duration::from_secs(15),
+            compile_limit: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Gives the bytes of registered components, for artifacts that are missing or damaged.
+pub trait Components: Send + Sync + 'static {
+    /// The component, where it is registered.
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>>;
+}
+
+/// Answers what guests ask of the server.
+pub trait HostCalls: Send + Sync + 'static {
+    /// The answer to `request`. Grants and budgets are checked here: the worker is not believed.
+    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply>;
+}
+
+/// In whose name a host call is made.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The project, where the call was made for one.
+    pub project: Option<ProjectId>,
+    /// The call itself.
+    pub call: Arc<Call>,
+}
+
+/// Grants nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoHostCalls;
+
+impl HostCalls for NoHostCalls {
+    fn host_call(&self, _: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
+        Box::pin(std::future::ready(request.not_granted()))
+    }
+}
+
+/// The workers of a server. Dropping it ends them.
+pub struct Workers {
+    shared: Arc<Shared>,
+    stop: signal::Sender<bool>,
+    lanes: std::sync::Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workers")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Workers {
+    /// Ready to work; processes start with the first calls. Needs a tokio runtime.
+    #[must_use]
+    pub fn start(
+        options: Options,
+        components: Arc<dyn Components>,
+        host_calls: Arc<dyn HostCalls>,
+    ) -> Self {
+        let n_workers = options.n_workers.max(1);
+        let compiler = Compiler::new(&options);
+        let shared = Arc::new(Shared {
+            options,
+            components,
+            host_calls,
+            compiler,
+            queue: Queue::new(n_workers),
+            quarantine: Quarantine::default(),
+            pids: std::sync::Mutex::default(),
+        });
+        let (stop, stopped) = signal::channel(false);
+        let lanes = (0..n_workers)
+            .map(|_| tokio::spawn(session::lane(Arc::clone(&shared), stopped.clone())))
+            .collect();
+        Self {
+            shared,
+            stop,
+            lanes: std::sync::Mutex::new(lanes),
+        }
+    }
+
+    /// Makes the calls and gives their results in the same order. Dropping the future cancels what has
+    /// not been answered.
+    pub async fn evaluate(&self, calls: Vec<Call>) -> Vec<CallResult> {
+        self.evaluate_for(None, calls).await
+    }
+
+    /// As [`Self::evaluate`], in the name of a project: host calls of these calls carry it.
+    pub async fn evaluate_for(
+        &self,
+        project: Option<ProjectId>,
+        calls: Vec<Call>,
+    ) -> Vec<CallResult> {
+        let group = Group::new(calls.len());
+        let _cancel = queue::CancelOnDrop {
+            group: &group,
+            queue: &self.shared.queue,
+        };
+        self.shared
+            .queue
+            .push(&group, project, calls, &self.shared.quarantine);
+        group.results().await
+    }
+
+    /// Compiles a component in a process of its own and asks it what it is, under the default grants.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+        self.inspect_with(bytes, self.shared.options.grants).await
+    }
+
+    /// As [`Self::inspect`], under these grants.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub async fn inspect_with(
+        &self,
+        bytes: &[u8],
+        grants: Grants,
+    ) -> Result<PluginInfo, Vec<Problem>> {
+        self.shared.compiler.compile(bytes, grants, false).await
+    }
+
+    /// Process ids of the workers that run now.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        queue::lock(&self.shared.pids).clone()
+    }
+
+    /// Ends the workers when the calls in flight are answered; calls that wait are answered `cancelled`.
+    pub async fn shutdown(&self) {
+        self.shared.queue.close();
+        self.stop.send_replace(true);
+        let lanes = std::mem::take(&mut *queue::lock(&self.lanes));
+        for lane in lanes {
+            drop(lane.await);
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        // The processes end with their socket, and are killed when their handle goes.
+        for lane in std::mem::take(&mut *queue::lock(&self.lanes)) {
+            lane.abort();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Calls that wait for a worker, and the groups their answers go back to.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use assay_domain::ids::ProjectId;
+use assay_domain::plugin::{Call, CallResult, Failure, FailureClass};
+use tokio::sync::Notify;
+
+use crate::watch::Quarantine;
+
+/// The calls of one `evaluate`.
+pub(crate) struct Group {
+    results: Mutex<Vec<Option<CallResult>>>,
+    n_open: AtomicUsize,
+    done: Notify,
+    abandoned: AtomicBool,
+}
+
+impl Group {
+    pub(crate) fn new(n_calls: usize) -> Arc<Self> {
+        Arc::new(Self {
+            results: Mutex::new(vec![None; n_calls]),
+            n_open: AtomicUsize::new(n_calls),
+            done: Notify::new(),
+            abandoned: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn results(&self) -> Vec<CallResult> {
+        while 0 < self.n_open.load(Ordering::Acquire) {
+            self.done.notified().await;
+        }
+        let results = std::mem::take(&mut *lock(&self.results));
+        let lost = || failed(FailureClass::Internal, "the call was not answered");
+        results
+            .into_iter()
+            .map(|result| result.unwrap_or_else(lost))
+            .collect()
+    }
+}
+
+/// One call on its way.
+pub(crate) struct Job {
+    pub(crate) call: Arc<Call>,
+    pub(crate) project: Option<ProjectId>,
+    pub(crate) group: Arc<Group>,
+    index: usize,
+}
+
+impl Job {
+    /// Answers the call; a job is consumed by it, so it happens once.
+    pub(crate) fn answer(self, result: CallResult) {
+        if let Some(place) = lock(&self.group.results).get_mut(self.index) {
+            *place = Some(result);
+        }
+        if self.group.n_open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.group.done.notify_one();
+        }
+    }
+}
+
+pub(crate) fn failed(class: FailureClass, message: impl Into<String>) -> CallResult {
+    let failure = Failure {
+        class,
+        message: message.into(),
+    };
+    CallResult {
+        outcome: Err(failure),
+        cpu_us: 0,
+        log: Vec::new(),
+    }
+}
+
+/// All calls that no worker has yet.
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// There is something to take.
+    pub(crate) filled: Notify,
+    /// Somebody gave up on calls that may be with a worker.
+    pub(crate) abandoned: Notify,
+    n_lanes: usize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(n_lanes: usize) -> Self {
+        let waiting = Mutex::default();
+        Self {
+            waiting,
+            filled: Notify::new(),
+            abandoned: Notify::new(),
+            n_lanes,
+        }
+    }
+
+    pub(crate) fn push(
+        &self,
+        group: &Arc<Group>,
+        project: Option<ProjectId>,
+        calls: Vec<Call>,
+        quarantine: &Quarantine,
+    ) {
+        let n_calls = calls.len();
+        let mut refused = Vec::new();
+        {
+            let mut waiting = lock(&self.waiting);
+            for (index, call) in calls.into_iter().enumerate() {
+                let job = Job {
+                    call: Arc::new(call),
+                    project: project.clone(),
+                    group: Arc::clone(group),
+                    index,
+                };
+                if waiting.closed {
+                    refused.push((
+                        job,
+                        failed(FailureClass::Cancelled, "the server is stopping"),
+                    ));
+                } else if let Some(result) = quarantine.verdict(job.call.plugin) {
+                    refused.push((job, result));
+                } else {
+                    waiting.jobs.push_back(job);
+                }
+            }
+        }
+        for (job, result) in refused {
+            job.answer(result);
+        }
+        // One call needs one worker; many are shared.
+        for _ in 0..n_calls.min(self.n_lanes) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// A fair share of what waits: at most `capacity` calls and about `max_bytes` of items.
+    pub(crate) fn take(&self, capacity: usize, max_bytes: usize) -> Vec<Job> {
+        let mut waiting = lock(&self.waiting);
+        let share = waiting.jobs.len().div_ceil(self.n_lanes).min(capacity);
+        let mut taken = Vec::with_capacity(share);
+        let mut n_bytes = 0;
+        while taken.len() < share && n_bytes < max_bytes {
+            let Some(job) = waiting.jobs.pop_front() else {
+                break;
+            };
+            if job.group.is_abandoned() {
+                continue;
+            }
+            n_bytes += size(&job.call);
+            taken.push(job);
+        }
+        if !waiting.jobs.is_empty() && 0 < capacity {
+            // Another lane, or this one again, finds the rest.
+            self.filled.notify_one();
+        }
+        taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.waiting).jobs.is_empty()
+    }
+
+    /// Answers everything that waits with `cancelled`, and everything that comes.
+    pub(crate) fn close(&self) {
+        let jobs = {
+            let mut waiting = lock(&self.waiting);
+            waiting.closed = true;
+            std::mem::take(&mut waiting.jobs)
+        };
+        for job in jobs {
+            job.answer(failed(FailureClass::Cancelled, "the server is stopping"));
+        }
+    }
+}
+
+/// About how long a call is on the wire.
+pub(crate) fn size(call: &Call) -> usize {
+    let part = |part: &Option<assay_domain::payload::Payload>| {
+        part.as_ref().map_or(0, |payload| payload.as_str().len())
+    };
+    let item = &call.item;
+    let parts = part(&item.input) + part(&item.output) + part(&item.expected_output);
+    128 + parts + call.config.len() + item.metadata.as_ref().map_or(0, String::len)
+}
+
+/// Marks the group as unwanted when its `evaluate` is dropped before the end.
+pub(crate) struct CancelOnDrop<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) queue: &'a Queue,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if 0 < self.group.n_open.load(Ordering::Acquire) {
+            self.group.abandoned.store(true, Ordering::Release);
+            self.queue.abandoned.notify_waiters();
+        }
+    }
+}
+
+/// A panic elsewhere does not make these unusable: each change is a single step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends when everything is to stop.
+pub(crate) async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) {
+    // A sender that is gone means the same.
+    drop(stop.wait_for(|stop| *stop).await);
+}
