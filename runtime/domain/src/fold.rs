@@ -579,12 +579,14 @@ mod tests {
 
     #[test]
     fn root_content_can_be_added_later_and_twice() {
-        let mut content = Content::default();
-        content.input = Some(crate::payload::Payload::Text("in".to_owned()));
-        content.metadata = json!({ "own": 1, "scope": { "name": "s" } })
-            .as_object()
-            .unwrap()
-            .clone();
+        let content = Content {
+            input: Some(crate::payload::Payload::Text("in".to_owned())),
+            metadata: json!({ "own": 1, "scope": { "name": "s" } })
+                .as_object()
+                .unwrap()
+                .clone(),
+            ..Content::default()
+        };
         let whole = fold(&[observation("a", None, 0, |o| o.content = content.clone())]).unwrap();
         let mut late = fold(&[observation("a", None, 0, |_| {})]).unwrap();
         late.add_root_content(&content);

@@ -89,6 +89,9 @@ impl Pattern {
     }
 }
 
+/// Matching entries by model and provider.
+type Remembered = HashMap<(String, Option<String>), Arc<[usize]>>;
+
 /// What pricing did to an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
@@ -110,7 +113,7 @@ pub struct PriceTable {
     tails: HashMap<String, Vec<usize>>,
     patterns: Vec<usize>,
     base: Option<Arc<Self>>,
-    remembered: RwLock<HashMap<(String, Option<String>), Arc<[usize]>>>,
+    remembered: RwLock<Remembered>,
 }
 
 /// The table shipped with the server, parsed when first asked for.

@@ -25,6 +25,8 @@ pub(crate) struct Attributes<'s> {
     /// Keys without `assay.` or `langfuse.`; where both were sent, the value of `assay.`.
     native: Vec<Entry<'s>>,
     filter: [u64; 8],
+    /// The same for the first four bytes of keys: most prefixes that are asked for are absent.
+    heads: u64,
     /// Attributes beyond the limit, which are not in here.
     pub(crate) n_over_limit: usize,
 }
@@ -40,6 +42,15 @@ fn filter_bit(key: &str) -> (usize, u64) {
         + byte(len / 2) * 17
         + byte(2) * 3;
     ((hash >> 6) & 7, 1 << (hash & 63))
+}
+
+/// A bit for the first four bytes.
+fn head_bit(key: &str) -> u64 {
+    let head = key
+        .as_bytes()
+        .first_chunk::<4>()
+        .map_or(0, |head| u32::from_le_bytes(*head));
+    1 << (head.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl<'s> Attributes<'s> {
@@ -66,6 +77,7 @@ impl<'s> Attributes<'s> {
             for entry in list.iter() {
                 let (word, bit) = filter_bit(entry.key);
                 attributes.filter[word] |= bit;
+                attributes.heads |= head_bit(entry.key);
             }
         }
         attributes
@@ -122,11 +134,17 @@ impl<'s> Attributes<'s> {
 
     /// Attributes with this prefix, sorted by key.
     pub(crate) fn with_prefix(&self, prefix: &str) -> &[Entry<'s>] {
+        if prefix.len() >= 4 && self.heads & head_bit(prefix) == 0 {
+            return &[];
+        }
         slice_of(&self.plain, prefix)
     }
 
     /// Native attributes whose suffix begins like this, sorted by key.
     pub(crate) fn native_with_prefix(&self, prefix: &str) -> &[Entry<'s>] {
+        if self.native.is_empty() {
+            return &[];
+        }
         slice_of(&self.native, prefix)
     }
 

@@ -499,14 +499,10 @@ impl Rows<'_, '_> {
             .filter_map(|entry| vector_length(entry.value))
             .collect();
         if lengths.is_empty() {
-            match attributes.get("ai.embedding") {
-                Some(vector) => lengths.extend(vector_length(vector)),
-                None => match attributes.get("ai.embeddings") {
-                    Some(Value::Array(vectors)) => {
-                        lengths.extend(vectors.iter().filter_map(vector_length));
-                    }
-                    _ => {}
-                },
+            if let Some(vector) = attributes.get("ai.embedding") {
+                lengths.extend(vector_length(vector));
+            } else if let Some(Value::Array(vectors)) = attributes.get("ai.embeddings") {
+                lengths.extend(vectors.iter().filter_map(vector_length));
             }
         }
         let dimensions = lengths.first()?;

@@ -184,7 +184,8 @@ fn listed_parameters(source: &Source<'_>) -> Map<String, Json> {
         entries.sort_unstable_by_key(|entry| entry.order());
         for entry in entries {
             let name = &entry.key[prefix.len()..];
-            if !name.is_empty() && !(prefix == "gen_ai.request." && name == "model") {
+            let is_model = prefix == "gen_ai.request." && name == "model";
+            if !name.is_empty() && !is_model {
                 parameters.insert(name.to_owned(), entry.value.to_json());
             }
         }
@@ -223,11 +224,9 @@ pub(crate) fn prompt(source: &Source<'_>, kind: Kind) -> Option<PromptLink> {
         return None;
     }
     let attributes = source.attributes;
-    let native = |prefix: &str| {
-        let name = attributes
-            .native(&format!("{prefix}.name"))
-            .and_then(plain_text)?;
-        let version = attributes.native(&format!("{prefix}.version"));
+    let native = |name: &str, version: &str| {
+        let name = attributes.native(name).and_then(plain_text)?;
+        let version = attributes.native(version);
         Some((name, version.and_then(|value| whole(&value.to_json()))))
     };
     let from_ai_sdk = || {
@@ -240,8 +239,8 @@ pub(crate) fn prompt(source: &Source<'_>, kind: Kind) -> Option<PromptLink> {
         let version = attributes.get("traceloop.prompt.version");
         Some((name, version.and_then(|value| whole(&value.to_json()))))
     };
-    native("observation.prompt")
-        .or_else(|| native("prompt"))
+    native("observation.prompt.name", "observation.prompt.version")
+        .or_else(|| native("prompt.name", "prompt.version"))
         .or_else(from_ai_sdk)
         .or_else(from_traceloop)
         .or_else(|| Some((attributes.text("gen_ai.prompt.name")?.to_owned(), None)))
@@ -470,14 +469,12 @@ pub(crate) fn environment(source: &Source<'_>) -> String {
 pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool) -> String {
     let lower = sent.trim().to_lowercase();
     let mut name = lower.as_str();
-    while !keeps_prefix {
-        let rest = name
+    if !keeps_prefix {
+        while let Some(rest) = name
             .strip_prefix("langfuse")
             .or_else(|| name.strip_prefix("assay"))
-            .map(|rest| rest.trim_start_matches(['-', '_']));
-        match rest {
-            Some(rest) => name = rest,
-            None => break,
+        {
+            name = rest.trim_start_matches(['-', '_']);
         }
     }
     let name = crate::limits::cut_chars(name, 40);

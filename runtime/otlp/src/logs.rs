@@ -6,6 +6,7 @@ use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_r
 
 use crate::attributes::Attributes;
 use crate::mapping::Source;
+use crate::media::Extractor;
 use crate::model::{LogRecord, Scope, Span, Value, to_object};
 use crate::scores::{self, Place};
 use crate::times::timestamp;
@@ -19,12 +20,28 @@ pub fn map_logs(request: &LogsRequest<'_>, context: &Context) -> Batch {
     for resource in &request.resources {
         let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
         for record in &resource.records {
-            if let Some(log) = span_log(record, context) {
+            if let Some(mut log) = span_log(record, context) {
+                take_media(&mut log, context, &mut batch);
                 keep(log, record, &attributes, context, &mut batch);
             }
         }
     }
     batch
+}
+
+/// Media leaves the record here: content that is joined later does not pass the mapping of spans.
+fn take_media(log: &mut SpanLog, context: &Context, batch: &mut Batch) {
+    let mut extractor = Extractor {
+        trace_id: &log.trace_id,
+        observation_id: &log.observation_id,
+        max_bytes: context.limits.max_media_bytes,
+        found: &mut batch.media,
+    };
+    for (key, value) in &mut log.attributes {
+        let is_output = log.event == CHOICE || key == "gen_ai.output.messages";
+        let field = if is_output { "output" } else { "input" };
+        extractor.value(value, field);
+    }
 }
 
 fn keep(

@@ -239,7 +239,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         id: ids.id,
         parent_id: ids.parent_id,
         kind,
-        name: metadata::cut_name(&facts::name(source, kind), limits.max_name_chars),
+        name: cut_chars(&facts::name(source, kind), limits.max_name_chars).to_owned(),
         start,
         end: Some(end),
         completion_start: times::completion_start(source, start, end),

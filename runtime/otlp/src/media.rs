@@ -116,6 +116,23 @@ impl Extractor<'_> {
         }
     }
 
+    /// Replaces the media in a value, also where JSON is held as text.
+    pub(crate) fn value(&mut self, value: &mut Json, field: &'static str) {
+        match value {
+            Json::String(text) if json::looks_structured(text) => {
+                let before = self.found.len();
+                let mut payload = Some(json::payload(text));
+                self.payload(&mut payload, field);
+                if self.found.len() > before
+                    && let Some(payload) = payload
+                {
+                    *value = payload.to_value();
+                }
+            }
+            other => self.tree(other, 0, field),
+        }
+    }
+
     /// Replaces the media in metadata.
     pub(crate) fn metadata(&mut self, metadata: &mut Map<String, Json>) {
         for value in metadata.values_mut() {

@@ -1,7 +1,5 @@
 //! User metadata, and what no other rule consumed (otlp.md 2.12, 2.16).
 
-use std::borrow::Cow;
-
 use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 use serde_json::{Map, Value as Json};
 
@@ -60,6 +58,9 @@ fn add_native(
     into: &mut Map<String, Json>,
 ) {
     let attributes = source.attributes;
+    if attributes.natives().is_empty() {
+        return;
+    }
     for name in names {
         if wants_whole {
             match attributes.native(name) {
@@ -554,11 +555,6 @@ fn size_of(value: &Json) -> usize {
                 + 2
         }
     }
-}
-
-/// The name cut to its limit.
-pub(crate) fn cut_name(name: &Cow<'_, str>, max_chars: usize) -> String {
-    crate::limits::cut_chars(name, max_chars).to_owned()
 }
 
 #[cfg(test)]

@@ -53,17 +53,15 @@ pub(crate) fn numbers(source: &Source<'_>, kind: Kind) -> Numbers {
         numbers.cost = cost;
     }
     if numbers.aggregate_usage.is_empty() && attributes.has_prefix(AGGREGATED) {
-        numbers.aggregate_usage = table_usage(&|prefix, key| match prefix {
-            "gen_ai.usage." => {
-                let value = attributes.get(&format!("{AGGREGATED}{key}"))?;
-                crate::attributes::count(value)
-            }
-            _ => None,
+        numbers.aggregate_usage = table_usage(&|key| {
+            let name = key.strip_prefix(USAGE)?;
+            crate::attributes::count(attributes.get(&format!("{AGGREGATED}{name}"))?)
         });
     }
     numbers
 }
 
+const USAGE: &str = "gen_ai.usage.";
 const AGGREGATED: &str = "gen_ai.aggregated_usage.";
 
 /// Spans whose numbers repeat those of the model calls below them.
@@ -170,31 +168,20 @@ fn convention_usage(source: &Source<'_>) -> Usage {
     if !has_usage && !has_carrier {
         return Usage::new();
     }
-    table_usage(&|prefix, key| {
-        let carried = match prefix {
-            "gen_ai.usage." | "" => mlflow
-                .as_ref()
-                .and_then(|object| json_count(object.get(key)?)),
-            "genkit" => genkit
-                .as_ref()
-                .and_then(|object| json_count(object.get(key)?)),
-            "provider" => provider.as_ref().and_then(|object| at_path(object, key)),
-            "vertex" => vertex.as_ref().and_then(|object| at_path(object, key)),
-            _ => None,
-        };
-        carried.or_else(|| {
-            let value = match prefix {
-                "" => attributes.get(key),
-                "genkit" | "provider" | "vertex" => None,
-                _ => {
-                    let mut full = String::with_capacity(prefix.len() + key.len());
-                    full.push_str(prefix);
-                    full.push_str(key);
-                    attributes.get(&full)
-                }
+    table_usage(&|key| {
+        if let Some((carrier, path)) = key.split_once('/') {
+            let object = match carrier {
+                "genkit" => &genkit,
+                "provider" => &provider,
+                _ => &vertex,
             };
-            crate::attributes::count(value?)
-        })
+            return at_path(object.as_ref()?, path);
+        }
+        let in_mlflow = || {
+            let name = key.strip_prefix(USAGE).unwrap_or(key);
+            json_count(mlflow.as_ref()?.get(name)?)
+        };
+        in_mlflow().or_else(|| crate::attributes::count(attributes.get(key)?))
     })
 }
 
@@ -205,104 +192,94 @@ fn at_path(object: &Map<String, Json>, path: &str) -> Option<u64> {
     json_count(value)
 }
 
-const G: &str = "gen_ai.usage.";
-const L: &str = "llm.token_count.";
-const A: &str = "ai.usage.";
+type Lookup<'l> = &'l dyn Fn(&str) -> Option<u64>;
 
-type Lookup<'l> = &'l dyn Fn(&str, &str) -> Option<u64>;
-
-/// Where each value of the table in 4.3 may stand, in order. The carrier names `genkit`, `provider` and
-/// `vertex` stand for the JSON objects those libraries put their counts into.
-const INPUT: &[(&str, &str)] = &[
-    ("genkit", "inputTokens"),
-    (G, "input_tokens"),
-    (G, "prompt_tokens"),
-    (A, "inputTokens"),
-    (A, "promptTokens"),
-    (L, "prompt"),
-    (A, "tokens"),
+/// Where each value of the table in 4.3 may stand, in order. Before a slash stands the
+/// JSON object that a library puts its counts into.
+const INPUT: &[&str] = &[
+    "genkit/inputTokens",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "ai.usage.inputTokens",
+    "ai.usage.promptTokens",
+    "llm.token_count.prompt",
+    "ai.usage.tokens",
 ];
-const OUTPUT: &[(&str, &str)] = &[
-    ("genkit", "outputTokens"),
-    (G, "output_tokens"),
-    (G, "completion_tokens"),
-    (A, "outputTokens"),
-    (A, "completionTokens"),
-    (L, "completion"),
+const OUTPUT: &[&str] = &[
+    "genkit/outputTokens",
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "ai.usage.outputTokens",
+    "ai.usage.completionTokens",
+    "llm.token_count.completion",
 ];
-const TOTAL: &[(&str, &str)] = &[
-    ("genkit", "totalTokens"),
-    (G, "total_tokens"),
-    (L, "total"),
-    ("", "llm.usage.total_tokens"),
-    (A, "totalTokens"),
+const TOTAL: &[&str] = &[
+    "genkit/totalTokens",
+    "gen_ai.usage.total_tokens",
+    "llm.token_count.total",
+    "llm.usage.total_tokens",
+    "ai.usage.totalTokens",
 ];
-const CACHED: &[(&str, &str)] = &[
-    (G, "cache_read.input_tokens"),
-    (G, "cache_read_input_tokens"),
-    (G, "cache_read_tokens"),
-    (G, "details.cache_read_tokens"),
-    (G, "details.cache_read_input_tokens"),
-    (G, "input_cached_tokens"),
-    (A, "inputTokenDetails.cacheReadTokens"),
-    (A, "cachedInputTokens"),
-    (L, "prompt_details.cache_read"),
-    (L, "prompt_details.cache_input"),
-    ("provider", "openai.cachedPromptTokens"),
-    ("provider", "anthropic.usage.cache_read_input_tokens"),
-    ("provider", "bedrock.usage.cacheReadInputTokens"),
-    ("vertex", "usage_metadata.cached_content_token_count"),
+const CACHED: &[&str] = &[
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.cache_read_tokens",
+    "gen_ai.usage.details.cache_read_tokens",
+    "gen_ai.usage.details.cache_read_input_tokens",
+    "gen_ai.usage.input_cached_tokens",
+    "ai.usage.inputTokenDetails.cacheReadTokens",
+    "ai.usage.cachedInputTokens",
+    "llm.token_count.prompt_details.cache_read",
+    "llm.token_count.prompt_details.cache_input",
+    "provider/openai.cachedPromptTokens",
+    "provider/anthropic.usage.cache_read_input_tokens",
+    "provider/bedrock.usage.cacheReadInputTokens",
+    "vertex/usage_metadata.cached_content_token_count",
 ];
-const CACHE_WRITE: &[(&str, &str)] = &[
-    (G, "cache_creation.input_tokens"),
-    (G, "cache_write.input_tokens"),
-    (G, "cache_creation_input_tokens"),
-    (G, "cache_write_tokens"),
-    (G, "details.cache_write_tokens"),
-    (G, "details.cache_creation_input_tokens"),
-    (G, "input_cache_creation"),
-    (A, "inputTokenDetails.cacheWriteTokens"),
-    (L, "prompt_details.cache_write"),
-    ("provider", "anthropic.usage.cache_creation_input_tokens"),
-    ("provider", "bedrock.usage.cacheWriteInputTokens"),
-    ("provider", "bedrock.usage.cacheCreationInputTokens"),
+const CACHE_WRITE: &[&str] = &[
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_write.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_tokens",
+    "gen_ai.usage.details.cache_write_tokens",
+    "gen_ai.usage.details.cache_creation_input_tokens",
+    "gen_ai.usage.input_cache_creation",
+    "ai.usage.inputTokenDetails.cacheWriteTokens",
+    "llm.token_count.prompt_details.cache_write",
+    "provider/anthropic.usage.cache_creation_input_tokens",
+    "provider/bedrock.usage.cacheWriteInputTokens",
+    "provider/bedrock.usage.cacheCreationInputTokens",
 ];
-const CACHE_WRITE_1H: &[(&str, &str)] = &[
-    (
-        "",
-        "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
-    ),
-    (G, "cache_creation.input_tokens.ephemeral_1h"),
-    ("", "cache_creation_input_tokens_above_1hr"),
-    (
-        "provider",
-        "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
-    ),
+const CACHE_WRITE_1H: &[&str] = &[
+    "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
+    "gen_ai.usage.cache_creation.input_tokens.ephemeral_1h",
+    "cache_creation_input_tokens_above_1hr",
+    "provider/anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
 ];
-const AUDIO_IN: &[(&str, &str)] = &[
-    (G, "audio.input_tokens"),
-    (G, "audio_input_tokens"),
-    (L, "prompt_details.audio"),
+const AUDIO_IN: &[&str] = &[
+    "gen_ai.usage.audio.input_tokens",
+    "gen_ai.usage.audio_input_tokens",
+    "llm.token_count.prompt_details.audio",
 ];
-const REASONING: &[(&str, &str)] = &[
-    ("genkit", "thoughtsTokens"),
-    (G, "reasoning.output_tokens"),
-    (G, "reasoning_tokens"),
-    (G, "details.reasoning_tokens"),
-    (A, "outputTokenDetails.reasoningTokens"),
-    (A, "reasoningTokens"),
-    (L, "completion_details.reasoning"),
-    ("", "llm.usage.reasoning_tokens"),
-    ("provider", "openai.reasoningTokens"),
+const REASONING: &[&str] = &[
+    "genkit/thoughtsTokens",
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.details.reasoning_tokens",
+    "ai.usage.outputTokenDetails.reasoningTokens",
+    "ai.usage.reasoningTokens",
+    "llm.token_count.completion_details.reasoning",
+    "llm.usage.reasoning_tokens",
+    "provider/openai.reasoningTokens",
 ];
-const AUDIO_OUT: &[(&str, &str)] = &[
-    (G, "audio.output_tokens"),
-    (G, "audio_output_tokens"),
-    (L, "completion_details.audio"),
+const AUDIO_OUT: &[&str] = &[
+    "gen_ai.usage.audio.output_tokens",
+    "gen_ai.usage.audio_output_tokens",
+    "llm.token_count.completion_details.audio",
 ];
 
 fn table_usage(lookup: Lookup<'_>) -> Usage {
-    let first = |keys: &[(&str, &str)]| keys.iter().find_map(|(prefix, key)| lookup(prefix, key));
+    let first = |keys: &[&str]| keys.iter().find_map(|key| lookup(key));
     let (input, output, total) = (first(INPUT), first(OUTPUT), first(TOTAL));
     let mut cache_write = first(CACHE_WRITE);
     let one_hour = first(CACHE_WRITE_1H).filter(|tokens| *tokens > 0);
@@ -314,14 +291,20 @@ fn table_usage(lookup: Lookup<'_>) -> Usage {
         ("input_cache_creation", cache_write),
         ("input_cache_creation_1h", one_hour),
         ("input_audio_tokens", first(AUDIO_IN)),
-        ("input_image_tokens", lookup(G, "image.input_tokens")),
-        ("input_video_tokens", lookup(G, "video.input_tokens")),
+        (
+            "input_image_tokens",
+            lookup("gen_ai.usage.image.input_tokens"),
+        ),
+        (
+            "input_video_tokens",
+            lookup("gen_ai.usage.video.input_tokens"),
+        ),
     ];
     let output_details = [
         ("output_reasoning_tokens", first(REASONING)),
         ("output_audio_tokens", first(AUDIO_OUT)),
     ];
-    let no_cache = lookup(A, "inputTokenDetails.noCacheTokens");
+    let no_cache = lookup("ai.usage.inputTokenDetails.noCacheTokens");
     let given = total.map(|total| (total, output.unwrap_or(0)));
     let mut usage = Usage::new();
     let inclusive_input = side(&mut usage, "input", input, &input_details, no_cache, given);
@@ -441,10 +424,7 @@ mod tests {
     use super::*;
 
     fn from_table(sent: &[(&str, u64)]) -> Usage {
-        table_usage(&|prefix, key| {
-            let wanted = format!("{prefix}{key}");
-            sent.iter().find(|(key, _)| *key == wanted).map(|(_, n)| *n)
-        })
+        table_usage(&|key| sent.iter().find(|(sent, _)| *sent == key).map(|(_, n)| *n))
     }
 
     fn buckets(list: &[(&str, u64)]) -> Usage {

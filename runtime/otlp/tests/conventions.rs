@@ -1,5 +1,7 @@
 //! What each convention becomes, for the rules the recorded corpus does not reach.
 
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use assay_domain::observation::{Level, Observation, ObservationKind as Kind};
 use assay_domain::time::Timestamp;
 use assay_otlp::{Context, Encoding, Limits, Mapped, decode, decode_logs, map, map_logs};
@@ -572,6 +574,26 @@ fn logs_are_joined_scored_or_dropped() {
     let mut native = one(json!({ "langfuse.observation.input": "first row" }));
     assay_domain::join::join_logs(&mut native, &batch.logs);
     assert_eq!(input(&native), json!("first row"));
+}
+
+#[test]
+fn media_in_logs_is_taken_out_before_they_are_joined() {
+    let messages = "[{\"role\":\"user\",\"parts\":[{\"type\":\"blob\",\"mime_type\":\"image/png\",\"content\":\"AP8=\"}]}]";
+    let body = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [{
+        "traceId": TRACE, "spanId": "0102030405060708", "eventName": "gen_ai.client.inference.operation.details",
+        "attributes": key_values(&json!({ "gen_ai.input.messages": messages })),
+    }] }] }] })
+    .to_string();
+    let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
+    let batch = map_logs(&request, &Context::default());
+    assert_eq!((batch.media.len(), batch.media[0].field), (1, "input"));
+    let mut observation = one(json!({ "gen_ai.operation.name": "chat" }));
+    assay_domain::join::join_logs(&mut observation, &batch.logs);
+    assert!(
+        input(&observation)
+            .to_string()
+            .contains("@@@langfuseMedia:type=image/png")
+    );
 }
 
 #[test]

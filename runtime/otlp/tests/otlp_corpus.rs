@@ -1,6 +1,8 @@
 //! Every file of `tests/corpus/otlp` maps to what its expectation file says: as protobuf and as JSON, in
 //! one request, and in one request per span, shuffled and with repeats.
 
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,11 @@
 //! Whatever the bytes are: no panic, the same result twice, and nothing that depends on the order.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
 use assay_domain::fold::fold;
 use assay_domain::pricing::PriceTable;
 use assay_otlp::{Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, show};
