@@ -12,13 +12,17 @@
 
 pub mod catalog;
 pub mod evaluation;
+mod filter_sql;
 mod migrate;
 mod pool;
 pub mod scores;
+pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
+
+use std::sync::Arc;
 
 use pool::Pool;
 
@@ -26,6 +30,7 @@ use pool::Pool;
 #[derive(Clone, Debug)]
 pub struct Store {
     pool: Pool,
+    writer: Arc<telemetry::Writer>,
 }
 
 /// Why the store did not do what was asked.
@@ -80,11 +85,13 @@ impl Store {
     pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
         let pool = Pool::open(url, options).await?;
         migrate::run(&pool).await?;
-        Ok(Self { pool })
+        let writer = telemetry::Writer::start(&pool);
+        Ok(Self { pool, writer })
     }
 
-    /// Waits for open statements and closes all connections.
+    /// Takes no more batches, writes those it has taken, and closes all connections.
     pub async fn close(&self) {
+        self.writer.close().await;
         self.pool.close().await;
     }
 

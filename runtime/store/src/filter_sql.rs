@@ -1,0 +1,154 @@
+//! Typed filter conditions as SQL, with the null rules of `assay_domain::filter`.
+//!
+//! What a database cannot answer from a narrow column (contents are compressed, lists and objects are
+//! JSON texts) is left to the memory side of the same filter: [`Sql::condition`] then gives `false`, and
+//! the caller tests the rows it reads. Whether a condition runs here or there never changes what it means.
+
+use std::fmt::Write as _;
+
+use assay_domain::filter::{Condition, Test, TextOp};
+
+use crate::telemetry::Arg;
+
+/// A column as an expression over rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expr {
+    /// Text that is never null.
+    Text(&'static str),
+    /// Text that may be null, which reads as empty.
+    NullableText(&'static str),
+    /// A number.
+    Number(&'static str),
+    /// Microseconds.
+    Time(&'static str),
+    /// 0 or 1.
+    Bool(&'static str),
+}
+
+/// Longer lists are tested in memory.
+const MAX_LIST: usize = 100;
+
+/// A statement in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Sql {
+    pub(crate) text: String,
+    pub(crate) args: Vec<Arg<'static>>,
+}
+
+impl Sql {
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// A placeholder for `arg`.
+    pub(crate) fn bind(&mut self, arg: Arg<'static>) -> String {
+        self.args.push(arg);
+        format!("${}", self.args.len())
+    }
+
+    pub(crate) fn bind_text(&mut self, text: &str) -> String {
+        self.bind(Arg::Text(Some(text.to_owned().into())))
+    }
+
+    /// Appends ` AND ...` for the condition; `false` when it has to be tested in memory.
+    pub(crate) fn condition(
+        &mut self,
+        condition: &Condition,
+        column: impl Fn(&str) -> Option<Expr>,
+        is_postgres: bool,
+    ) -> bool {
+        let Some(expr) = condition.column.and_then(|found| column(found.id)) else {
+            return false;
+        };
+        match self.test(expr, &condition.test, is_postgres) {
+            Some(sql) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(self.text, " AND {sql}");
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn test(&mut self, expr: Expr, test: &Test, is_postgres: bool) -> Option<String> {
+        Some(match (expr, test) {
+            (_, Test::Position) => "1 = 1".to_owned(),
+            (_, Test::Never) => "1 = 0".to_owned(),
+            (Expr::Time(sql), Test::Time(order, value)) => {
+                let value = self.bind(value.as_micros().into());
+                format!("{sql} {} {value}", order.sign())
+            }
+            (Expr::Number(sql), Test::Number(order, value)) => {
+                let value = self.bind((*value).into());
+                format!("CAST({sql} AS DOUBLE PRECISION) {} {value}", order.sign())
+            }
+            (Expr::Bool(sql), Test::Is(value)) => {
+                let value = self.bind((*value).into());
+                format!("{sql} = {value}")
+            }
+            (Expr::Bool(sql), Test::IsNot(value)) => {
+                let value = self.bind((*value).into());
+                format!("COALESCE({sql}, -1) <> {value}")
+            }
+            (Expr::Text(_), Test::IsNull | Test::IsNotNull)
+            | (Expr::NullableText(_), Test::IsNull | Test::IsNotNull) => {
+                let sign = if *test == Test::IsNull { "=" } else { "<>" };
+                format!("{} {sign} ''", text(expr)?)
+            }
+            (
+                Expr::Number(sql) | Expr::Time(sql) | Expr::Bool(sql),
+                Test::IsNull | Test::IsNotNull,
+            ) => {
+                let not = if *test == Test::IsNull { "" } else { "NOT " };
+                format!("({sql}) IS {not}NULL")
+            }
+            (_, Test::AnyOf(values)) => self.in_list(&text(expr)?, "IN", "1 = 0", values)?,
+            (_, Test::NoneOf(values)) => self.in_list(&text(expr)?, "NOT IN", "1 = 1", values)?,
+            (_, Test::Text(op, value)) => self.compare(&text(expr)?, *op, value, is_postgres)?,
+            _ => return None,
+        })
+    }
+
+    fn in_list(
+        &mut self,
+        sql: &str,
+        operator: &str,
+        when_empty: &str,
+        values: &[String],
+    ) -> Option<String> {
+        if values.len() > MAX_LIST {
+            return None;
+        }
+        if values.is_empty() {
+            return Some(when_empty.to_owned());
+        }
+        let list: Vec<String> = values.iter().map(|value| self.bind_text(value)).collect();
+        Some(format!("{sql} {operator} ({})", list.join(", ")))
+    }
+
+    fn compare(&mut self, sql: &str, op: TextOp, value: &str, is_postgres: bool) -> Option<String> {
+        if op == TextOp::MatchesAnyCase {
+            return None;
+        }
+        let value = self.bind_text(value);
+        let find = if is_postgres { "strpos" } else { "instr" };
+        Some(match op {
+            TextOp::Equal => format!("{sql} = {value}"),
+            TextOp::Contains => format!("{find}({sql}, {value}) > 0"),
+            TextOp::DoesNotContain => format!("{find}({sql}, {value}) = 0"),
+            TextOp::StartsWith => format!("substr({sql}, 1, length({value})) = {value}"),
+            _ => format!(
+                "(length({sql}) >= length({value}) \
+                 AND substr({sql}, length({sql}) - length({value}) + 1) = {value})"
+            ),
+        })
+    }
+}
+
+fn text(expr: Expr) -> Option<String> {
+    match expr {
+        Expr::Text(sql) => Some(sql.to_owned()),
+        Expr::NullableText(sql) => Some(format!("COALESCE({sql}, '')")),
+        _ => None,
+    }
+}

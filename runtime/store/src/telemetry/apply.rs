@@ -1,0 +1,703 @@
+//! Writes prepared batches inside a transaction.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use assay_domain::batch::{Media, SpanLog};
+use assay_domain::fold::version_rank;
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::join::join_logs;
+use assay_domain::observation::{Content, Observation};
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::cmp::Ordering;
+
+use super::db::{Arg, As, Db, Sized, value_list, value_rows};
+use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
+use super::row::{self, ObservationRow, Place};
+use super::{Tenant, block, to_touched_body};
+use crate::Error;
+
+/// Log records without a span are kept this long.
+const LOGS_WAIT_MS: i64 = 3_600_000;
+const N_TRACE_COLUMNS: usize = 9 + row::TRACE_COMPUTED.len() + 1;
+
+static INSERT_TRACES: Sized = Sized::new(|n| {
+    format!(
+        "INSERT INTO traces (tenant, trace_id, revision, stale, first_seen, last_seen, root_ended_at, \
+         n_open, has_marker, {}, detail) VALUES {} ON CONFLICT (tenant, trace_id) DO NOTHING \
+         RETURNING number, trace_id",
+        row::TRACE_COMPUTED.join(", "),
+        value_rows(n, N_TRACE_COLUMNS, 1)
+    )
+});
+static FIND_TRACES: Sized = Sized::new(|n| {
+    format!(
+        "SELECT number, trace_id FROM traces WHERE tenant = $1 AND trace_id IN ({})",
+        value_list(n, 2)
+    )
+});
+static INSERT_OBSERVATIONS: Sized = Sized::new(|n| {
+    format!(
+        "INSERT INTO observations ({}) VALUES {} ON CONFLICT (trace, id) DO NOTHING",
+        row::COLUMNS,
+        value_rows(n, row::N_COLUMNS, 1)
+    )
+});
+static INSERT_PAYLOADS: Sized = Sized::new(|n| {
+    format!(
+        "INSERT INTO payloads (seq, body) VALUES {}",
+        value_rows(n, 2, 1)
+    )
+});
+const NEXT_SQLITE: [&str; 2] = [
+    "SELECT COALESCE(MAX(seq), 0) + 1 FROM observations",
+    "SELECT COALESCE(MAX(seq), 0) + 1 FROM payloads",
+];
+const NEXT_POSTGRES: [&str; 2] = [
+    "SELECT nextval(pg_get_serial_sequence('observations', 'seq')) FROM generate_series(1, $1)",
+    "SELECT nextval(pg_get_serial_sequence('payloads', 'seq')) FROM generate_series(1, $1)",
+];
+const STANDING: &str = "SELECT seq FROM observations WHERE seq >= $1 AND seq <= $2";
+const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
+const PAYLOAD: &str = "SELECT body FROM payloads WHERE seq = $1";
+const DELETE_UNUSED_PAYLOAD: &str = "
+    DELETE FROM payloads WHERE seq = $1
+       AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $2 AND payload = $1)";
+const TOUCH_TRACE: &str = "
+    UPDATE traces
+       SET revision = revision + 1, stale = 1, last_seen = $2,
+           root_ended_at = COALESCE($3, root_ended_at),
+           n_open = n_open + $5,
+           has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END
+     WHERE number = $1";
+const TOUCHED: &str = "INSERT INTO touched (project_id, received_at, body) VALUES ($1, $2, $3)";
+
+const HAS_LOGS: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM span_logs WHERE tenant = $1 LIMIT 1) x";
+const INSERT_LOG: &str = "
+    INSERT INTO span_logs (tenant, trace_id, observation_id, digest, happened_at, event, attributes,
+                           received_at, is_joined)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)
+    ON CONFLICT (tenant, trace_id, observation_id, digest) DO NOTHING";
+const LOGS_OF_SPAN: &str = "
+    SELECT happened_at, event, attributes FROM span_logs
+     WHERE tenant = $1 AND trace_id = $2 AND observation_id = $3
+     ORDER BY happened_at, seq";
+static SPANS_WITH_LOGS: Sized = Sized::new(|n| {
+    format!(
+        "SELECT DISTINCT trace_id, observation_id FROM span_logs WHERE tenant = $1 \
+         AND trace_id IN ({})",
+        value_list(n, 2)
+    )
+});
+const LOGS_JOINED: &str = "
+    UPDATE span_logs SET is_joined = 1
+     WHERE tenant = $1 AND trace_id = $2 AND observation_id = $3 AND is_joined = 0";
+const EXPIRE_LOGS: &str = "DELETE FROM span_logs WHERE is_joined = 0 AND received_at < $1";
+
+const INSERT_MEDIA: &str = "
+    INSERT INTO media (tenant, id, sha256, content_type, bytes, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, sha256) DO NOTHING";
+const LINK_MEDIA: &str = "
+    INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (tenant, trace_id, observation_id, field, media_id) DO NOTHING";
+
+type Pair = (TraceId, ObservationId);
+
+/// Writes one batch.
+pub(super) async fn apply(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    batch: &Prepared,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut changed: Vec<Pair> = Vec::new();
+    let numbers = number_traces(db, tenant, &batch.traces, now).await?;
+    insert_rows(db, tenant, batch, &numbers, now, &mut changed).await?;
+    insert_logs(db, tenant, &batch.logs, now).await?;
+    for pair in spans_to_join(db, tenant, batch).await? {
+        if join(db, tenant, &pair, now).await? && !changed.contains(&pair) {
+            changed.push(pair);
+        }
+    }
+    touch_traces(db, tenant, batch, &numbers, &changed, now).await?;
+    insert_media(db, tenant, &batch.media, now).await?;
+    if !batch.scores.is_empty() {
+        db.put_scores(&tenant.project, &batch.scores, now).await?;
+    }
+    if !changed.is_empty() {
+        let refs: Vec<_> = changed.iter().map(|(trace, id)| (trace, id)).collect();
+        let body = to_touched_body(&refs)?;
+        let args = [
+            tenant.project.as_str().into(),
+            now.as_micros().into(),
+            body.as_slice().into(),
+        ];
+        db.execute(TOUCHED, &args).await?;
+    }
+    Ok(())
+}
+
+/// The number of a trace, and whether this batch made it.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    number: i64,
+    is_new: bool,
+}
+
+/// A new trace is inserted complete, as folded from the batch.
+async fn number_traces(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    traces: &[PreparedTrace],
+    now: Timestamp,
+) -> Result<HashMap<TraceId, Number>, Error> {
+    let mut found: HashMap<String, Number> = HashMap::with_capacity(traces.len());
+    let mut rest = traces;
+    while !rest.is_empty() {
+        let (sql, n) = INSERT_TRACES.for_up_to(rest.len());
+        let (chunk, later) = rest.split_at(n);
+        let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_TRACE_COLUMNS);
+        for trace in chunk {
+            args.extend([
+                tenant.number.into(),
+                trace.id.as_str().into(),
+                1_i64.into(),
+                0_i64.into(),
+                now.as_micros().into(),
+                now.as_micros().into(),
+                trace.has_ended_root.then(|| now.as_micros()).into(),
+                trace.n_open.into(),
+                trace.has_marker.into(),
+            ]);
+            row::push_trace_args(&mut args, &trace.folded, &trace.detail);
+        }
+        for cells in db.rows(sql, &args, &[As::Int, As::Text]).await? {
+            let number = cells[0].int();
+            found.insert(
+                cells[1].text().to_owned(),
+                Number {
+                    number,
+                    is_new: true,
+                },
+            );
+        }
+        rest = later;
+    }
+    let old: Vec<&TraceId> = traces
+        .iter()
+        .map(|trace| &trace.id)
+        .filter(|id| !found.contains_key(id.as_str()))
+        .collect();
+    let mut rest = old.as_slice();
+    while !rest.is_empty() {
+        let (sql, n) = FIND_TRACES.for_up_to(rest.len());
+        let (chunk, later) = rest.split_at(n);
+        let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
+        args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
+        for cells in db.rows(sql, &args, &[As::Int, As::Text]).await? {
+            let number = cells[0].int();
+            found.insert(
+                cells[1].text().to_owned(),
+                Number {
+                    number,
+                    is_new: false,
+                },
+            );
+        }
+        rest = later;
+    }
+    let mut numbers = HashMap::with_capacity(found.len());
+    for trace in traces {
+        // Gone between the two statements: another node deletes it right now.
+        let number = found
+            .get(trace.id.as_str())
+            .ok_or_else(|| Error::Unavailable("a trace is being deleted".to_owned()))?;
+        numbers.insert(trace.id.clone(), *number);
+    }
+    Ok(numbers)
+}
+
+/// Fresh row numbers: of observations (0) or payloads (1).
+async fn next_seqs(db: &mut Db<'_>, table: usize, n: usize) -> Result<Vec<i64>, Error> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    if db.is_postgres() {
+        let rows = db
+            .rows(NEXT_POSTGRES[table], &[(n as i64).into()], &[As::Int])
+            .await?;
+        return Ok(rows.iter().map(|cells| cells[0].int()).collect());
+    }
+    // Holding the only write lock, nobody else takes a number meanwhile.
+    let first = db.integer(NEXT_SQLITE[table], &[]).await?;
+    Ok((first..).take(n).collect())
+}
+
+async fn insert_rows(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    batch: &Prepared,
+    numbers: &HashMap<TraceId, Number>,
+    now: Timestamp,
+    changed: &mut Vec<Pair>,
+) -> Result<(), Error> {
+    let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
+    let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
+    let seqs = next_seqs(db, 0, n_rows).await?;
+    let payload_seqs = next_seqs(db, 1, n_blocks).await?;
+    let mut rows: Vec<(Place, &PreparedRow)> = Vec::with_capacity(n_rows);
+    let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
+    for trace in &batch.traces {
+        let first_block = blocks.len();
+        let Some(number) = numbers.get(&trace.id) else {
+            continue;
+        };
+        for body in &trace.blocks {
+            blocks.push((payload_seqs[blocks.len()], body));
+        }
+        for row in &trace.rows {
+            let place = Place {
+                seq: seqs[rows.len()],
+                tenant: tenant.number,
+                trace: number.number,
+                payload: row.block.map(|at| payload_seqs[first_block + at]),
+                place: row.place,
+                created_at: now,
+                updated_at: now,
+            };
+            rows.push((place, row));
+        }
+    }
+    let n_inserted = insert_chunks(db, &rows).await?;
+    let mut used: Option<HashSet<i64>> = None;
+    if n_inserted as usize == rows.len() {
+        changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
+    } else {
+        let standing = standing(db, &seqs).await?;
+        let mut payloads = HashSet::new();
+        let mut known = Vec::new();
+        for (place, row) in &rows {
+            if standing.contains(&place.seq) {
+                payloads.extend(place.payload);
+                changed.push(pair(&row.observation));
+            } else {
+                known.push((place.trace, *row));
+            }
+        }
+        for (trace, row) in known {
+            if update(db, tenant, trace, row, now).await? {
+                changed.push(pair(&row.observation));
+            }
+        }
+        used = Some(payloads);
+    }
+    blocks.retain(|(seq, _)| used.as_ref().is_none_or(|used| used.contains(seq)));
+    insert_blocks(db, &blocks).await
+}
+
+fn pair(observation: &Observation) -> Pair {
+    (observation.trace_id.clone(), observation.id.clone())
+}
+
+async fn insert_chunks(db: &mut Db<'_>, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
+    let mut n_inserted = 0;
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let (sql, n) = INSERT_OBSERVATIONS.for_up_to(rest.len());
+        let (chunk, later) = rest.split_at(n);
+        let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * row::N_COLUMNS);
+        for (place, row) in chunk {
+            row::push_args(&mut args, *place, &row.observation, &row.detail);
+        }
+        n_inserted += db.execute(sql, &args).await?;
+        rest = later;
+    }
+    Ok(n_inserted)
+}
+
+async fn insert_blocks(db: &mut Db<'_>, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
+    let mut rest = blocks;
+    while !rest.is_empty() {
+        let (sql, n) = INSERT_PAYLOADS.for_up_to(rest.len());
+        let (chunk, later) = rest.split_at(n);
+        let args: Vec<Arg<'_>> = chunk
+            .iter()
+            .flat_map(|(seq, body)| [Arg::from(*seq), Arg::Blob(body)])
+            .collect();
+        db.execute(sql, &args).await?;
+        rest = later;
+    }
+    Ok(())
+}
+
+/// Which of these row numbers stand.
+async fn standing(db: &mut Db<'_>, seqs: &[i64]) -> Result<HashSet<i64>, Error> {
+    let (Some(first), Some(last)) = (seqs.iter().min(), seqs.iter().max()) else {
+        return Ok(HashSet::new());
+    };
+    let rows = db
+        .rows(STANDING, &[(*first).into(), (*last).into()], &[As::Int])
+        .await?;
+    Ok(rows.iter().map(|cells| cells[0].int()).collect())
+}
+
+/// A stored observation with the text of its content.
+struct Standing {
+    row: ObservationRow,
+    observation: Observation,
+    content: String,
+}
+
+async fn load(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    trace: &TraceId,
+    id: &ObservationId,
+) -> Result<Option<Standing>, Error> {
+    let Some(row) = db.observation_row(tenant.number, trace, id).await? else {
+        return Ok(None);
+    };
+    let content = match row.payload {
+        None => String::new(),
+        Some(seq) => {
+            let found = db.rows(PAYLOAD, &[seq.into()], &[As::Blob]).await?;
+            let body = found
+                .first()
+                .map(|cells| cells[0].blob())
+                .unwrap_or_default();
+            block::unpack(body)?.text(row.place)?.to_owned()
+        }
+    };
+    Ok(Some(Standing {
+        observation: row.observation()?,
+        row,
+        content,
+    }))
+}
+
+/// Another version of an observation that stands: true when it took its place.
+async fn update(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    trace: i64,
+    arrived: &PreparedRow,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let (trace_id, id) = pair(&arrived.observation);
+    let Some(stored) = load(db, tenant, &trace_id, &id).await? else {
+        return Err(Error::Unavailable(
+            "an observation is being deleted".to_owned(),
+        ));
+    };
+    debug_assert_eq!(stored.row.trace, trace, "a pair belongs to one trace");
+    let logs = logs_of(db, tenant, &trace_id, &id).await?;
+    let mut version = arrived.observation.clone();
+    let mut content = arrived.content.clone();
+    if !logs.is_empty() {
+        content = joined(&mut version, &content, &logs)?;
+    }
+    let detail = row::detail(&version)?;
+    let is_better = match version_rank(&version).cmp(&version_rank(&stored.observation)) {
+        Ordering::Greater => true,
+        Ordering::Less => false,
+        Ordering::Equal => {
+            detail != stored.row.detail
+                || content != stored.content
+                || !same_columns(&version, &stored.observation)
+        }
+    };
+    if is_better {
+        rewrite(db, tenant, &stored, &version, &content, now).await?;
+    }
+    Ok(is_better)
+}
+
+/// Whether two versions agree in everything that is not in the detail text.
+fn same_columns(a: &Observation, b: &Observation) -> bool {
+    (&a.parent_id, a.kind, &a.name, a.start, a.end)
+        == (&b.parent_id, b.kind, &b.name, b.start, b.end)
+        && (
+            a.completion_start,
+            a.level,
+            &a.status_message,
+            &a.environment,
+        ) == (
+            b.completion_start,
+            b.level,
+            &b.status_message,
+            &b.environment,
+        )
+        && (
+            &a.release,
+            &a.version,
+            &a.user_id,
+            &a.session_id,
+            &a.model,
+            &a.prompt,
+        ) == (
+            &b.release,
+            &b.version,
+            &b.user_id,
+            &b.session_id,
+            &b.model,
+            &b.prompt,
+        )
+}
+
+/// Puts log records onto an observation whose content is `content`; gives the new content.
+fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Result<String, Error> {
+    if !content.is_empty() {
+        observation.content = block::from_json(content)?;
+    }
+    join_logs(observation, logs);
+    let text = content_text(&observation.content)?;
+    observation.content = Content::default();
+    Ok(text)
+}
+
+async fn rewrite(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    stored: &Standing,
+    version: &Observation,
+    content: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut place = Place {
+        seq: stored.row.seq,
+        tenant: tenant.number,
+        trace: stored.row.trace,
+        payload: stored.row.payload,
+        place: stored.row.place,
+        created_at: Timestamp::from_micros(stored.row.created_at),
+        updated_at: now,
+    };
+    let is_moved = content != stored.content;
+    if is_moved {
+        place.place = 0;
+        place.payload = None;
+        if !content.is_empty() {
+            let seq = next_seqs(db, 1, 1).await?[0];
+            insert_blocks(db, &[(seq, &block::pack(&[content])?)]).await?;
+            place.payload = Some(seq);
+        }
+    }
+    db.execute(DELETE_ROW, &[place.seq.into()]).await?;
+    let row = PreparedRow {
+        detail: row::detail(version)?,
+        observation: version.clone(),
+        content: String::new(),
+        block: None,
+        place: 0,
+    };
+    insert_chunks(db, &[(place, &row)]).await?;
+    if let (true, Some(old)) = (is_moved, stored.row.payload) {
+        let args = [old.into(), place.trace.into()];
+        db.execute(DELETE_UNUSED_PAYLOAD, &args).await?;
+    }
+    Ok(())
+}
+
+async fn insert_logs(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    logs: &[SpanLog],
+    now: Timestamp,
+) -> Result<(), Error> {
+    if logs.is_empty() {
+        return Ok(());
+    }
+    let expired = now.plus_millis(-LOGS_WAIT_MS).as_micros();
+    db.execute(EXPIRE_LOGS, &[expired.into()]).await?;
+    for log in logs {
+        let attributes = Value::Object(log.attributes.clone()).to_string();
+        let mut hash = Sha256::new();
+        hash.update(log.time.as_micros().to_be_bytes());
+        hash.update((log.event.len() as u64).to_be_bytes());
+        hash.update(&log.event);
+        hash.update(&attributes);
+        let digest = hash.finalize();
+        let args = [
+            tenant.number.into(),
+            log.trace_id.as_str().into(),
+            log.observation_id.as_str().into(),
+            Arg::Blob(&digest[..16]),
+            log.time.as_micros().into(),
+            log.event.as_str().into(),
+            attributes.as_str().into(),
+            now.as_micros().into(),
+        ];
+        db.execute(INSERT_LOG, &args).await?;
+    }
+    Ok(())
+}
+
+async fn logs_of(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    trace: &TraceId,
+    id: &ObservationId,
+) -> Result<Vec<SpanLog>, Error> {
+    let args = [
+        tenant.number.into(),
+        trace.as_str().into(),
+        id.as_str().into(),
+    ];
+    let rows = db
+        .rows(LOGS_OF_SPAN, &args, &[As::Int, As::Text, As::Text])
+        .await?;
+    rows.iter()
+        .map(|cells| {
+            Ok(SpanLog {
+                trace_id: trace.clone(),
+                observation_id: id.clone(),
+                time: Timestamp::from_micros(cells[0].int()),
+                event: cells[1].text().to_owned(),
+                attributes: crate::catalog::from_json("span log", cells[2].text())?,
+            })
+        })
+        .collect()
+}
+
+/// Spans of this batch, or of its log records, that have log records.
+async fn spans_to_join(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    batch: &Prepared,
+) -> Result<BTreeSet<Pair>, Error> {
+    let mut pairs: BTreeSet<Pair> = batch
+        .logs
+        .iter()
+        .map(|log| (log.trace_id.clone(), log.observation_id.clone()))
+        .collect();
+    if batch.traces.is_empty() || db.integer(HAS_LOGS, &[tenant.number.into()]).await? == 0 {
+        return Ok(pairs);
+    }
+    let arrived: HashSet<(&str, &str)> = batch
+        .traces
+        .iter()
+        .flat_map(|trace| &trace.rows)
+        .map(|row| {
+            (
+                row.observation.trace_id.as_str(),
+                row.observation.id.as_str(),
+            )
+        })
+        .collect();
+    let ids: Vec<&str> = batch.traces.iter().map(|trace| trace.id.as_str()).collect();
+    let mut rest = ids.as_slice();
+    while !rest.is_empty() {
+        let (sql, n) = SPANS_WITH_LOGS.for_up_to(rest.len());
+        let (chunk, later) = rest.split_at(n);
+        let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
+        args.extend(chunk.iter().map(|id| Arg::from(*id)));
+        for cells in db.rows(sql, &args, &[As::Text, As::Text]).await? {
+            let (trace, id) = (cells[0].text(), cells[1].text());
+            if arrived.contains(&(trace, id))
+                && let (Ok(trace), Ok(id)) = (TraceId::new(trace), ObservationId::new(id))
+            {
+                pairs.insert((trace, id));
+            }
+        }
+        rest = later;
+    }
+    Ok(pairs)
+}
+
+/// Joins all log records of a span onto it; true when that changed it.
+async fn join(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    (trace, id): &Pair,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let Some(stored) = load(db, tenant, trace, id).await? else {
+        return Ok(false);
+    };
+    let logs = logs_of(db, tenant, trace, id).await?;
+    let mut version = stored.observation.clone();
+    let content = joined(&mut version, &stored.content, &logs)?;
+    let args = [
+        tenant.number.into(),
+        trace.as_str().into(),
+        id.as_str().into(),
+    ];
+    db.execute(LOGS_JOINED, &args).await?;
+    let is_changed =
+        content != stored.content || version.has_content != stored.observation.has_content;
+    if is_changed {
+        rewrite(db, tenant, &stored, &version, &content, now).await?;
+    }
+    Ok(is_changed)
+}
+
+/// Marks the traces that stood before, and changed, stale.
+async fn touch_traces(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    batch: &Prepared,
+    numbers: &HashMap<TraceId, Number>,
+    changed: &[Pair],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let traces: BTreeSet<&TraceId> = changed.iter().map(|(trace, _)| trace).collect();
+    let arrived: HashMap<&TraceId, &PreparedTrace> = batch
+        .traces
+        .iter()
+        .map(|trace| (&trace.id, trace))
+        .collect();
+    for id in traces {
+        let number = match numbers.get(id) {
+            Some(Number { is_new: true, .. }) if batch.logs.is_empty() => continue,
+            Some(number) => number.number,
+            // Only log records arrived for it.
+            None => {
+                let (sql, _) = FIND_TRACES.for_up_to(1);
+                let args = [tenant.number.into(), id.as_str().into()];
+                db.integer(sql, &args).await?
+            }
+        };
+        let part = arrived.get(id);
+        let root_ended = part.is_some_and(|part| part.has_ended_root);
+        let args = [
+            number.into(),
+            now.as_micros().into(),
+            root_ended.then(|| now.as_micros()).into(),
+            part.is_some_and(|part| part.has_marker).into(),
+            // Too many rather than too few until the trace is folded: completeness may wait, not err.
+            part.map_or(0, |part| part.n_open).into(),
+        ];
+        db.execute(TOUCH_TRACE, &args).await?;
+    }
+    Ok(())
+}
+
+async fn insert_media(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    media: &[Media],
+    now: Timestamp,
+) -> Result<(), Error> {
+    for medium in media {
+        let args = [
+            tenant.number.into(),
+            medium.id.as_str().into(),
+            Arg::Blob(&medium.sha256),
+            medium.content_type.as_str().into(),
+            Arg::Blob(&medium.bytes),
+            now.as_micros().into(),
+        ];
+        db.execute(INSERT_MEDIA, &args).await?;
+        let args = [
+            tenant.number.into(),
+            medium.trace_id.as_str().into(),
+            medium.observation_id.as_str().into(),
+            medium.field.into(),
+            medium.id.as_str().into(),
+        ];
+        db.execute(LINK_MEDIA, &args).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Blocks of contents: JSON texts side by side, compressed together.
+
+use assay_domain::observation::Content;
+
+use crate::Error;
+
+/// A block is closed when its texts reach this size: reading one content unpacks the whole block.
+pub(super) const FULL_BYTES: usize = 48 << 10;
+/// Fast and good enough: blocks of one trace are full of repetition.
+const LEVEL: i32 = 1;
+/// No block is larger when unpacked, so that a broken one cannot ask for any amount of memory. One
+/// observation may exceed [`FULL_BYTES`] on its own.
+const MAX_BYTES: usize = 256 << 20;
+
+fn wrong(detail: impl ToString) -> Error {
+    Error::Inconsistent {
+        what: "payload",
+        detail: detail.to_string(),
+    }
+}
+
+pub(super) fn to_json(content: &Content) -> Result<String, Error> {
+    serde_json::to_string(content).map_err(wrong)
+}
+
+pub(super) fn from_json(text: &str) -> Result<Content, Error> {
+    serde_json::from_str(text).map_err(wrong)
+}
+
+/// Packs texts; [`unpack`] finds each by its place.
+pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
+    thread_local! {
+        // A context costs more to make than a block to compress.
+        static COMPRESSOR: std::cell::RefCell<Option<zstd::bulk::Compressor<'static>>> =
+            const { std::cell::RefCell::new(None) };
+    }
+    let plain = postcard::to_allocvec(texts).map_err(wrong)?;
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot {
+            Some(compressor) => compressor,
+            None => slot.insert(zstd::bulk::Compressor::new(LEVEL).map_err(wrong)?),
+        };
+        compressor.compress(&plain).map_err(wrong)
+    })
+}
+
+/// An unpacked block.
+#[derive(Debug)]
+pub(super) struct Block(Vec<u8>);
+
+pub(super) fn unpack(packed: &[u8]) -> Result<Block, Error> {
+    let size = zstd::bulk::Decompressor::upper_bound(packed)
+        .filter(|size| *size <= MAX_BYTES)
+        .ok_or_else(|| wrong("its size is missing or too large"))?;
+    zstd::bulk::decompress(packed, size)
+        .map(Block)
+        .map_err(wrong)
+}
+
+impl Block {
+    /// The text at `place`.
+    pub(super) fn text(&self, place: i64) -> Result<&str, Error> {
+        let texts: Vec<&str> = postcard::from_bytes(&self.0).map_err(wrong)?;
+        usize::try_from(place)
+            .ok()
+            .and_then(|place| texts.get(place).copied())
+            .ok_or_else(|| wrong("nothing stands at that place"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_gives_back_each_text_and_refuses_other_places() {
+        let block = unpack(&pack(&["{}", "", "{\"input\":1}"]).unwrap()).unwrap();
+        assert_eq!(block.text(2).unwrap(), "{\"input\":1}");
+        assert_eq!(block.text(1).unwrap(), "");
+        assert!(block.text(3).is_err() && block.text(-1).is_err());
+        assert!(unpack(b"not a block").is_err());
+    }
+}

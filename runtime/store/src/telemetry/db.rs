@@ -1,0 +1,329 @@
+//! One way to bind and execute for both drivers, inside a transaction.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use sqlx::{PgConnection, Row as _, SqliteConnection, ValueRef as _};
+
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::score::NewScore;
+use assay_domain::time::Timestamp;
+
+use super::row::{ObservationRow, READ};
+use crate::Error;
+
+/// A value for a placeholder. Nulls have a type: PostgreSQL wants to know.
+#[derive(Clone, Debug)]
+pub(crate) enum Arg<'a> {
+    Int(Option<i64>),
+    Float(Option<f64>),
+    Text(Option<Cow<'a, str>>),
+    Blob(&'a [u8]),
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(Some(value))
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(Some(i64::from(value)))
+    }
+}
+
+impl From<Option<i64>> for Arg<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Arg<'_> {
+    fn from(value: f64) -> Self {
+        Self::Float(Some(value))
+    }
+}
+
+impl From<Option<f64>> for Arg<'_> {
+    fn from(value: Option<f64>) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(Some(storable(value)))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Arg<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        Self::Text(value.map(storable))
+    }
+}
+
+impl<'a> From<&'a [u8]> for Arg<'a> {
+    fn from(value: &'a [u8]) -> Self {
+        Self::Blob(value)
+    }
+}
+
+/// PostgreSQL keeps no NUL in text.
+fn storable(text: &str) -> Cow<'_, str> {
+    if text.as_bytes().contains(&0) {
+        text.replace('\0', "\u{fffd}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// Binds values in order, for either driver.
+macro_rules! bind_args {
+    ($query:expr, $args:expr) => {{
+        let mut query = $query;
+        for arg in $args {
+            query = match arg {
+                $crate::telemetry::db::Arg::Int(value) => query.bind(*value),
+                $crate::telemetry::db::Arg::Float(value) => query.bind(*value),
+                $crate::telemetry::db::Arg::Text(value) => query.bind(value.as_deref()),
+                $crate::telemetry::db::Arg::Blob(value) => query.bind(*value),
+            };
+        }
+        query
+    }};
+}
+pub(crate) use bind_args;
+
+/// A column of a row read in a transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Int(i64),
+    Text(String),
+    Blob(Vec<u8>),
+    Null,
+}
+
+/// Columns a row is read as.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum As {
+    Int,
+    Text,
+    Blob,
+}
+
+macro_rules! cells {
+    ($row:expr, $types:expr) => {{
+        let mut cells = Vec::with_capacity($types.len());
+        for (at, kind) in $types.iter().enumerate() {
+            let is_null = $row.try_get_raw(at)?.is_null();
+            cells.push(match (is_null, kind) {
+                (true, _) => Cell::Null,
+                (_, As::Int) => Cell::Int($row.try_get(at)?),
+                (_, As::Text) => Cell::Text($row.try_get(at)?),
+                (_, As::Blob) => Cell::Blob($row.try_get(at)?),
+            });
+        }
+        cells
+    }};
+}
+
+/// A connection inside a transaction: `(&mut *tx).into()` with either driver.
+#[derive(Debug)]
+pub(super) enum Db<'t> {
+    Sqlite(&'t mut SqliteConnection),
+    Postgres(&'t mut PgConnection),
+}
+
+impl<'t> From<&'t mut SqliteConnection> for Db<'t> {
+    fn from(connection: &'t mut SqliteConnection) -> Self {
+        Self::Sqlite(connection)
+    }
+}
+
+impl<'t> From<&'t mut PgConnection> for Db<'t> {
+    fn from(connection: &'t mut PgConnection) -> Self {
+        Self::Postgres(connection)
+    }
+}
+
+impl Db<'_> {
+    pub(super) const fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Writes scores in this transaction.
+    pub(super) async fn put_scores(
+        &mut self,
+        project: &ProjectId,
+        scores: &[NewScore],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(db) => crate::scores::put((&mut **db).into(), project, scores, now).await,
+            Self::Postgres(db) => {
+                crate::scores::put((&mut **db).into(), project, scores, now).await
+            }
+        }
+    }
+
+    /// Rows changed.
+    pub(super) async fn execute(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, Error> {
+        Ok(match self {
+            Self::Sqlite(db) => bind_args!(sqlx::query(sql), args)
+                .execute(&mut **db)
+                .await?
+                .rows_affected(),
+            Self::Postgres(db) => bind_args!(sqlx::query(sql), args)
+                .execute(&mut **db)
+                .await?
+                .rows_affected(),
+        })
+    }
+
+    /// Rows, each column read as told.
+    pub(super) async fn rows(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        types: &[As],
+    ) -> Result<Vec<Vec<Cell>>, Error> {
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(db) => {
+                for row in bind_args!(sqlx::query(sql), args)
+                    .fetch_all(&mut **db)
+                    .await?
+                {
+                    found.push(cells!(row, types));
+                }
+            }
+            Self::Postgres(db) => {
+                for row in bind_args!(sqlx::query(sql), args)
+                    .fetch_all(&mut **db)
+                    .await?
+                {
+                    found.push(cells!(row, types));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A stored observation.
+    pub(super) async fn observation_row(
+        &mut self,
+        tenant: i64,
+        trace: &TraceId,
+        id: &ObservationId,
+    ) -> Result<Option<ObservationRow>, Error> {
+        static FIND: OnceLock<String> = OnceLock::new();
+        let sql: &'static str = FIND.get_or_init(|| {
+            format!(
+                "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
+                 WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3"
+            )
+        });
+        let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
+        Ok(match self {
+            Self::Sqlite(db) => {
+                bind_args!(sqlx::query_as(sql), &args)
+                    .fetch_optional(&mut **db)
+                    .await?
+            }
+            Self::Postgres(db) => {
+                bind_args!(sqlx::query_as(sql), &args)
+                    .fetch_optional(&mut **db)
+                    .await?
+            }
+        })
+    }
+
+    /// The only integer of the only row.
+    pub(super) async fn integer(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<i64, Error> {
+        let rows = self.rows(sql, args, &[As::Int]).await?;
+        match rows.first().and_then(|row| row.first()) {
+            Some(Cell::Int(value)) => Ok(*value),
+            _ => Ok(0),
+        }
+    }
+}
+
+impl Cell {
+    pub(super) fn int(&self) -> i64 {
+        match self {
+            Self::Int(value) => *value,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(value) => value,
+            _ => "",
+        }
+    }
+
+    pub(super) fn blob(&self) -> &[u8] {
+        match self {
+            Self::Blob(value) => value,
+            _ => &[],
+        }
+    }
+}
+
+/// Rows per statement, descending: few sizes, so that all of them stay prepared.
+const SIZES: [usize; 4] = [128, 32, 8, 1];
+
+/// One statement in every size.
+pub(super) struct Sized {
+    texts: [OnceLock<String>; SIZES.len()],
+    build: fn(usize) -> String,
+}
+
+impl Sized {
+    pub(super) const fn new(build: fn(usize) -> String) -> Self {
+        Self {
+            texts: [const { OnceLock::new() }; SIZES.len()],
+            build,
+        }
+    }
+
+    /// The statement for as many as possible of `n` rows, and how many that is.
+    pub(super) fn for_up_to(&'static self, n: usize) -> (&'static str, usize) {
+        let at = SIZES.iter().position(|size| *size <= n).unwrap_or(3);
+        let text = self.texts[at].get_or_init(|| (self.build)(SIZES[at]));
+        (text, SIZES[at])
+    }
+}
+
+/// `($1, $2), ($3, $4)` from `$first` on.
+pub(super) fn value_rows(n_rows: usize, n_columns: usize, first: usize) -> String {
+    let mut sql = String::with_capacity(n_rows * n_columns * 7);
+    for row in 0..n_rows {
+        sql.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 0..n_columns {
+            if column > 0 {
+                sql.push_str(", ");
+            }
+            sql.push('$');
+            sql.push_str(&(first + row * n_columns + column).to_string());
+        }
+        sql.push(')');
+    }
+    sql
+}
+
+/// `$1, $2, $3` from `$first` on.
+pub(super) fn value_list(n: usize, first: usize) -> String {
+    let list: Vec<String> = (first..first + n).map(|at| format!("${at}")).collect();
+    list.join(", ")
+}

@@ -1,0 +1,257 @@
+//! Traces and observations: written by the batch, read by page.
+//!
+//! Invariants:
+//! - **Returned means committed.** [`Store::write_batch`] answers after the commit that holds the batch;
+//!   many batches share one commit, and one that fails does not take the others along.
+//! - **The set decides.** Rows depend on the set of observations received, not on order, grouping or
+//!   repetition; an identical repeat changes nothing, the time of the last change included.
+//! - **Ingest costs no more for large traces.** A batch never reads the rest of a trace it adds to: it
+//!   marks the trace stale, and whoever reads it next, or a quiet moment, folds it anew.
+//!
+//! [`Store::write_batch`]: crate::Store::write_batch
+
+mod apply;
+mod block;
+mod cells;
+mod db;
+mod prepare;
+mod queue;
+mod read;
+mod refresh;
+mod row;
+mod targets;
+#[cfg(test)]
+mod tests;
+
+use assay_domain::filter::Filter;
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::time::Timestamp;
+use assay_domain::trace::Trace;
+
+use crate::Error;
+
+pub(crate) use db::Arg;
+pub(crate) use queue::Writer;
+pub use targets::Progress;
+
+/// A stored observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredObservation {
+    /// As received, with `content` only when it was asked for.
+    pub observation: Observation,
+    /// First received.
+    pub created_at: Timestamp,
+    /// Last changed.
+    pub updated_at: Timestamp,
+    /// What its trace says: readers fall back on it for user, session and tags.
+    pub of_trace: OfTrace,
+}
+
+/// What an observation shows of its trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfTrace {
+    /// Name of the trace.
+    pub name: Option<String>,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Its session.
+    pub session_id: Option<String>,
+    /// Its release.
+    pub release: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Visible without a key.
+    pub public: bool,
+}
+
+/// A stored trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTrace {
+    /// As computed, completed with the content of the root only when it was asked for.
+    pub trace: Trace,
+    /// First received.
+    pub created_at: Timestamp,
+    /// Last changed.
+    pub updated_at: Timestamp,
+    /// Its observations by start, when they were asked for.
+    pub observation_ids: Vec<ObservationId>,
+    /// What completeness is judged by.
+    pub activity: Activity,
+}
+
+/// How far a trace has come, in receive times (evaluation.md 1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// First observation received.
+    pub first_seen: Timestamp,
+    /// Last change received.
+    pub last_seen: Timestamp,
+    /// When an ended root was last received.
+    pub root_ended_at: Option<Timestamp>,
+    /// Observations without an end.
+    pub n_open: u32,
+    /// A span said that nothing more comes.
+    pub has_marker: bool,
+}
+
+/// Which traces, in which order. Simple parameters are conditions like all others.
+#[derive(Clone, Debug)]
+pub struct TraceQuery {
+    /// Conditions on the columns of `assay_domain::filter::TRACES`.
+    pub filter: Filter,
+    /// Order; equal ones by id.
+    pub order: TraceOrder,
+    /// Ascending.
+    pub ascending: bool,
+    /// From 1.
+    pub page: u32,
+    /// Traces per page.
+    pub limit: u32,
+    /// Load input, output and the metadata of the root.
+    pub with_content: bool,
+    /// Load the ids of the observations.
+    pub with_observation_ids: bool,
+}
+
+impl Default for TraceQuery {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            order: TraceOrder::Timestamp,
+            ascending: false,
+            page: 1,
+            limit: 50,
+            with_content: false,
+            with_observation_ids: false,
+        }
+    }
+}
+
+/// What traces are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceOrder {
+    /// `timestamp`
+    #[default]
+    Timestamp,
+    /// `id`
+    Id,
+    /// `name`
+    Name,
+    /// `userId`
+    UserId,
+    /// `sessionId`
+    SessionId,
+    /// `release`
+    Release,
+    /// `version`
+    Version,
+    /// `public`
+    Public,
+}
+
+/// Which observations: newest start first, equal ones by trace and id.
+#[derive(Clone, Debug)]
+pub struct ObservationQuery {
+    /// Conditions on the columns of `assay_domain::filter::OBSERVATIONS`.
+    pub filter: Filter,
+    /// After this one in the order.
+    pub after: Option<ObservationCursor>,
+    /// At most so many.
+    pub limit: u32,
+    /// Leave out so many first.
+    pub offset: u64,
+    /// Load the content.
+    pub with_content: bool,
+    /// Count all that match.
+    pub with_total: bool,
+}
+
+impl Default for ObservationQuery {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            after: None,
+            limit: 50,
+            offset: 0,
+            with_content: false,
+            with_total: false,
+        }
+    }
+}
+
+/// The last observation of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservationCursor {
+    /// Its start.
+    pub start: Timestamp,
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// Its id.
+    pub id: ObservationId,
+}
+
+/// Some of the matching rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// In the order asked for.
+    pub items: Vec<T>,
+    /// All that match; 0 when it was not asked for.
+    pub n_total: u64,
+    /// There are more after these.
+    pub has_more: bool,
+}
+
+/// Stored bytes of a medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredMedia {
+    /// MIME type.
+    pub content_type: String,
+    /// SHA-256 of the bytes.
+    pub sha256: Vec<u8>,
+    /// Bytes.
+    pub bytes: Vec<u8>,
+    /// First received.
+    pub created_at: Timestamp,
+}
+
+/// The body of a touched row: observations by trace, in the order of the request.
+pub(crate) fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
+    let wrong = |detail: String| Error::Inconsistent {
+        what: "touched row",
+        detail,
+    };
+    let traces: Vec<(&str, Vec<&str>)> =
+        postcard::from_bytes(body).map_err(|error| wrong(error.to_string()))?;
+    let mut found = Vec::new();
+    for (trace, observations) in traces {
+        let trace = TraceId::new(trace).map_err(|error| wrong(error.to_string()))?;
+        for id in observations {
+            let id = ObservationId::new(id).map_err(|error| wrong(error.to_string()))?;
+            found.push((trace.clone(), id));
+        }
+    }
+    Ok(found)
+}
+
+/// What [`touched_body`] reads.
+fn to_touched_body(changed: &[(&TraceId, &ObservationId)]) -> Result<Vec<u8>, Error> {
+    let mut traces: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (trace, id) in changed {
+        match traces.last_mut() {
+            Some((last, ids)) if *last == trace.as_str() => ids.push(id.as_str()),
+            _ => traces.push((trace.as_str(), vec![id.as_str()])),
+        }
+    }
+    postcard::to_allocvec(&traces).map_err(|error| Error::Inconsistent {
+        what: "touched row",
+        detail: error.to_string(),
+    })
+}
+
+/// A tenant and its number in this database.
+#[derive(Clone, Debug)]
+struct Tenant {
+    project: ProjectId,
+    number: i64,
+}

@@ -1,0 +1,253 @@
+//! Group commit: batches that arrive while a transaction commits share the next one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use assay_domain::batch::Batch;
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::apply::apply;
+use super::prepare::{Prepared, prepare};
+use super::{Tenant, refresh};
+use crate::pool::{Pool, in_transaction, on_reader};
+use crate::{Error, Store};
+
+/// Batches that may wait; one more is refused.
+const MAX_BATCHES: usize = 256;
+/// Kibibytes that may wait, so that memory stays bounded.
+const MAX_KIB: u32 = 48 << 10;
+/// One transaction takes up to so much: larger ones make the others wait longer.
+const GROUP_BATCHES: usize = 32;
+const GROUP_BYTES: usize = 8 << 20;
+/// How often stale traces are looked at while writes come in.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
+
+struct Job {
+    tenant: Tenant,
+    batch: Prepared,
+    now: Timestamp,
+    reply: oneshot::Sender<Result<(), Error>>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// The queue before the database, and the tasks behind it.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    room: Arc<Semaphore>,
+    tenants: Mutex<HashMap<ProjectId, i64>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    closing: Arc<Notify>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // What is guarded is whole between any two statements, also after a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writer {
+    pub(crate) fn start(pool: &Pool) -> Arc<Self> {
+        let (jobs, queue) = mpsc::channel(MAX_BATCHES);
+        let written = Arc::new(Notify::new());
+        let closing = Arc::new(Notify::new());
+        let committing = tokio::spawn(commit_groups(
+            pool.clone(),
+            queue,
+            written.clone(),
+            closing.clone(),
+        ));
+        let refreshing = tokio::spawn(refresh_stale(pool.clone(), written, closing.clone()));
+        Arc::new(Self {
+            jobs: Mutex::new(Some(jobs)),
+            room: Arc::new(Semaphore::new(MAX_KIB as usize)),
+            tenants: Mutex::default(),
+            tasks: Mutex::new(vec![committing, refreshing]),
+            closing,
+        })
+    }
+
+    /// Takes no more, writes what was taken, and ends.
+    pub(crate) async fn close(&self) {
+        drop(lock(&self.jobs).take());
+        self.closing.notify_one();
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for task in tasks {
+            if let Err(error) = task.await {
+                tracing::error!(error = %error, "a task of the store failed");
+            }
+        }
+    }
+}
+
+/// The next batches, as many as go together; none when the queue is closed and empty.
+async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
+    let first = queue.recv().await?;
+    let mut n_bytes = first.batch.n_bytes;
+    let mut group = vec![first];
+    while group.len() < GROUP_BATCHES && n_bytes < GROUP_BYTES {
+        match queue.try_recv() {
+            Ok(job) => {
+                n_bytes += job.batch.n_bytes;
+                group.push(job);
+            }
+            Err(_) => break,
+        }
+    }
+    Some(group)
+}
+
+async fn commit(pool: &Pool, group: &[Job]) -> Result<(), Error> {
+    in_transaction!(pool, |tx| {
+        for job in group {
+            apply(&mut (&mut *tx).into(), &job.tenant, &job.batch, job.now).await?;
+        }
+    });
+    Ok(())
+}
+
+/// A caller that has gone away changes nothing: its batch is committed with the others, and its retry is
+/// a repeat.
+async fn commit_groups(
+    pool: Pool,
+    mut queue: mpsc::Receiver<Job>,
+    written: Arc<Notify>,
+    closing: Arc<Notify>,
+) {
+    while let Some(group) = next_group(&mut queue).await {
+        let n_batches = group.len();
+        match commit(&pool, &group).await {
+            Ok(()) => {
+                for job in group {
+                    let _ = job.reply.send(Ok(()));
+                }
+            }
+            Err(Error::Unavailable(reason)) => {
+                tracing::warn!(reason, n_batches, "batches were refused");
+                for job in group {
+                    let _ = job.reply.send(Err(Error::Unavailable(reason.clone())));
+                }
+            }
+            Err(error) if n_batches == 1 => {
+                for job in group {
+                    let _ = job.reply.send(Err(error));
+                    break;
+                }
+            }
+            // One of them is at fault; the others must not suffer for it.
+            Err(_) => {
+                for job in group {
+                    let alone = std::slice::from_ref(&job);
+                    let result = commit(&pool, alone).await;
+                    let _ = job.reply.send(result);
+                }
+            }
+        }
+        written.notify_one();
+    }
+    // The last store was dropped or closed.
+    closing.notify_one();
+}
+
+async fn refresh_stale(pool: Pool, written: Arc<Notify>, closing: Arc<Notify>) {
+    let mut before = HashMap::new();
+    loop {
+        if before.is_empty() {
+            tokio::select! {
+                () = written.notified() => {}
+                () = closing.notified() => return,
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REFRESH_EVERY) => {}
+            () = closing.notified() => return,
+        }
+        match refresh::quiet_ones(&pool, &before).await {
+            Ok(now) => before = now,
+            Err(error) => {
+                tracing::warn!(error = %error, "traces could not be brought up to date");
+                before.clear();
+            }
+        }
+    }
+}
+
+const FIND_TENANT: &str = "SELECT number FROM tenants WHERE project_id = $1";
+const MAKE_TENANT: &str = "
+    INSERT INTO tenants (project_id) VALUES ($1) ON CONFLICT (project_id) DO NOTHING";
+
+impl Store {
+    /// The number of a project, if it has ever sent anything.
+    pub(super) async fn tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
+        if let Some(number) = lock(&self.writer.tenants).get(project) {
+            return Ok(Some(*number));
+        }
+        let number: Option<i64> = on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(FIND_TENANT)
+                .bind(project.as_str())
+                .fetch_optional(db)
+                .await?
+        });
+        if let Some(number) = number {
+            lock(&self.writer.tenants).insert(project.clone(), number);
+        }
+        Ok(number)
+    }
+
+    async fn make_tenant(&self, project: &ProjectId) -> Result<Tenant, Error> {
+        let mut number = self.tenant(project).await?;
+        if number.is_none() {
+            in_transaction!(&self.pool, |tx| {
+                sqlx::query(MAKE_TENANT)
+                    .bind(project.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+            });
+            number = self.tenant(project).await?;
+        }
+        Ok(Tenant {
+            project: project.clone(),
+            number: number.ok_or(Error::NotFound)?,
+        })
+    }
+
+    /// Writes a batch. When this returns `Ok`, it survives power loss. The same batch again changes
+    /// nothing; of two versions of one observation the one that ended later stays, then the one with
+    /// more attributes, then the one that arrived later.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] at once when too much is waiting, and when the disk is full or another
+    /// process holds the database; nothing of the batch is written then.
+    pub async fn write_batch(
+        &self,
+        project: &ProjectId,
+        batch: Batch,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let full = || Error::Unavailable("too many batches are waiting".to_owned());
+        let closed = || Error::Unavailable("the store is closing".to_owned());
+        let tenant = self.make_tenant(project).await?;
+        let batch = prepare(batch)?;
+        let n_kib = u32::try_from(batch.n_bytes >> 10).unwrap_or(u32::MAX);
+        // A batch larger than all of the room waits alone.
+        let n_kib = n_kib.clamp(1, MAX_KIB);
+        let room = self.writer.room.clone();
+        let room = room.try_acquire_many_owned(n_kib).map_err(|_| full())?;
+        let jobs = lock(&self.writer.jobs).clone().ok_or_else(closed)?;
+        let (reply, committed) = oneshot::channel();
+        let job = Job {
+            tenant,
+            batch,
+            now,
+            reply,
+            _room: room,
+        };
+        jobs.try_send(job).map_err(|_| full())?;
+        // Kept no longer than needed: the queue ends when the last sender is gone.
+        drop(jobs);
+        committed.await.map_err(|_| closed())?
+    }
+}

@@ -1,0 +1,145 @@
+//! Folds stale traces anew.
+//!
+//! Optimistic: the observations are read without a lock, and the result is written only where the
+//! revision is still the one that was read before them. Ingest never waits for a fold.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use assay_domain::fold::fold;
+use assay_domain::ids::TraceId;
+
+use super::db::{Arg, Db, bind_args};
+use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
+use crate::Error;
+use crate::pool::{Pool, in_transaction, on_reader};
+
+/// Traces folded in one transaction.
+const CHUNK: i64 = 100;
+/// A list call catches up with so many chunks; a database that is busier than that shows some traces as
+/// they were a moment ago.
+const MAX_CHUNKS: u32 = 200;
+
+#[derive(Clone, Copy, Debug, sqlx::FromRow)]
+struct Stale {
+    number: i64,
+    revision: i64,
+}
+
+const STALE: &str = "SELECT number, revision FROM traces WHERE stale = 1 ORDER BY number LIMIT $1";
+const STALE_OF_TENANT: &str = "
+    SELECT number, revision FROM traces WHERE stale = 1 AND tenant = $1 ORDER BY number LIMIT $2";
+const STALE_TRACE: &str = "
+    SELECT number, revision FROM traces WHERE tenant = $1 AND trace_id = $2 AND stale = 1";
+
+fn observations_sql() -> &'static str {
+    static SQL: OnceLock<String> = OnceLock::new();
+    SQL.get_or_init(|| {
+        format!(
+            "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number WHERE t.number = $1"
+        )
+    })
+}
+
+fn update_sql() -> &'static str {
+    static SQL: OnceLock<String> = OnceLock::new();
+    SQL.get_or_init(|| {
+        let columns: Vec<String> = TRACE_COMPUTED
+            .iter()
+            .chain(&["detail"])
+            .enumerate()
+            .map(|(at, column)| format!("{column} = ${}", at + 4))
+            .collect();
+        format!(
+            "UPDATE traces SET stale = 0, n_open = $3, {} WHERE number = $1 AND revision = $2",
+            columns.join(", ")
+        )
+    })
+}
+
+async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
+    let mut folded = Vec::with_capacity(stale.len());
+    for trace in stale {
+        let rows: Vec<ObservationRow> = on_reader!(pool, |db| {
+            sqlx::query_as(observations_sql())
+                .bind(trace.number)
+                .fetch_all(db)
+                .await?
+        });
+        let observations = rows
+            .iter()
+            .map(ObservationRow::observation)
+            .collect::<Result<Vec<_>, _>>()?;
+        let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
+        if let Some(computed) = fold(&observations) {
+            let detail = row::trace_detail(&computed)?;
+            folded.push((*trace, n_open, computed, detail));
+        }
+    }
+    in_transaction!(pool, |tx| {
+        for (trace, n_open, computed, detail) in &folded {
+            let mut args: Vec<Arg<'_>> =
+                vec![trace.number.into(), trace.revision.into(), (*n_open).into()];
+            row::push_trace_args(&mut args, computed, detail);
+            Db::from(&mut *tx).execute(update_sql(), &args).await?;
+        }
+    });
+    Ok(())
+}
+
+/// Folds the stale traces that have not changed since `before`; gives those that are left, with their
+/// revisions. A trace that never rests is folded by whoever reads it.
+pub(super) async fn quiet_ones(
+    pool: &Pool,
+    before: &HashMap<i64, i64>,
+) -> Result<HashMap<i64, i64>, Error> {
+    let stale: Vec<Stale> = on_reader!(pool, |db| {
+        sqlx::query_as(STALE).bind(20 * CHUNK).fetch_all(db).await?
+    });
+    let (quiet, busy): (Vec<Stale>, Vec<Stale>) = stale
+        .into_iter()
+        .partition(|trace| before.get(&trace.number) == Some(&trace.revision));
+    for chunk in quiet.chunks(CHUNK as usize) {
+        fold_all(pool, chunk).await?;
+    }
+    Ok(busy
+        .into_iter()
+        .map(|trace| (trace.number, trace.revision))
+        .collect())
+}
+
+/// Brings the traces of a tenant up to date.
+pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
+    for _ in 0..MAX_CHUNKS {
+        let stale: Vec<Stale> = on_reader!(pool, |db| {
+            sqlx::query_as(STALE_OF_TENANT)
+                .bind(tenant)
+                .bind(CHUNK)
+                .fetch_all(db)
+                .await?
+        });
+        if stale.is_empty() {
+            break;
+        }
+        fold_all(pool, &stale).await?;
+    }
+    Ok(())
+}
+
+/// Brings one trace up to date.
+pub(super) async fn of_trace(pool: &Pool, tenant: i64, trace: &TraceId) -> Result<(), Error> {
+    // Once more when a batch came between; then the reader sees what was there when it asked.
+    for _ in 0..3 {
+        let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
+        let stale: Vec<Stale> = on_reader!(pool, |db| {
+            bind_args!(sqlx::query_as(STALE_TRACE), &args)
+                .fetch_all(db)
+                .await?
+        });
+        if stale.is_empty() {
+            break;
+        }
+        fold_all(pool, &stale).await?;
+    }
+    Ok(())
+}
