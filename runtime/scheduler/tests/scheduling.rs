@@ -1,0 +1,594 @@
+//! The scheduler on each database, with evaluators that are closures.
+
+#![expect(unreachable_pub, reason = "a test has no outside")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_domain::evaluation::{
+    CompletionReason, ExecutionState, Late, OnMissing, Target, TargetKind,
+};
+use assay_domain::observation::ObservationKind;
+use assay_domain::plugin::FailureClass;
+use assay_domain::score::{ScoreSource, ScoreValue, Subject};
+use assay_domain::time::Clock;
+use assay_scheduler::{Breakpoint, Error, Options, Refusal, Step};
+use assay_store::testing::on_each_database;
+use serde_json::json;
+use support::{
+    FakeEvaluate, Hanging, StopOnce, World, child_of, generation, generations_only, span, trace_id,
+};
+use tokio_util::sync::CancellationToken;
+
+const OBSERVATION: TargetKind = TargetKind::Observation;
+const LEASE_MS: i64 = 61_000;
+
+#[tokio::test]
+async fn every_generation_is_scored_once_and_the_score_says_by_what() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world
+            .rule("r", OBSERVATION, |rule| rule.filter = generations_only())
+            .await;
+        let evaluate = FakeEvaluate::length();
+        let scheduler = world.scheduler(evaluate.clone());
+        let spans = (0..100).map(|n| match n % 2 {
+            0 => generation(n, n),
+            _ => span(n, n, ObservationKind::Tool),
+        });
+        let spans: Vec<_> = spans.collect();
+        world.ingest(spans.clone()).await;
+        scheduler.run_until_idle().await.unwrap();
+        // The same again changes nothing.
+        world.ingest(spans).await;
+        scheduler.run_until_idle().await.unwrap();
+
+        let scores = world.scores().await;
+        assert_eq!((scores.len(), evaluate.n_calls()), (50, 50));
+        let score = &scores[0].written;
+        assert_eq!(score.value, ScoreValue::Numeric(9.0));
+        assert_eq!(score.source, ScoreSource::Eval);
+        assert_eq!(score.metadata["evaluator_id"], "ev-r");
+        assert_eq!(score.metadata["unit"], "bytes");
+        let origin = score.origin.as_ref().unwrap();
+        assert_eq!(origin.rule_id, rule.id);
+        assert_eq!(origin.evaluator_version_id.as_str(), "ver-r");
+        let execution = world
+            .store
+            .execution(&world.project, &origin.execution_id)
+            .await
+            .unwrap();
+        let execution = execution.unwrap().execution;
+        assert_eq!(execution.state, ExecutionState::Completed);
+        assert_eq!(execution.attempts, 1);
+        assert_eq!(execution.made.completion, CompletionReason::Ended);
+        let counts = world.counts(&rule).await;
+        assert_eq!(counts["made"], 50);
+        assert_eq!(counts["completed"], 50);
+        assert_eq!(counts["not_matched"], 50);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed_at_any_breakpoint_each_target_ends_with_exactly_one_score() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("r", OBSERVATION, |_| {}).await;
+        let breakpoints = [
+            Breakpoint::Decided,
+            Breakpoint::Made,
+            Breakpoint::Claimed,
+            Breakpoint::Evaluated,
+            Breakpoint::Finished,
+        ];
+        for (round, at) in breakpoints.into_iter().enumerate() {
+            let round = round as u64 * 10;
+            let evaluate = FakeEvaluate::length();
+            // Without room for batches executions are made pending, and a claim comes first.
+            let n_batches = if at == Breakpoint::Claimed { 0 } else { 4 };
+            let options = Options {
+                n_batches,
+                ..Options::default()
+            };
+            let killed = world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
+            world
+                .ingest((round..round + 10).map(|n| generation(n, n)).collect())
+                .await;
+            if at == Breakpoint::Claimed {
+                killed.run_until_idle().await.unwrap();
+                let options = Options::default();
+                let killed =
+                    world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
+                let stopped = killed.run_until_idle().await;
+                assert!(
+                    matches!(stopped, Err(Error::Stopped(_))),
+                    "{at:?}: {stopped:?}"
+                );
+            } else {
+                let stopped = killed.run_until_idle().await;
+                assert!(
+                    matches!(stopped, Err(Error::Stopped(_))),
+                    "{at:?}: {stopped:?}"
+                );
+            }
+            drop(killed);
+
+            world.clock.advance(LEASE_MS);
+            world.scheduler(evaluate).run_until_idle().await.unwrap();
+            let scores = world.scores().await;
+            let targets: BTreeSet<String> = scores
+                .iter()
+                .map(|score| format!("{:?}", score.written.subject))
+                .collect();
+            let want = round as usize + 10;
+            assert_eq!((scores.len(), targets.len()), (want, want), "{at:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_schedulers_on_one_database_do_what_one_does() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let evaluate = FakeEvaluate::length();
+        let options = Options {
+            batch: 16,
+            n_batches: 2,
+            ..Options::default()
+        };
+        let one = world.scheduler_with(evaluate.clone(), None, options);
+        let two = world.scheduler_with(evaluate.clone(), None, options);
+        for round in 0..10 {
+            let ids = round * 40..round * 40 + 40;
+            world.ingest(ids.map(|n| generation(n, n)).collect()).await;
+        }
+        let (one, two) = tokio::join!(one.run_until_idle(), two.run_until_idle());
+        one.unwrap();
+        two.unwrap();
+        world.clock.advance(LEASE_MS);
+        world
+            .scheduler(evaluate.clone())
+            .run_until_idle()
+            .await
+            .unwrap();
+        assert_eq!(world.scores().await.len(), 400);
+        assert_eq!(evaluate.n_calls(), 400);
+        let counts = world.counts(&rule).await;
+        assert_eq!((counts["made"], counts["completed"]), (400, 400));
+        assert_eq!(counts.get("duplicate"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_smaller_sample_lies_inside_the_larger_one() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let quarter = world
+            .rule("quarter", OBSERVATION, |rule| rule.sampling = 0.25)
+            .await;
+        let half = world
+            .rule("half", OBSERVATION, |rule| rule.sampling = 0.5)
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        for round in 0..10 {
+            let ids = round * 100..round * 100 + 100;
+            world.ingest(ids.map(|n| generation(n, n)).collect()).await;
+        }
+        scheduler.run_until_idle().await.unwrap();
+        let scores = world.scores().await;
+        let of = |rule: &str| -> BTreeSet<String> {
+            let scores = scores.iter().map(|score| &score.written);
+            let of_rule =
+                scores.filter(|score| score.origin.as_ref().unwrap().rule_id.as_str() == rule);
+            of_rule
+                .map(|score| format!("{:?}", score.subject))
+                .collect()
+        };
+        let (small, large) = (of("quarter"), of("half"));
+        assert!(small.is_subset(&large));
+        assert!((200..300).contains(&small.len()) && (450..550).contains(&large.len()));
+        assert_eq!(
+            world.counts(&quarter).await["sampled_out"],
+            1_000 - small.len() as u64
+        );
+        assert_eq!(
+            scores[0]
+                .written
+                .origin
+                .as_ref()
+                .unwrap()
+                .inclusion_probability
+                % 0.25,
+            0.0
+        );
+        assert_eq!(world.counts(&half).await["made"], large.len() as u64);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", TargetKind::Trace, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut arrivals: BTreeMap<i64, Vec<_>> = BTreeMap::new();
+        let mut seed = 7_u64;
+        let mut random = |n: u64| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        for trace in 0..20 {
+            let root = span(trace, trace * 10, ObservationKind::Agent);
+            let mut spans = vec![root.clone()];
+            spans.extend(
+                (1..5).map(|n| child_of(&root, trace * 10 + n, ObservationKind::Generation)),
+            );
+            // Within 9 s: the root may come first, last or between.
+            for span in spans {
+                let at = trace as i64 * 20_000 + random(9_000) as i64;
+                arrivals.entry(at).or_default().push(span);
+            }
+        }
+        let mut now = 0;
+        for (at, spans) in arrivals {
+            world.clock.advance(at - now);
+            now = at;
+            world.ingest(spans).await;
+            scheduler.run_until_idle().await.unwrap();
+        }
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        let scores = world.scores().await;
+        let traces: BTreeSet<String> = scores
+            .iter()
+            .map(|score| match &score.written.subject {
+                Subject::Trace(id) => id.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!((scores.len(), traces.len()), (20, 20));
+        let counts = world.counts(&rule).await;
+        assert_eq!(counts["made"], 20);
+        for trace in 0..20 {
+            let all = world
+                .store
+                .trace_executions(&world.project, &trace_id(trace))
+                .await
+                .unwrap();
+            assert_eq!(
+                all[0].execution.made.completion,
+                CompletionReason::RootEnded
+            );
+            assert_eq!(all[0].execution.made.n_observations, 5);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world
+            .rule("r", TargetKind::Trace, |rule| {
+                rule.on_missing = OnMissing::Empty
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Ok(1.0)));
+        let mut orphan = generation(1, 1);
+        orphan.parent_id = Some("00000000000000ff".parse().unwrap());
+        let mut marked = generation(2, 2);
+        marked.parent_id = Some("00000000000000ff".parse().unwrap());
+        marked.is_complete_marker = true;
+        world.ingest(vec![orphan, marked]).await;
+        for (wait_ms, n_scores) in [(0, 0), (1_000, 1), (178_999, 1), (1, 2)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+        }
+        let quiet = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        assert_eq!(quiet[0].execution.made.completion, CompletionReason::Quiet);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("ignores", TargetKind::Trace, |_| {}).await;
+        world
+            .rule("rescores", TargetKind::Trace, |rule| {
+                rule.late = Late::Rescore
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let root = generation(1, 1);
+        world.ingest(vec![root.clone()]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        world
+            .ingest(vec![child_of(&root, 2, ObservationKind::Tool)])
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 2);
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+
+        let all = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        let seen: Vec<_> = all
+            .iter()
+            .map(|row| {
+                let made = &row.execution.made;
+                (made.rule_id.as_str(), made.generation, row.n_late)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn failures_are_retried_given_up_or_held_by_their_class() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let evaluate = FakeEvaluate::new(|call, n_before| match call.item.id.as_str() {
+            "0000000000000001" if n_before < 2 => Err(FailureClass::Transient),
+            "0000000000000002" => Err(FailureClass::InvalidInput),
+            "0000000000000003" => Err(FailureClass::NotApplicable),
+            _ => Ok(1.0),
+        });
+        let scheduler = world.scheduler(evaluate);
+        world
+            .ingest((1..=4).map(|n| generation(n, n)).collect())
+            .await;
+        for _ in 0..4 {
+            scheduler.run_until_idle().await.unwrap();
+            world.clock.advance(10_000);
+        }
+        let mut states = Vec::new();
+        for n in 1..=4 {
+            let all = world
+                .store
+                .trace_executions(&world.project, &trace_id(n))
+                .await
+                .unwrap();
+            let execution = &all[0].execution;
+            states.push((
+                execution.state,
+                execution.attempts,
+                execution.error_class.clone(),
+            ));
+        }
+        let class = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            states,
+            [
+                (ExecutionState::Completed, 3, None),
+                (ExecutionState::Failed, 1, class("invalid_input")),
+                (ExecutionState::Skipped, 1, class("not_applicable")),
+                (ExecutionState::Completed, 1, None),
+            ]
+        );
+        let all = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        let id = &all[0].execution.made.id;
+        let attempts = world.store.attempts(&world.project, id).await.unwrap();
+        assert_eq!(
+            attempts.iter().map(|each| each.number).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        let now = world.clock.now();
+        let dead = world
+            .store
+            .failed_executions(&world.project, now, 10)
+            .await
+            .unwrap();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(world.counts(&rule).await["failed"], 1);
+        world
+            .store
+            .requeue_execution(&world.project, &dead[0].execution.made.id, now)
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let options = Options {
+            batch: 10,
+            n_batches: 1,
+            ..Options::default()
+        };
+        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
+        let scheduler = world.scheduler_with(failing.clone(), None, options);
+        world
+            .ingest((0..50).map(|n| generation(n, n)).collect())
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(failing.n_calls(), 20);
+        let paused = world
+            .store
+            .rule(&world.project, &rule.id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(paused.paused.unwrap().reason, "PLUGIN_FAILING");
+
+        let now = world.clock.now();
+        world
+            .store
+            .unpause_rule(&world.project, &rule.id, now)
+            .await
+            .unwrap();
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 30);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_invalid_configuration_pauses_the_evaluator_at_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Err(FailureClass::InvalidConfig)));
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let evaluator = &rule.assignments[0].evaluator_id;
+        let evaluator = world
+            .store
+            .evaluator(&world.project, evaluator)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(evaluator.paused.unwrap().reason, "PLUGIN_CONFIG_INVALID");
+        world.ingest(vec![generation(2, 2)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.counts(&rule).await["rule_paused"], 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn explain_names_the_step_that_left_a_target_without_score() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let tools = json!({
+            "type": "stringOptions", "column": "type", "operator": "any of", "value": ["TOOL"]
+        });
+        let picky = world
+            .rule("picky", OBSERVATION, |rule| rule.filter = vec![tools])
+            .await;
+        let rare = world
+            .rule("rare", OBSERVATION, |rule| rule.sampling = 1e-9)
+            .await;
+        let all = world.rule("all", OBSERVATION, |_| {}).await;
+        let traces = world.rule("traces", TargetKind::Trace, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut own = generation(2, 2);
+        own.environment = "assay-eval".to_owned();
+        world.ingest(vec![generation(1, 1), own]).await;
+        scheduler.run_until_idle().await.unwrap();
+
+        let target = |trace: u64, id: &str| Target {
+            trace_id: trace_id(trace),
+            observation_id: (!id.is_empty()).then(|| format!("{id:0>16}").parse().unwrap()),
+        };
+        let explain = async |rule, target: Target| {
+            scheduler
+                .explain(&world.project, rule, &target)
+                .await
+                .unwrap()
+                .step
+        };
+        let step = explain(&picky, target(1, "1")).await;
+        let Step::Refused(Refusal::NotMatched {
+            index: 0, actual, ..
+        }) = step
+        else {
+            panic!("{step:?}");
+        };
+        assert_eq!(actual, "GENERATION");
+        let step = explain(&rare, target(1, "1")).await;
+        assert!(
+            matches!(step, Step::Refused(Refusal::SampledOut { rate: 1e-9, .. })),
+            "{step:?}"
+        );
+        let step = explain(&all, target(2, "2")).await;
+        assert_eq!(step, Step::Refused(Refusal::InternalEnvironment));
+        assert_eq!(explain(&all, target(9, "1")).await, Step::NoSuchTarget);
+        let step = explain(&traces, target(1, "")).await;
+        assert!(
+            matches!(
+                step,
+                Step::NotComplete {
+                    complete_at: Some(_)
+                }
+            ),
+            "{step:?}"
+        );
+        let step = explain(&all, target(1, "1")).await;
+        let Step::Taken { assignments, .. } = step else {
+            panic!("{step:?}");
+        };
+        assert!(assignments[0].execution.is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("r", OBSERVATION, |_| {}).await;
+        let options = Options {
+            grace: Duration::ZERO,
+            ..Options::default()
+        };
+        let hanging = world.scheduler_with(Arc::new(Hanging), None, options);
+        world.ingest(vec![generation(1, 1)]).await;
+        let shutdown = CancellationToken::new();
+        let run = {
+            let (hanging, shutdown) = (hanging.clone(), shutdown.clone());
+            tokio::spawn(async move { hanging.run(shutdown).await })
+        };
+        // Claimed as soon as the execution exists.
+        while world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap()
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+        shutdown.cancel();
+        run.await.unwrap();
+        world
+            .scheduler(FakeEvaluate::length())
+            .run_until_idle()
+            .await
+            .unwrap();
+        let scores = world.scores().await;
+        assert_eq!(scores.len(), 1);
+        let all = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        assert_eq!(all[0].execution.attempts, 1);
+    })
+    .await;
+}

@@ -1,0 +1,387 @@
+//! A project with rules on a temporary database, a clock and ids of the test's own, and evaluators that
+//! are closures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use assay_domain::batch::Batch;
+use assay_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
+use assay_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
+use assay_domain::observation::{Content, Level, Observation, ObservationKind};
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{
+    Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, ItemParts, PluginInfo,
+    PluginScore, PluginScoreValue,
+};
+use assay_domain::score::Score;
+use assay_domain::time::{Clock, Timestamp};
+use assay_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
+use assay_store::Store;
+use assay_store::catalog::{NewEvaluator, NewVersion};
+use assay_store::scores::ScoreQuery;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+#[derive(Debug)]
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub fn advance(&self, ms: i64) {
+        self.0.fetch_add(ms * 1_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Counts up in steps that no two sources share.
+#[derive(Debug)]
+pub struct TestIds(AtomicU64);
+
+static N_SOURCES: AtomicU64 = AtomicU64::new(1);
+
+impl TestIds {
+    pub fn new() -> Arc<Self> {
+        let source = N_SOURCES.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Self(AtomicU64::new(source << 40)))
+    }
+}
+
+impl IdSource for TestIds {
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::from_u64_pair(self.0.fetch_add(16, Ordering::SeqCst), 0)
+    }
+}
+
+type Answer = dyn Fn(&Call, u32) -> Result<f64, FailureClass> + Send + Sync;
+
+/// Gives one score per call, or a failure; counts calls by item.
+pub struct FakeEvaluate {
+    answer: Box<Answer>,
+    pub calls: Mutex<BTreeMap<String, u32>>,
+}
+
+impl fmt::Debug for FakeEvaluate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FakeEvaluate")
+    }
+}
+
+impl FakeEvaluate {
+    /// `answer` gets the call and how often this item was asked about before.
+    pub fn new(
+        answer: impl Fn(&Call, u32) -> Result<f64, FailureClass> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            answer: Box::new(answer),
+            calls: Mutex::default(),
+        })
+    }
+
+    /// The length of the output.
+    pub fn length() -> Arc<Self> {
+        Self::new(|call, _| {
+            let output = call
+                .item
+                .output
+                .as_ref()
+                .ok_or(FailureClass::InvalidInput)?;
+            Ok(output.as_str().len() as f64)
+        })
+    }
+
+    pub fn n_calls(&self) -> u32 {
+        self.calls.lock().unwrap().values().sum()
+    }
+}
+
+impl Evaluate for FakeEvaluate {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+        async move {
+            // Others get a turn in between, as with real workers.
+            tokio::task::yield_now().await;
+            let answer = |call: Call| {
+                let n_before = {
+                    let mut calls = self.calls.lock().unwrap();
+                    let n = calls.entry(call.item.id.clone()).or_default();
+                    *n += 1;
+                    *n - 1
+                };
+                let outcome = (self.answer)(&call, n_before);
+                CallResult {
+                    outcome: outcome
+                        .map(|number| vec![score(number)])
+                        .map_err(|class| Failure {
+                            class,
+                            message: "as the test wants".to_owned(),
+                        }),
+                    cpu_us: 7,
+                    log: Vec::new(),
+                }
+            };
+            calls.into_iter().map(answer).collect()
+        }
+        .boxed()
+    }
+}
+
+fn score(number: f64) -> PluginScore {
+    PluginScore {
+        name: "length".to_owned(),
+        value: PluginScoreValue::Numeric(number),
+        observation_id: None,
+        comment: None,
+        metadata: Some(r#"{"unit":"bytes","evaluator_id":"forged"}"#.to_owned()),
+    }
+}
+
+/// Never answers.
+#[derive(Debug)]
+pub struct Hanging;
+
+impl Evaluate for Hanging {
+    fn evaluate(&self, _: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+        std::future::pending().boxed()
+    }
+}
+
+/// Stops at a place once.
+#[derive(Debug)]
+pub struct StopOnce(Mutex<Option<Breakpoint>>);
+
+impl StopOnce {
+    pub fn at(breakpoint: Breakpoint) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(breakpoint))))
+    }
+}
+
+impl Breakpoints for StopOnce {
+    fn stops_at(&self, at: Breakpoint) -> bool {
+        let mut left = self.0.lock().unwrap();
+        *left == Some(at) && left.take().is_some()
+    }
+}
+
+pub struct World {
+    pub store: Store,
+    pub project: ProjectId,
+    pub clock: Arc<TestClock>,
+    plugin: Digest,
+}
+
+impl World {
+    pub async fn new(store: Store) -> Self {
+        let clock = Arc::new(TestClock(AtomicI64::new(1_772_000_000_000_000)));
+        let all = ItemParts {
+            input: true,
+            output: true,
+            expected_output: true,
+            metadata: true,
+            trace: false,
+        };
+        let info = PluginInfo {
+            name: "test/length".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            evaluators: vec![EvaluatorInfo {
+                id: "length".to_owned(),
+                title: "Length".to_owned(),
+                description: String::new(),
+                config_schema: "{}".to_owned(),
+                needs: all,
+                slots: Vec::new(),
+                scores: Vec::new(),
+                dynamic_scores: true,
+                deterministic: true,
+            }],
+        };
+        let plugin = store
+            .put_plugin(None, &info, b"component", clock.now())
+            .await
+            .unwrap();
+        Self {
+            project: ProjectId::new("p1").unwrap(),
+            store,
+            clock,
+            plugin,
+        }
+    }
+
+    pub fn scheduler(&self, evaluate: Arc<dyn Evaluate>) -> Scheduler {
+        self.scheduler_with(evaluate, None, Options::default())
+    }
+
+    pub fn scheduler_with(
+        &self,
+        evaluate: Arc<dyn Evaluate>,
+        breakpoints: Option<Arc<dyn Breakpoints>>,
+        options: Options,
+    ) -> Scheduler {
+        Scheduler::new(Deps {
+            store: self.store.clone(),
+            evaluate,
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            ids: TestIds::new(),
+            options,
+            breakpoints,
+        })
+    }
+
+    /// A rule with one evaluator of its own, changed by `change`, saved.
+    pub async fn rule(&self, id: &str, target: TargetKind, change: impl FnOnce(&mut Rule)) -> Rule {
+        let evaluator_id = format!("ev-{id}").parse().unwrap();
+        let new = NewEvaluator {
+            id: evaluator_id,
+            name: format!("evaluator of {id}"),
+            description: None,
+            version: NewVersion {
+                id: format!("ver-{id}").parse().unwrap(),
+                plugin: self.plugin,
+                plugin_name: "test/length".to_owned(),
+                plugin_version: "1.0.0".to_owned(),
+                plugin_evaluator: "length".to_owned(),
+                config: json!({}),
+                mapping: Vec::new(),
+                fingerprint: Digest::of(id.as_bytes()),
+            },
+        };
+        let now = self.clock.now();
+        let evaluator = self
+            .store
+            .create_evaluator(&self.project, &new, now)
+            .await
+            .unwrap();
+        let mut rule = Rule {
+            id: id.parse().unwrap(),
+            name: id.to_owned(),
+            target,
+            enabled: true,
+            paused: None,
+            sampling: 1.0,
+            sampling_independent: false,
+            filter: Vec::new(),
+            assignments: vec![Assignment {
+                id: format!("as-{id}").parse().unwrap(),
+                evaluator_id: evaluator.id,
+                mapping: None,
+            }],
+            timing: Timing::default(),
+            on_missing: OnMissing::Fail,
+            late: Late::Ignore,
+            created_at: now,
+            updated_at: now,
+        };
+        change(&mut rule);
+        self.store.create_rule(&self.project, &rule).await.unwrap();
+        rule
+    }
+
+    pub async fn ingest(&self, observations: Vec<Observation>) {
+        let batch = Batch {
+            observations,
+            ..Batch::default()
+        };
+        self.store
+            .write_batch(&self.project, batch, self.clock.now())
+            .await
+            .unwrap();
+    }
+
+    pub async fn scores(&self) -> Vec<Score> {
+        let query = ScoreQuery::default();
+        self.store
+            .scores(&self.project, &query, None, 100_000)
+            .await
+            .unwrap()
+            .items
+    }
+
+    pub async fn counts(&self, rule: &Rule) -> BTreeMap<String, u64> {
+        let from = Timestamp::from_micros(0);
+        let counts = self
+            .store
+            .rule_counts(&self.project, &rule.id, from)
+            .await
+            .unwrap();
+        counts.into_iter().fold(BTreeMap::new(), |mut sums, count| {
+            *sums.entry(count.reason).or_default() += count.n;
+            sums
+        })
+    }
+}
+
+pub fn generations_only() -> Vec<Value> {
+    vec![json!({
+        "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"]
+    })]
+}
+
+pub fn trace_id(n: u64) -> TraceId {
+    format!("{n:032x}").parse().unwrap()
+}
+
+/// An ended span with input and output.
+pub fn span(trace: u64, id: u64, kind: ObservationKind) -> Observation {
+    let start = Timestamp::from_millis(1_771_000_000_000 + id as i64);
+    let id: ObservationId = format!("{id:016x}").parse().unwrap();
+    Observation {
+        trace_id: trace_id(trace),
+        id,
+        parent_id: None,
+        kind,
+        name: "answer".to_owned(),
+        start,
+        end: Some(start.plus_millis(5)),
+        completion_start: None,
+        level: Level::Default,
+        status_message: None,
+        environment: "default".to_owned(),
+        release: None,
+        version: None,
+        user_id: None,
+        session_id: None,
+        tags: Vec::new(),
+        model: None,
+        provider: None,
+        model_parameters: serde_json::Map::new(),
+        prompt: None,
+        usage: BTreeMap::new(),
+        cost: BTreeMap::new(),
+        computed_cost: BTreeMap::new(),
+        price_id: None,
+        aggregate_usage: BTreeMap::new(),
+        aggregate_cost: BTreeMap::new(),
+        response_id: None,
+        scope_name: "test".to_owned(),
+        is_app_root: false,
+        as_root: false,
+        called_tools: Vec::new(),
+        trace: None,
+        is_complete_marker: false,
+        experiment: None,
+        attribute_count: 1,
+        has_content: true,
+        content: Content {
+            input: Some(Payload::Text("question".to_owned())),
+            output: Some(Payload::Text("an answer".to_owned())),
+            ..Content::default()
+        },
+    }
+}
+
+pub fn generation(trace: u64, id: u64) -> Observation {
+    span(trace, id, ObservationKind::Generation)
+}
+
+pub fn child_of(parent: &Observation, id: u64, kind: ObservationKind) -> Observation {
+    let mut child = span(0, id, kind);
+    child.trace_id = parent.trace_id.clone();
+    child.parent_id = Some(parent.id.clone());
+    child
+}
