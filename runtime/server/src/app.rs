@@ -6,10 +6,12 @@ use std::sync::Arc;
 use assay_domain::ids::{IdSource, ProjectId};
 use assay_domain::pricing::PriceTable;
 use assay_domain::time::Clock;
+use assay_scheduler::Scheduler;
 use assay_store::Store;
 
 use crate::auth::KeyCache;
 use crate::config::Config;
+use crate::engine::Engine;
 use crate::ingress::Admission;
 
 /// The server's parts, cheap to clone.
@@ -22,6 +24,10 @@ pub struct App(Arc<AppParts>);
 pub struct AppParts {
     /// The database.
     pub store: Store,
+    /// Runs evaluators.
+    pub engine: Arc<Engine>,
+    /// Turns what arrives into scores.
+    pub scheduler: Scheduler,
     /// Every setting.
     pub config: Config,
     /// Where the time comes from.
@@ -43,6 +49,10 @@ pub struct AppParts {
 pub struct NewApp {
     /// The database.
     pub store: Store,
+    /// Runs evaluators.
+    pub engine: Arc<Engine>,
+    /// Turns what arrives into scores.
+    pub scheduler: Scheduler,
     /// Every setting.
     pub config: Config,
     /// Where the time comes from.
@@ -64,6 +74,8 @@ impl App {
             prices: PriceTable::built_in(),
             login_token,
             store: new.store,
+            engine: new.engine,
+            scheduler: new.scheduler,
             config: new.config,
             clock: new.clock,
             ids: new.ids,

@@ -16,7 +16,15 @@ pub struct KeyPair {
     pub secret_key: String,
 }
 
+// The secret does not reach a log by way of `{:?}`.
+impl std::fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyPair").field("public_key", &self.public_key).finish_non_exhaustive()
+    }
+}
+
 /// What was found or made.
+#[derive(Debug)]
 pub struct FirstStart {
     /// The project that the login link opens.
     pub project: Project,

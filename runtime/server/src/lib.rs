@@ -10,19 +10,26 @@
 pub mod api;
 mod app;
 pub mod auth;
+pub mod client;
+pub mod commands;
 pub mod config;
 mod edge;
+mod engine;
 pub mod extract;
 mod first_start;
 pub mod ingress;
+pub mod pages;
 pub mod problem;
+mod start;
 mod system;
 
 use axum::Router;
 use axum::middleware::from_fn;
 
 pub use app::{App, AppParts, NewApp};
+pub use engine::{Engine, InProcess};
 pub use first_start::{FirstStart, KeyPair, first_start};
+pub use start::{Server, Setup};
 pub use system::{RandomIds, SystemClock};
 
 /// Every path of the server.
@@ -30,6 +37,7 @@ pub fn router(app: App) -> Router {
     Router::new()
         .merge(ingress::router())
         .merge(api::router())
+        .merge(pages::router(app.clone()))
         .fallback(edge::not_found)
         .layer(from_fn(edge::log))
         .layer(from_fn(edge::cors))

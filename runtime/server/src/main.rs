@@ -1,3 +1,7 @@
 //! The `assay` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    assay_server::commands::main()
+}

@@ -318,6 +318,18 @@ impl From<store::Error> for Problem {
     }
 }
 
+impl From<assay_scheduler::Error> for Problem {
+    fn from(error: assay_scheduler::Error) -> Self {
+        match error {
+            assay_scheduler::Error::Store(error) => error.into(),
+            error => {
+                tracing::error!(error = &error as &dyn std::error::Error, "scheduler failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
 /// `docs/errors.md`.
 #[must_use]
 pub fn markdown() -> String {

@@ -1,1 +1,243 @@
-//! Being built.
+//! A whole server for end-to-end tests: in process on a real port with its own database, or as a child
+//! process that can be killed.
+
+mod child;
+mod spans;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use assay_domain::time::{Clock, Timestamp};
+use assay_server::client::{Answer, Client};
+use assay_server::config::{Config, Sources};
+use assay_server::{App, RandomIds, Server, Setup, SystemClock};
+use axum::http::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use child::{Child, command, free_address};
+pub use spans::{Trace, protobuf, trace_id};
+
+/// Key pair of the first project.
+pub const KEYS: (&str, &str) = ("pk-test", "sk-test");
+/// Where traces are sent.
+pub const OTLP: &str = "/api/public/otel/v1/traces";
+/// Longest wait for a fact.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The system's clock, moved on by tests.
+#[derive(Debug, Default)]
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    /// Moves the time on.
+    pub fn advance(&self, by: Duration) {
+        let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().plus_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A whole server in this process.
+#[derive(Debug)]
+pub struct TestApp {
+    /// Its parts.
+    pub app: App,
+    /// Its time.
+    pub clock: Arc<TestClock>,
+    /// Speaks with the key pair of the first project.
+    pub client: Client,
+    /// Where it listens.
+    pub origin: String,
+    shutdown: CancellationToken,
+    serving: Option<JoinHandle<anyhow::Result<()>>>,
+    _data: tempfile::TempDir,
+}
+
+impl TestApp {
+    /// A server with the built-in settings.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn new() -> anyhow::Result<Self> {
+        Self::with(&[]).await
+    }
+
+    /// A server with these settings, by key.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
+        let data = tempfile::tempdir()?;
+        let dir = data.path().display().to_string();
+        let mut flags = vec![
+            ("server.listen", "127.0.0.1:0".to_owned()),
+            ("data.dir", dir),
+            ("evaluation.isolation", "in-process".to_owned()),
+            ("init.public_key", KEYS.0.to_owned()),
+            ("init.secret_key", KEYS.1.to_owned()),
+        ];
+        flags.extend(settings.iter().map(|(key, value)| (*key, (*value).to_owned())));
+        let config = Config::load(&Sources { flags, ..Sources::default() })?;
+        let clock = Arc::new(TestClock::default());
+        let server = Server::open(Setup {
+            config,
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            ids: Arc::new(RandomIds),
+            program: std::env::current_exe()?,
+        })
+        .await?;
+        let (app, origin) = (server.app.clone(), server.origin());
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(server.run(shutdown.clone()));
+        Ok(Self {
+            app,
+            clock,
+            client: Client::new(&origin).with_keys(KEYS.0, KEYS.1),
+            origin,
+            shutdown,
+            serving: Some(serving),
+            _data: data,
+        })
+    }
+
+    /// A caller without credentials.
+    #[must_use]
+    pub fn anonymous(&self) -> Client {
+        Client::new(&self.origin)
+    }
+
+    /// A second project, and a caller with its key pair.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn other_project(&self) -> anyhow::Result<Client> {
+        let init = assay_server::config::Init {
+            public_key: Some("pk-other".to_owned()),
+            secret_key: Some("sk-other".to_owned()),
+            project_name: "Other".to_owned(),
+            org_name: "Other".to_owned(),
+        };
+        assay_server::first_start(&self.app.store, &init, &RandomIds, self.clock.now()).await?;
+        Ok(Client::new(&self.origin).with_keys("pk-other", "sk-other"))
+    }
+
+    /// Sends a trace as OTLP/JSON and expects 200.
+    ///
+    /// # Errors
+    /// When it is not accepted.
+    pub async fn ingest(&self, trace: &Trace) -> anyhow::Result<()> {
+        let answer = self.client.json(Method::POST, OTLP, &trace.to_json()).await?;
+        anyhow::ensure!(answer.status == 200, "{} {}", answer.status, answer.text());
+        Ok(())
+    }
+
+    /// Makes an evaluator from a plug-in; its id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn evaluator(&self, plugin: &str, id: &str, config: Value) -> anyhow::Result<String> {
+        let body = json!({
+            "type": "plugin", "name": id, "plugin": plugin, "evaluator": id, "config": config,
+        });
+        self.make("/api/public/v2/evaluators", &body).await
+    }
+
+    /// Makes an enabled rule without waits; `more` are further members. Its id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn rule(&self, evaluator: &str, more: Value) -> anyhow::Result<String> {
+        let mut body = json!({
+            "name": "rule", "enabled": true, "settleMs": 0,
+            "evaluatorAssignments": [{ "evaluatorId": evaluator }],
+        });
+        if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+            body.extend(more);
+        }
+        self.make("/api/public/v2/evaluation-rules", &body).await
+    }
+
+    async fn make(&self, path: &str, body: &Value) -> anyhow::Result<String> {
+        let made = self.client.json(Method::POST, path, body).await?;
+        anyhow::ensure!(made.status == 200, "{path}: {} {}", made.status, made.text());
+        Ok(made.json()["id"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Asks again and again until `done` says so, at most [`PATIENCE`] long.
+    ///
+    /// # Errors
+    /// When it does not come true; the message shows the last answer.
+    pub async fn wait_for(&self, path: &str, done: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        wait_for(&self.client, path, done).await
+    }
+
+    /// The scores, once there are so many.
+    ///
+    /// # Errors
+    /// When they do not come.
+    pub async fn scores(&self, n: usize) -> anyhow::Result<Vec<Value>> {
+        let path = "/api/public/v3/scores?fields=details,subject&limit=100";
+        let answer = self.wait_for(path, |answer| count(answer) >= n).await?;
+        Ok(answer["data"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Stops the server as SIGTERM does and waits for its end.
+    ///
+    /// # Errors
+    /// When it failed.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        match self.serving.take() {
+            Some(serving) => serving.await?,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+/// Members of `data`.
+#[must_use]
+pub fn count(answer: &Value) -> usize {
+    answer["data"].as_array().map_or(0, Vec::len)
+}
+
+/// Asks until `done` says so, at most [`PATIENCE`] long.
+///
+/// # Errors
+/// When it does not come true.
+pub async fn wait_for(
+    client: &Client,
+    path: &str,
+    done: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
+    let mut last = Value::Null;
+    let poll = async {
+        loop {
+            if let Ok(Answer { status, body, .. }) = client.get(path).await
+                && status == 200
+            {
+                last = serde_json::from_slice(&body).unwrap_or_default();
+                if done(&last) {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, poll).await.is_ok();
+    anyhow::ensure!(in_time, "{path} did not become what was waited for; last: {last}");
+    Ok(last)
+}

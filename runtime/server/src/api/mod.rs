@@ -3,13 +3,18 @@
 //! One file per resource. A route and its description are one entry ([`routes::Routes`]), so the OpenAPI
 //! document cannot miss a route.
 
+mod conditions;
 mod cursor;
 mod evaluators;
+mod executions;
 mod health;
+mod observations;
+mod plugins;
 mod projects;
 pub(crate) mod routes;
 mod rules;
 mod scores;
+mod traces;
 
 use axum::Router;
 use axum::middleware::from_fn;
@@ -23,9 +28,13 @@ fn all() -> Routes {
     let mut routes = Routes::default();
     health::routes(&mut routes);
     projects::routes(&mut routes);
+    traces::routes(&mut routes);
+    observations::routes(&mut routes);
     scores::routes(&mut routes);
     evaluators::routes(&mut routes);
     rules::routes(&mut routes);
+    plugins::routes(&mut routes);
+    executions::routes(&mut routes);
     routes
 }
 

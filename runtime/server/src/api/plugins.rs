@@ -89,7 +89,8 @@ async fn upload_plugin(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let bytes = read(request, MAX_COMPONENT_BYTES).await?;
     let info = app.engine.inspect(&bytes).await.map_err(|problems| {
-        let message = format!("the component cannot be used as a plug-in: {}", problems.join("; "));
+        let lines: Vec<_> = problems.iter().map(|p| format!("{}: {}", p.at, p.message)).collect();
+        let message = format!("the component cannot be used as a plug-in: {}", lines.join("; "));
         Problem::new(Code::InvalidComponent, message).with("problems", json!(problems))
     })?;
     let project = &caller.project;

@@ -138,6 +138,14 @@ async fn require(app: &App, headers: &HeaderMap, levels: &[Level]) -> Result<Pro
     Err(Problem::new(Code::AccessDenied, message))
 }
 
+/// The project of a key pair in these headers, for what is neither handler nor OTLP.
+///
+/// # Errors
+/// 401 without valid credentials, 403 for credentials that may not read.
+pub async fn project_of(app: &App, headers: &HeaderMap) -> Result<ProjectId, Problem> {
+    require(app, headers, &[Level::Full]).await
+}
+
 impl Ingest {
     /// The proof from headers, for the paths that answer in a form of their own.
     ///

@@ -165,6 +165,6 @@ async fn get_v1(
 ) -> Result<Json<Value>, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
-    let found = app.store.observation_by_id(&caller.project, &id).await?;
+    let found = app.store.observation(&caller.project, &id).await?;
     Ok(Json(view::v1(&found.ok_or_else(missing)?)))
 }

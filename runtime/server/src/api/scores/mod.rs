@@ -98,8 +98,9 @@ async fn trace_of(
     let Some((trace_id, _)) = view::place(&score.written.subject) else {
         return Ok(Value::Null);
     };
-    let trace = app.store.trace(&caller.project, trace_id).await?;
-    Ok(trace.map_or(Value::Null, |trace| {
+    let trace = app.store.trace(&caller.project, trace_id, false).await?;
+    Ok(trace.map_or(Value::Null, |stored| {
+        let trace = stored.trace;
         json!({
             "userId": trace.user_id,
             "tags": trace.tags,

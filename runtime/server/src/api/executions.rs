@@ -1,0 +1,222 @@
+//! Why is there a score, or none: executions of a trace, counters of a rule, and the explanation of one
+//! target.
+
+use assay_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_scheduler::{Explanation, Refusal, Step};
+use assay_store::evaluation::Ledger;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Map, Value, json};
+
+use super::routes::{Operation, Routes};
+use super::rules;
+use crate::App;
+use crate::auth::Reader;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+const HOUR_MS: i64 = 3_600_000;
+
+const TARGET: &[Param] = &[
+    param("traceId", "string", "The trace; needed."),
+    param("observationId", "string", "The observation, for rules whose target is one."),
+];
+const TRACE: &[Param] = &[param("traceId", "string", "The trace; needed.")];
+const COUNTERS: &[Param] = &[param("hours", "integer", "How far back, 1 to 720, 24 when absent.")];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let explain = Operation::get(
+        "/api/v1/evaluation-rules/{ruleId}/explain",
+        "Why a target has a score of this rule, or none",
+    );
+    routes.add(explain.query(TARGET), explain_target);
+    let counters = Operation::get(
+        "/api/v1/evaluation-rules/{ruleId}/counters",
+        "What happened to the targets of a rule, by hour and reason",
+    );
+    routes.add(counters.query(COUNTERS), list_counters);
+    let executions = Operation::get("/api/v1/executions", "Executions over a trace and what is in it");
+    routes.add(executions.query(TRACE), list_executions);
+}
+
+fn trace_id(params: &Params) -> Result<TraceId, Problem> {
+    let text = params.text("traceId").ok_or_else(|| Problem::query("traceId", "needed"))?;
+    TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
+}
+
+/// The word of the compat API for a state.
+const fn public_status(state: ExecutionState) -> &'static str {
+    match state {
+        ExecutionState::Pending | ExecutionState::Running => "PENDING",
+        ExecutionState::Delayed | ExecutionState::Held => "DELAYED",
+        ExecutionState::Completed | ExecutionState::Skipped => "COMPLETED",
+        ExecutionState::Failed => "ERROR",
+        ExecutionState::Cancelled => "CANCELLED",
+    }
+}
+
+fn view(row: &Ledger) -> Value {
+    let execution = &row.execution;
+    let made = &execution.made;
+    json!({
+        "id": made.id,
+        "evaluationRuleId": made.rule_id,
+        "assignmentId": made.assignment_id,
+        "evaluatorId": made.evaluator_id,
+        "evaluatorVersionId": execution.evaluator_version_id,
+        "traceId": made.target.trace_id,
+        "observationId": made.target.observation_id,
+        "generation": made.generation,
+        "state": execution.state.as_str(),
+        "status": public_status(execution.state),
+        "attempts": execution.attempts,
+        "errorClass": execution.error_class,
+        "errorMessage": execution.error_message,
+        "inclusionProbability": made.inclusion_probability,
+        "completionReason": made.completion.as_str(),
+        "observationCount": made.n_observations,
+        "lateObservationCount": row.n_late,
+        "createdAt": execution.created_at,
+        "dueAt": (!execution.state.is_final()).then_some(execution.due_at),
+        "firstAttemptAt": execution.first_attempt_at,
+        "finishedAt": execution.finished_at,
+    })
+}
+
+async fn list_executions(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let id = trace_id(&params)?;
+    let rows = app.store.trace_executions(&caller.project, &id).await?;
+    let data: Vec<Value> = rows.iter().map(view).collect();
+    Ok(Json(json!({ "data": data })))
+}
+
+async fn list_counters(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let rule = rules::existing(&app, &caller.project, &id).await?;
+    let hours = params.int("hours", 1, 720, 24)?;
+    let from = app.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
+    let counts = app.store.rule_counts(&caller.project, &rule.id, from).await?;
+    let states = app.store.rule_states(&caller.project, &rule.id).await?;
+    let by_hour: Vec<Value> = counts
+        .iter()
+        .map(|count| json!({ "hour": count.hour, "reason": count.reason, "count": count.n }))
+        .collect();
+    let open: Map<String, Value> = states
+        .iter()
+        .map(|count| (count.state.as_str().to_owned(), count.n.into()))
+        .collect();
+    Ok(Json(json!({ "data": by_hour, "states": open })))
+}
+
+async fn explain_target(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let rule = rules::existing(&app, &caller.project, &id).await?;
+    let target = target(&rule, &params)?;
+    let explanation = app.scheduler.explain(&caller.project, &rule, &target).await?;
+    Ok(Json(explanation_view(&rule, &target, &explanation)))
+}
+
+fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
+    let observation = params.text("observationId").map(ObservationId::new).transpose();
+    let observation_id = observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
+    match (rule.target, &observation_id) {
+        (TargetKind::Observation, None) => {
+            return Err(Problem::query("observationId", "needed: the rule scores observations"));
+        }
+        (TargetKind::Trace, Some(_)) => {
+            return Err(Problem::query("observationId", "must be absent: the rule scores whole traces"));
+        }
+        _ => {}
+    }
+    Ok(Target { trace_id: trace_id(params)?, observation_id })
+}
+
+fn explanation_view(rule: &Rule, target: &Target, explanation: &Explanation) -> Value {
+    let (step, sentence, details) = step_view(&explanation.step);
+    let executions: Vec<Value> = explanation.executions.iter().map(view).collect();
+    json!({
+        "evaluationRuleId": rule.id,
+        "traceId": target.trace_id,
+        "observationId": target.observation_id,
+        "step": step,
+        "explanation": sentence,
+        "details": details,
+        "executions": executions,
+    })
+}
+
+/// Name of the step, a sentence, and the facts behind it.
+fn step_view(step: &Step) -> (&'static str, String, Value) {
+    match step {
+        Step::NoSuchTarget => (
+            "no_such_target",
+            "The project has no such target; it may not have arrived yet.".to_owned(),
+            json!({}),
+        ),
+        Step::NotComplete { complete_at } => (
+            "not_complete",
+            match complete_at {
+                Some(at) => format!("The target is not complete yet; it will be at {at} if nothing more arrives."),
+                None => "The target has not ended yet.".to_owned(),
+            },
+            json!({ "completeAt": complete_at }),
+        ),
+        Step::Refused(refusal) => {
+            let (sentence, details) = refusal_view(refusal);
+            (refusal.reason(), sentence, details)
+        }
+        Step::Taken { sample, rate, completion, assignments } => {
+            let assignments: Vec<Value> = assignments
+                .iter()
+                .map(|assignment| {
+                    json!({
+                        "assignmentId": assignment.assignment,
+                        "evaluatorId": assignment.evaluator,
+                        "executionId": assignment.execution,
+                        "lateObservationCount": assignment.n_late,
+                    })
+                })
+                .collect();
+            let details = json!({
+                "sample": sample,
+                "sampling": rate,
+                "completeAt": completion.at,
+                "completionReason": completion.reason.as_str(),
+                "assignments": assignments,
+            });
+            let sentence = "The rule takes the target; the executions say what became of it.";
+            ("taken", sentence.to_owned(), details)
+        }
+    }
+}
+
+fn refusal_view(refusal: &Refusal) -> (String, Value) {
+    match refusal {
+        Refusal::RuleInactive => ("The rule is disabled.".to_owned(), json!({})),
+        Refusal::RulePaused => ("The rule, or each of its evaluators, is paused.".to_owned(), json!({})),
+        Refusal::InternalEnvironment => {
+            ("The target is one of the server's own evaluations.".to_owned(), json!({}))
+        }
+        Refusal::NotMatched { index, condition, actual } => (
+            format!("Condition {index} of the filter does not hold: the target has {actual} there."),
+            json!({ "index": index, "condition": condition, "actual": actual }),
+        ),
+        Refusal::SampledOut { value, rate } => (
+            format!("The sample leaves it out: its place is {value:.6}, and the rule takes those below {rate}."),
+            json!({ "sample": value, "sampling": rate }),
+        ),
+    }
+}

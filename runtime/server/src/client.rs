@@ -1,0 +1,130 @@
+//! A small HTTP client for a server on this machine: the demo and the end-to-end tests speak with it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::body::Body;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// Longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Largest answer.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// An answer, read whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as JSON; `null` when it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Speaks to one server, as one caller.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: HyperClient<HttpConnector, Body>,
+    origin: String,
+    authorization: Option<String>,
+}
+
+impl Client {
+    /// A caller without credentials.
+    #[must_use]
+    pub fn new(origin: &str) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self {
+            http: HyperClient::builder(TokioExecutor::new()).build(connector),
+            origin: origin.trim_end_matches('/').to_owned(),
+            authorization: None,
+        }
+    }
+
+    /// A caller with a key pair.
+    #[must_use]
+    pub fn with_keys(mut self, public_key: &str, secret_key: &str) -> Self {
+        let encoded = STANDARD.encode(format!("{public_key}:{secret_key}"));
+        self.authorization = Some(format!("Basic {encoded}"));
+        self
+    }
+
+    /// A caller with this `Authorization` header.
+    #[must_use]
+    pub fn with_authorization(mut self, value: &str) -> Self {
+        self.authorization = Some(value.to_owned());
+        self
+    }
+
+    /// Sends a request and reads the answer.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> anyhow::Result<Answer> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into())?;
+        let exchange = async {
+            let (parts, body) = self.http.request(request).await?.into_parts();
+            let body = axum::body::to_bytes(Body::new(body), MAX_ANSWER).await?;
+            anyhow::Ok(Answer {
+                status: parts.status,
+                headers: parts.headers,
+                body: body.to_vec(),
+            })
+        };
+        let answered = tokio::time::timeout(TIMEOUT, exchange).await;
+        answered.with_context(|| format!("no answer from {path}"))?
+    }
+
+    /// `GET`.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        self.send(Method::GET, path, &[], Body::empty()).await
+    }
+
+    /// A request with a JSON body.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn json(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Answer> {
+        let headers = [(CONTENT_TYPE.as_str(), "application/json")];
+        self.send(method, path, &headers, body.to_string()).await
+    }
+}

@@ -1,0 +1,186 @@
+//! The sample application: a support agent that classifies a ticket, looks up the order and answers.
+//! Some of its tickets go wrong, as they do.
+
+use assay_domain::ids::IdSource;
+use assay_domain::time::Timestamp;
+
+use super::wire::{ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text};
+
+/// One ticket and what the agent made of it.
+struct Ticket {
+    question: &'static str,
+    intent: &'static str,
+    /// What a person would have said.
+    expected_intent: &'static str,
+    order: &'static str,
+    answer: &'static str,
+    user: &'static str,
+    fails: bool,
+}
+
+const TICKETS: &[Ticket] = &[
+    Ticket {
+        question: "My parcel 4711 has not arrived. Where is it?",
+        intent: "delivery",
+        expected_intent: "delivery",
+        order: r#"{"order": 4711, "status": "in transit", "eta": "2026-03-04"}"#,
+        answer: "Your order 4711 is on its way and should reach you on 4 March. The tracking page shows each stop.",
+        user: "maria",
+        fails: false,
+    },
+    Ticket {
+        question: "I want my money back for order 4712, the lamp is broken.",
+        intent: "refund",
+        expected_intent: "refund",
+        order: r#"{"order": 4712, "status": "delivered", "total": 49.9}"#,
+        answer: "I am sorry about the lamp. Your refund of 49.90 for order 4712 has been started and takes three days.",
+        user: "jonas",
+        fails: false,
+    },
+    Ticket {
+        question: "You charged me twice for order 4713!",
+        intent: "delivery",
+        expected_intent: "billing",
+        order: r#"{"order": 4713, "status": "delivered", "payments": [20, 20]}"#,
+        answer: "Your parcel has been delivered.",
+        user: "ayse",
+        fails: false,
+    },
+    Ticket {
+        question: "Can I change the address of order 4714?",
+        intent: "delivery",
+        expected_intent: "delivery",
+        // The tool was cut off in the middle.
+        order: r#"{"order": 4714, "status": "pack"#,
+        answer: "As an AI language model I cannot access your order. Please contact support.",
+        user: "li",
+        fails: true,
+    },
+    Ticket {
+        question: "Do you have the blue mug in stock?",
+        intent: "product",
+        expected_intent: "product",
+        order: r#"{"order": null, "stock": {"blue mug": 12}}"#,
+        answer: "Yes, twelve blue mugs are in stock. An order placed today leaves our house tomorrow.",
+        user: "maria",
+        fails: false,
+    },
+];
+
+/// Traces in the sample.
+pub(super) const N_TRACES: usize = TICKETS.len();
+
+struct Draft<'a> {
+    ids: &'a dyn IdSource,
+    trace_id: Vec<u8>,
+    begun: u64,
+    spans: Vec<Span>,
+}
+
+/// When a step begins and how long it takes, milliseconds after the start of the trace.
+struct Moment(u64, u64);
+
+impl Draft<'_> {
+    fn span(&mut self, parent: &[u8], name: &str, at: &Moment, attributes: Vec<KeyValue>) -> Vec<u8> {
+        let span_id = self.ids.uuid().as_bytes()[..8].to_vec();
+        let start = self.begun + at.0 * 1_000_000;
+        self.spans.push(Span {
+            trace_id: self.trace_id.clone(),
+            span_id: span_id.clone(),
+            parent_span_id: parent.to_vec(),
+            name: name.to_owned(),
+            start_time_unix_nano: start,
+            end_time_unix_nano: start + at.1 * 1_000_000,
+            attributes,
+            status: None,
+        });
+        span_id
+    }
+}
+
+fn message(role: &str, content: &str) -> String {
+    serde_json::json!([{ "role": role, "content": content }]).to_string()
+}
+
+fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
+    let trace_id = ids.uuid().as_bytes().to_vec();
+    let mut draft = Draft { ids, trace_id, begun, spans: Vec::new() };
+    let root = draft.span(
+        &[],
+        "support ticket",
+        &Moment(0, 1_900),
+        vec![
+            text("assay.observation.type", "agent"),
+            text("assay.observation.input", ticket.question),
+            text("assay.observation.output", ticket.answer),
+            text("user.id", ticket.user),
+            text("session.id", format!("chat-{}", ticket.user)),
+            text("assay.environment", "demo"),
+        ],
+    );
+    draft.span(
+        &root,
+        "classify intent",
+        &Moment(40, 310),
+        vec![
+            text("gen_ai.operation.name", "chat"),
+            text("gen_ai.system", "openai"),
+            text("gen_ai.request.model", "gpt-4o-mini"),
+            text("gen_ai.input.messages", message("user", ticket.question)),
+            text("assay.observation.output", ticket.intent),
+            text("assay.observation.metadata.expected_intent", ticket.expected_intent),
+            int("gen_ai.usage.input_tokens", 180),
+            int("gen_ai.usage.output_tokens", 3),
+            text("assay.environment", "demo"),
+        ],
+    );
+    draft.span(
+        &root,
+        "look up order",
+        &Moment(380, 220),
+        vec![
+            text("assay.observation.type", "tool"),
+            text("assay.observation.input", ticket.question),
+            text("assay.observation.output", ticket.order),
+            text("assay.environment", "demo"),
+        ],
+    );
+    if let Some(tool) = draft.spans.last_mut().filter(|_| ticket.fails) {
+        let message = "the answer of the order service was cut off".to_owned();
+        tool.status = Some(Status { message, code: 2 });
+    }
+    draft.span(
+        &root,
+        "write answer",
+        &Moment(640, 1_200),
+        vec![
+            text("gen_ai.operation.name", "chat"),
+            text("gen_ai.system", "openai"),
+            text("gen_ai.request.model", "gpt-4o"),
+            text("gen_ai.input.messages", message("user", ticket.question)),
+            text("assay.observation.output", ticket.answer),
+            int("gen_ai.usage.input_tokens", 640),
+            int("gen_ai.usage.output_tokens", 38),
+            text("assay.environment", "demo"),
+        ],
+    );
+    draft.spans
+}
+
+/// One OTLP request per ticket, ended a moment before `now`.
+pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
+    let now_nanos = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
+    let second = 1_000_000_000;
+    let request = |(at, ticket): (usize, &Ticket)| {
+        let begun = now_nanos - (TICKETS.len() - at) as u64 * 3 * second;
+        let scope_spans = vec![ScopeSpans {
+            scope: Some(Scope { name: "support-agent".to_owned() }),
+            spans: spans(ticket, ids, begun),
+        }];
+        let resource = Resource { attributes: vec![text("service.name", "support-agent")] };
+        ExportRequest {
+            resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }],
+        }
+    };
+    TICKETS.iter().enumerate().map(request).collect()
+}

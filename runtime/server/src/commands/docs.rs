@@ -1,0 +1,27 @@
+//! `assay docs`: the generated reference pages.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::{api, config, problem};
+
+/// A generated page.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Page {
+    /// Settings
+    Config,
+    /// Error codes
+    Errors,
+    /// The OpenAPI document
+    Openapi,
+}
+
+pub(super) fn print(page: Page) -> anyhow::Result<ExitCode> {
+    let text = match page {
+        Page::Config => config::markdown(),
+        Page::Errors => problem::markdown(),
+        Page::Openapi => serde_json::to_string_pretty(&api::openapi())? + "\n",
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,122 @@
+//! What the `assay` program does.
+
+mod demo;
+mod docs;
+mod log;
+mod otlp;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, SettingArgs, Sources};
+
+/// Records what LLM applications do, and scores it.
+#[derive(Debug, Parser)]
+#[command(name = "assay", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server
+    Serve {
+        #[command(flatten)]
+        settings: SettingArgs,
+    },
+    /// Start a server on a fresh database, send it sample traces and show their scores
+    Demo {
+        /// Exit after the scores; the status says whether all of them came
+        #[arg(long)]
+        once: bool,
+        /// Keep the data here, instead of a temporary directory
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+    },
+    /// Look into OTLP payloads
+    Otlp {
+        #[command(subcommand)]
+        command: OtlpCommand,
+    },
+    /// Print the reference pages that are generated from the code
+    Docs {
+        /// Which page
+        #[arg(value_enum)]
+        page: docs::Page,
+    },
+    /// Run evaluators for a server; started by it
+    #[command(hide = true)]
+    Worker,
+    /// Compile a component for a server; started by it
+    #[command(hide = true)]
+    Compile,
+}
+
+#[derive(Debug, Subcommand)]
+enum OtlpCommand {
+    /// Print the traces that a payload becomes
+    Show {
+        /// A request body: protobuf, or JSON when the name ends in .json
+        file: PathBuf,
+        /// Print JSON with the field names of the mapping fixtures
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    // The children of a server take their own way: no runtime, no settings, no environment.
+    let outcome = match Cli::parse().command {
+        Command::Worker => return assay_host::worker_main(),
+        Command::Compile => return assay_host::compile_main(),
+        Command::Serve { settings } => serve::serve(&settings),
+        Command::Demo { once, data_dir } => demo::demo(once, data_dir),
+        Command::Otlp { command: OtlpCommand::Show { file, json } } => otlp::show(&file, json),
+        Command::Docs { page } => docs::print(page),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            // One line: what, and why.
+            let _ = writeln!(std::io::stderr(), "assay: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The `ASSAY_*` variables of the process.
+fn environment() -> anyhow::Result<BTreeMap<String, String>> {
+    let mut variables = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("ASSAY_")) else {
+            continue;
+        };
+        let value = value.into_string();
+        let value = value.map_err(|_| anyhow::anyhow!("the variable {name} is not UTF-8"))?;
+        variables.insert(name.to_owned(), value);
+    }
+    Ok(variables)
+}
+
+fn load(settings: &SettingArgs) -> anyhow::Result<Config> {
+    Ok(Config::load(&Sources {
+        file: settings.file.as_deref(),
+        env: environment()?,
+        flags: settings.given.clone(),
+    })?)
+}
+
+/// Prints a line for the person who started the program. A closed pipe is no reason to stop.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}

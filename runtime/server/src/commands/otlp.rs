@@ -1,0 +1,55 @@
+//! `assay otlp show`: why does my span look like this?
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use assay_domain::fold::fold;
+use assay_domain::ids::TraceId;
+use assay_domain::observation::Observation;
+use assay_domain::pricing::PriceTable;
+use assay_domain::time::Clock as _;
+use assay_otlp::{Encoding, show as render};
+
+use crate::SystemClock;
+
+pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let encoding = match file.extension().is_some_and(|end| end.eq_ignore_ascii_case("json")) {
+        true => Encoding::Json,
+        false => Encoding::Protobuf,
+    };
+    let request = assay_otlp::decode(&bytes, encoding)?;
+    let context = assay_otlp::Context {
+        arrived_at: SystemClock.now(),
+        ..assay_otlp::Context::default()
+    };
+    let mut mapped = assay_otlp::map(&request, &context);
+    let prices = PriceTable::built_in();
+    for observation in &mut mapped.batch.observations {
+        prices.apply(observation);
+    }
+    let observations = mapped.batch.observations;
+    let mut ids: Vec<&TraceId> = observations.iter().map(|observation| &observation.trace_id).collect();
+    ids.sort();
+    ids.dedup();
+    let of = |id: &TraceId| -> Vec<Observation> {
+        observations.iter().filter(|observation| observation.trace_id == *id).cloned().collect()
+    };
+    let traces: Vec<_> = ids.into_iter().filter_map(|id| fold(&of(id))).collect();
+
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        writeln!(out, "{:#}", render::json(&observations, &traces))?;
+    } else {
+        write!(out, "{}", render::tree(&observations, &traces, out.is_terminal()))?;
+    }
+    for rejection in &mapped.rejected {
+        writeln!(std::io::stderr(), "rejected: {} ({})", rejection.reason, rejection.scope)?;
+    }
+    if request.n_spans() == 0 {
+        writeln!(std::io::stderr(), "{}", request.hint().unwrap_or("the request holds no span"))?;
+    }
+    Ok(if mapped.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

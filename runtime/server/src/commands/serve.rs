@@ -1,0 +1,78 @@
+//! `assay serve`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+
+use super::{load, log, say};
+use crate::config::{Config, SettingArgs};
+use crate::{RandomIds, Server, Setup, SystemClock};
+
+pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the async runtime cannot start")
+}
+
+/// A server with the system's clock and random ids.
+pub(super) async fn open(config: Config) -> anyhow::Result<Server> {
+    let program = std::env::current_exe().context("the path of this program is not known")?;
+    Server::open(Setup {
+        config,
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
+        program,
+    })
+    .await
+}
+
+pub(super) fn serve(settings: &SettingArgs) -> anyhow::Result<ExitCode> {
+    let config = load(settings)?;
+    log::start(&config)?;
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let shutdown = CancellationToken::new();
+        cancel_on_signal(&shutdown)?;
+        let server = open(config).await?;
+        announce(&server);
+        server.run(shutdown).await?;
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// What the operator needs to know, once.
+fn announce(server: &Server) {
+    tracing::info!(address = %server.address(), "listening");
+    if let Some(pair) = &server.made {
+        say("First start: this key pair opens the new project. The secret is shown only now.");
+        say(&format!("  public key  {}", pair.public_key));
+        say(&format!("  secret key  {}", pair.secret_key));
+    }
+    say(&format!("Assay is ready. Open {}", server.login_url()));
+}
+
+/// SIGTERM and SIGINT cancel the token; a second one ends the program at once.
+pub(super) fn cancel_on_signal(shutdown: &CancellationToken) -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let shutdown = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: requests under way may finish");
+        shutdown.cancel();
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        std::process::exit(130);
+    });
+    Ok(())
+}

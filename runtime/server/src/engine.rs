@@ -1,0 +1,155 @@
+//! Where evaluations run: worker processes, or for tests and single-user use the server itself.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
+use assay_domain::protocol::{Grants, Problem};
+use assay_host::{Host, HostError, NothingGranted, Plugin};
+use assay_scheduler::Evaluate;
+use assay_store::Store;
+use assay_workers::{Components, NoHostCalls, Workers};
+use futures_util::future::{BoxFuture, join_all};
+
+/// Runs evaluators and looks into components.
+#[derive(Debug)]
+pub enum Engine {
+    /// In child processes without access to database and keys.
+    Processes(Workers),
+    /// In this process.
+    InProcess(InProcess),
+}
+
+/// The store as the place where components come from.
+struct StoredComponents(Store);
+
+impl Components for StoredComponents {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            match self.0.component(&digest).await {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::error!(error, plugin.digest = %digest, "component not read");
+                    None
+                }
+            }
+        })
+    }
+}
+
+impl Engine {
+    /// Worker processes made from `program`.
+    #[must_use]
+    pub fn processes(store: &Store, program: PathBuf, cache_dir: PathBuf, n_workers: usize) -> Self {
+        let mut options = assay_workers::Options::new(program, cache_dir);
+        options.n_workers = n_workers;
+        let components = Arc::new(StoredComponents(store.clone()));
+        Self::Processes(Workers::start(options, components, Arc::new(NoHostCalls)))
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// When the WebAssembly engine cannot start.
+    pub fn in_process(store: &Store, cache_dir: &Path) -> Result<Self, HostError> {
+        Ok(Self::InProcess(InProcess {
+            host: Arc::new(Host::new(&assay_host::Settings::default(), cache_dir)?),
+            store: store.clone(),
+            cache_dir: cache_dir.to_owned(),
+            loaded: Mutex::default(),
+        }))
+    }
+
+    /// What a component is.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+        match self {
+            Self::Processes(workers) => workers.inspect(bytes).await,
+            Self::InProcess(own) => own.compile(bytes.to_vec()).await,
+        }
+    }
+
+    /// Ends it when the calls in flight are answered.
+    pub async fn shutdown(&self) {
+        if let Self::Processes(workers) = self {
+            workers.shutdown().await;
+        }
+    }
+}
+
+impl Evaluate for Engine {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+        match self {
+            Self::Processes(workers) => Box::pin(workers.evaluate(calls)),
+            Self::InProcess(own) => Box::pin(join_all(calls.into_iter().map(|call| own.call(call)))),
+        }
+    }
+}
+
+/// A host in the server's own process.
+pub struct InProcess {
+    host: Arc<Host>,
+    store: Store,
+    cache_dir: PathBuf,
+    loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
+}
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InProcess").field("cache_dir", &self.cache_dir).finish_non_exhaustive()
+    }
+}
+
+fn failed(class: FailureClass, message: String) -> CallResult {
+    CallResult {
+        outcome: Err(Failure { class, message }),
+        cpu_us: 0,
+        log: Vec::new(),
+    }
+}
+
+impl InProcess {
+    async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
+        let cache_dir = self.cache_dir.clone();
+        let work = move || assay_host::compile(&bytes, &cache_dir, Grants::default());
+        let compiled = tokio::task::spawn_blocking(work).await;
+        compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
+    }
+
+    async fn plugin(&self, digest: Digest) -> Result<Arc<Plugin>, String> {
+        let known = || self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plugin) = known().get(&digest) {
+            return Ok(Arc::clone(plugin));
+        }
+        let load = || {
+            let host = Arc::clone(&self.host);
+            tokio::task::spawn_blocking(move || host.load(digest))
+        };
+        let plugin = match load().await.map_err(|error| error.to_string())? {
+            Ok(plugin) => plugin,
+            Err(missing) => {
+                // A missing or damaged artifact is made again from the component.
+                tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
+                let bytes = self.store.component(&digest).await.map_err(|error| error.to_string())?;
+                let bytes = bytes.ok_or("the component is not registered")?;
+                self.compile(bytes).await.map_err(|problems| format!("{problems:?}"))?;
+                let loaded = load().await.map_err(|error| error.to_string())?;
+                loaded.map_err(|error| error.to_string())?
+            }
+        };
+        let plugin = Arc::new(plugin);
+        known().insert(digest, Arc::clone(&plugin));
+        Ok(plugin)
+    }
+
+    async fn call(&self, call: Call) -> CallResult {
+        match self.plugin(call.plugin).await {
+            Ok(plugin) => self.host.evaluate(&plugin, call, Arc::new(NothingGranted)).await,
+            Err(message) => failed(FailureClass::Internal, message),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Puts a server together, runs it, and takes it apart in order.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use assay_domain::ids::{IdSource, ProjectId};
+use assay_domain::time::Clock;
+use assay_scheduler::{Deps, Scheduler};
+use assay_store::{DatabaseUrl, Store};
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Isolation};
+use crate::engine::Engine;
+use crate::first_start::{KeyPair, first_start};
+use crate::{App, NewApp, pages, router};
+
+/// What a server is made from.
+#[derive(Debug)]
+pub struct Setup {
+    /// Every setting.
+    pub config: Config,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// The program that becomes a worker.
+    pub program: PathBuf,
+}
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    /// Its parts.
+    pub app: App,
+    /// The key pair, when this start made it: shown once.
+    pub made: Option<KeyPair>,
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+fn make_private(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let owner_only = std::fs::Permissions::from_mode(0o700);
+        // A directory of somebody else is used as it is: then its owner answers for it.
+        let _ = std::fs::set_permissions(dir, owner_only);
+    }
+    Ok(())
+}
+
+/// Registers the plug-ins that come with the server; those that are there already cost one look-up.
+async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()> {
+    for component in assay_plugins_bundle::first_party() {
+        let digest = assay_domain::plugin::Digest::of(component.bytes);
+        let known = app.store.plugin(home, &digest).await?;
+        if known.is_some_and(|plugin| plugin.owner.is_none()) {
+            continue;
+        }
+        let info = app.engine.inspect(component.bytes).await.map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(|p| format!("{}: {}", p.at, p.message)).collect();
+            anyhow::anyhow!("the plug-in {} cannot be used: {}", component.name, problems.join("; "))
+        })?;
+        app.store.put_plugin(None, &info, component.bytes, app.clock.now()).await?;
+        tracing::info!(plugin.name = info.name, plugin.version = info.version, "plug-in registered");
+    }
+    Ok(())
+}
+
+impl Server {
+    /// Opens the database, makes what the first start makes, and begins to listen.
+    ///
+    /// # Errors
+    /// Whatever stands in the way, in words for the operator.
+    pub async fn open(setup: Setup) -> anyhow::Result<Self> {
+        let Setup { config, clock, ids, program } = setup;
+        make_private(&config.data_dir)?;
+        let cache_dir = config.data_dir.join("plugin-cache");
+        make_private(&cache_dir)?;
+        let url = config.database();
+        if let DatabaseUrl::Sqlite(path) = &url
+            && let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
+        {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make the directory {}", parent.display()))?;
+        }
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
+        let address = listener.local_addr()?;
+        let options = assay_store::Options {
+            n_readers: config.database_readers,
+            wait: config.database_wait,
+            ..assay_store::Options::default()
+        };
+        let store = Store::open(&url, &options)
+            .await
+            .with_context(|| format!("cannot open the database {url} (--database-url)"))?;
+        let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
+        let engine = match config.evaluation.isolation {
+            Isolation::Process => {
+                Engine::processes(&store, program, cache_dir, config.evaluation.n_workers)
+            }
+            Isolation::InProcess => Engine::in_process(&store, &cache_dir)?,
+        };
+        let engine = Arc::new(engine);
+        let scheduler = Scheduler::new(Deps {
+            store: store.clone(),
+            evaluate: Arc::clone(&engine) as Arc<dyn assay_scheduler::Evaluate>,
+            clock: Arc::clone(&clock),
+            ids: Arc::clone(&ids),
+            options: assay_scheduler::Options::default(),
+            breakpoints: None,
+        });
+        let home_project = first.project.id.clone();
+        let app = App::new(NewApp {
+            store,
+            engine,
+            scheduler,
+            config,
+            clock,
+            ids,
+            home_project: home_project.clone(),
+        });
+        register_first_party(&app, &home_project).await?;
+        Ok(Self { app, made: first.made, address, listener })
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How browsers reach it.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.app.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.address))
+    }
+
+    /// The address that logs in.
+    #[must_use]
+    pub fn login_url(&self) -> String {
+        pages::login_url(&self.app, &self.origin())
+    }
+
+    /// Answers until `shutdown`, then lets requests and evaluations under way finish within the grace,
+    /// gives leases back and closes the database.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let Self { app, listener, .. } = self;
+        let grace = app.config.shutdown_grace;
+        let stop_scheduler = CancellationToken::new();
+        let scheduler = app.scheduler.clone();
+        let stopped = stop_scheduler.clone();
+        let scheduling = tokio::spawn(async move { scheduler.run(stopped).await });
+
+        let listener = listener.tap_io(|connection| {
+            // Answers are small: waiting to fill a packet would only delay them.
+            let _ = connection.set_nodelay(true);
+        });
+        let serving = axum::serve(listener, router(app.clone()))
+            .with_graceful_shutdown(shutdown.clone().cancelled_owned());
+        let mut serving = tokio::spawn(async move { serving.await });
+        let outcome = tokio::select! {
+            ended = &mut serving => Some(ended),
+            () = shutdown.cancelled() => tokio::time::timeout(grace, &mut serving).await.ok(),
+        };
+        if outcome.is_none() {
+            tracing::warn!("requests under way were cut off after the grace");
+            serving.abort();
+        }
+        stop_scheduler.cancel();
+        scheduling.await.context("the scheduler ended in a panic")?;
+        if tokio::time::timeout(grace, app.engine.shutdown()).await.is_err() {
+            tracing::warn!("workers did not end within the grace");
+        }
+        app.store.close().await;
+        match outcome {
+            Some(ended) => Ok(ended.context("the listener ended in a panic")??),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Traces for tests, as OTLP/JSON and as protobuf written by hand.
+
+use serde_json::{Value, json};
+
+/// 32 hex digits from a number.
+#[must_use]
+pub fn trace_id(number: u64) -> String {
+    format!("{:032x}", u128::from(number) + 1)
+}
+
+/// One trace: a root and what is below it.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Its id.
+    pub id: String,
+    spans: Vec<Value>,
+}
+
+impl Trace {
+    /// A trace with a root span.
+    #[must_use]
+    pub fn new(number: u64, name: &str) -> Self {
+        let trace = Self { id: trace_id(number), spans: Vec::new() };
+        trace.span(1, None, name, &[])
+    }
+
+    /// The id of its `n`-th span, from 1.
+    #[must_use]
+    pub fn span_id(n: u64) -> String {
+        format!("{n:016x}")
+    }
+
+    fn span(mut self, n: u64, parent: Option<u64>, name: &str, attributes: &[(&str, &str)]) -> Self {
+        let attributes: Vec<Value> = attributes
+            .iter()
+            .map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } }))
+            .collect();
+        self.spans.push(json!({
+            "traceId": self.id,
+            "spanId": Self::span_id(n),
+            "parentSpanId": parent.map(Self::span_id).unwrap_or_default(),
+            "name": name,
+            "startTimeUnixNano": (1_770_000_000_000_000_000_u64 + n * 1_000_000).to_string(),
+            "endTimeUnixNano": (1_770_000_000_000_000_000_u64 + n * 9_000_000).to_string(),
+            "attributes": attributes,
+        }));
+        self
+    }
+
+    /// With a generation below the root.
+    #[must_use]
+    pub fn generation(self, name: &str, output: &str) -> Self {
+        let n = self.spans.len() as u64 + 1;
+        let attributes = [
+            ("assay.observation.type", "generation"),
+            ("assay.observation.input", "question"),
+            ("assay.observation.output", output),
+        ];
+        self.span(n, Some(1), name, &attributes)
+    }
+
+    /// The export request.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({ "resourceSpans": [{ "scopeSpans": [{ "scope": { "name": "test" }, "spans": self.spans }] }] })
+    }
+}
+
+fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+    out.push(number << 3 | 2);
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
+}
+
+/// An export request in protobuf with one span per pair of trace id and span id, as raw bytes: ids of a
+/// wrong length make malformed spans.
+#[must_use]
+pub fn protobuf(ids: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let mut spans = Vec::new();
+    for (trace, span) in ids {
+        let mut one = Vec::new();
+        field(&mut one, 1, trace);
+        field(&mut one, 2, span);
+        field(&mut one, 5, b"step");
+        field(&mut spans, 2, &one);
+    }
+    let (mut resource_spans, mut request) = (Vec::new(), Vec::new());
+    field(&mut resource_spans, 2, &spans);
+    field(&mut request, 1, &resource_spans);
+    request
+}
