@@ -65,6 +65,6 @@ pub(super) async fn step(
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Observation>, Problem> {
-    let stored = pages.app.store.observation(project, trace, id, true).await?;
+    let stored = pages.app.store.observation_of(project, trace, id).await?;
     Ok(stored.map(|stored| stored.observation))
 }
