@@ -114,9 +114,17 @@ impl Pool {
                         .max_connections(n)
                         .acquire_timeout(options.wait)
                 };
-                let writer = pool(1).connect_with(connect.clone()).await?;
-                let reader =
-                    pool(options.n_readers).connect_lazy_with(connect.pragma("query_only", "ON"));
+                // The writer holds the upper pages of every index it adds to; a checkpoint every 16 MiB
+                // of log writes a page once that many commits have changed.
+                let write = connect
+                    .clone()
+                    .pragma("cache_size", "-32768")
+                    .pragma("wal_autocheckpoint", "4000");
+                let read = connect
+                    .pragma("cache_size", "-4096")
+                    .pragma("query_only", "ON");
+                let writer = pool(1).connect_with(write).await?;
+                let reader = pool(options.n_readers).connect_lazy_with(read);
                 Ok(Self::Sqlite { reader, writer })
             }
             DatabaseUrl::Postgres(raw) => {

@@ -271,30 +271,30 @@ async fn insert_rows(
         }
     }
     let n_inserted = insert_chunks(db, &rows).await?;
-    let mut used: Option<HashSet<i64>> = None;
     if n_inserted as usize == rows.len() {
         changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
-    } else {
-        let standing = standing(db, &seqs).await?;
-        let mut payloads = HashSet::new();
-        let mut known = Vec::new();
-        for (place, row) in &rows {
-            if standing.contains(&place.seq) {
-                payloads.extend(place.payload);
-                changed.push(pair(&row.observation));
-            } else {
-                known.push((place.trace, *row));
-            }
-        }
-        for (trace, row) in known {
-            if update(db, tenant, trace, row, now).await? {
-                changed.push(pair(&row.observation));
-            }
-        }
-        used = Some(payloads);
+        return insert_blocks(db, &blocks).await;
     }
-    blocks.retain(|(seq, _)| used.as_ref().is_none_or(|used| used.contains(seq)));
-    insert_blocks(db, &blocks).await
+    let standing = standing(db, &seqs).await?;
+    let mut used = HashSet::new();
+    let mut known = Vec::new();
+    for (place, row) in &rows {
+        if standing.contains(&place.seq) {
+            used.extend(place.payload);
+            changed.push(pair(&row.observation));
+        } else {
+            known.push((place.trace, *row));
+        }
+    }
+    // Before the updates, which take numbers for blocks of their own.
+    blocks.retain(|(seq, _)| used.contains(seq));
+    insert_blocks(db, &blocks).await?;
+    for (trace, row) in known {
+        if update(db, tenant, trace, row, now).await? {
+            changed.push(pair(&row.observation));
+        }
+    }
+    Ok(())
 }
 
 fn pair(observation: &Observation) -> Pair {
