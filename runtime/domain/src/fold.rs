@@ -145,18 +145,46 @@ impl Rank {
 struct Set<'a> {
     observations: &'a [Observation],
     by_id: HashMap<&'a ObservationId, &'a Observation>,
+    /// Members of a cycle of parents: they stand on the top level (otlp.md 7, case 8).
+    in_cycle: HashSet<&'a ObservationId>,
 }
 
 impl<'a> Set<'a> {
     fn new(observations: &'a [Observation]) -> Self {
-        let by_id = observations.iter().map(|o| (&o.id, o)).collect();
-        Self {
+        let mut set = Self {
             observations,
-            by_id,
-        }
+            by_id: observations.iter().map(|o| (&o.id, o)).collect(),
+            in_cycle: HashSet::new(),
+        };
+        set.in_cycle = set.cycles();
+        set
     }
 
+    /// Walks up from each observation until it meets a path; meeting its own path closes a cycle.
+    fn cycles(&self) -> HashSet<&'a ObservationId> {
+        let mut found = HashSet::new();
+        let mut walk_of: HashMap<&ObservationId, usize> = HashMap::new();
+        for (walk, observation) in self.observations.iter().enumerate() {
+            let mut at = Some(observation);
+            while let Some(observation) = at {
+                match walk_of.get(&observation.id) {
+                    None => {
+                        walk_of.insert(&observation.id, walk);
+                    }
+                    Some(earlier) if *earlier == walk && found.insert(&observation.id) => {}
+                    Some(_) => break,
+                }
+                at = self.parent(observation);
+            }
+        }
+        found
+    }
+
+    /// The parent, unless following it would lead in a circle.
     fn parent(&self, observation: &Observation) -> Option<&'a Observation> {
+        if self.in_cycle.contains(&observation.id) {
+            return None;
+        }
         let parent_id = observation.parent_id.as_ref()?;
         self.by_id.get(parent_id).copied()
     }
@@ -207,7 +235,7 @@ impl<'a> Set<'a> {
         let left_out: HashSet<&ObservationId> = duplicates.iter().map(|(id, _)| *id).collect();
         let counted_below = self.with_usage_below();
         let mut usage = Usage::new();
-        let mut total = Decimal::ZERO;
+        let mut costs: Vec<Decimal> = Vec::new();
         for observation in self.observations {
             if left_out.contains(&observation.id) {
                 continue;
@@ -215,12 +243,17 @@ impl<'a> Set<'a> {
             let own_cost = observation.effective_cost();
             if !observation.usage.is_empty() || !own_cost.is_empty() {
                 add_usage(&mut usage, &observation.usage);
-                total = total.saturating_add(cost_total(own_cost));
+                costs.push(cost_total(own_cost));
             } else if !counted_below.contains(&observation.id) {
                 add_usage(&mut usage, &observation.aggregate_usage);
-                total = total.saturating_add(cost_total(&observation.aggregate_cost));
+                costs.push(cost_total(&observation.aggregate_cost));
             }
         }
+        // Amounts that differ by more than 28 digits are rounded while adding, so the order is fixed.
+        costs.sort_unstable();
+        let total = costs
+            .into_iter()
+            .fold(Decimal::ZERO, Decimal::saturating_add);
         (usage, total.to_f64().unwrap_or(0.0))
     }
 
@@ -229,9 +262,9 @@ impl<'a> Set<'a> {
         let mut marked = HashSet::new();
         for observation in self.observations.iter().filter(|o| has_numbers(o)) {
             let mut above = self.parent(observation);
-            // A marked ancestor has marked all of its own ancestors, and ends every cycle too.
+            // A marked ancestor has marked all of its own ancestors.
             while let Some(ancestor) = above {
-                if ancestor.id == observation.id || !marked.insert(&ancestor.id) {
+                if !marked.insert(&ancestor.id) {
                     break;
                 }
                 above = self.parent(ancestor);
@@ -605,6 +638,24 @@ mod tests {
         assert_eq!(total(vec![agent.clone(), step.clone()]), Some(200));
         let model = call("call", Some("plain"), "lib", 100);
         assert_eq!(total(vec![agent, step, plain, model]), Some(100));
+    }
+
+    #[test]
+    fn an_aggregate_in_a_cycle_counts_the_same_in_any_order() {
+        let part = |id: &str, parent: &str| {
+            observation(id, Some(parent), 0, |o| o.aggregate_usage = usage(50))
+        };
+        let set = [
+            part("a", "b"),
+            part("b", "a"),
+            part("c", "b"),
+            part("d", "d"),
+        ];
+        for first in 0..set.len() {
+            let mut turned = set.to_vec();
+            turned.rotate_left(first);
+            assert_eq!(folded(turned).usage["total"], 150);
+        }
     }
 
     #[test]

@@ -27,7 +27,10 @@ impl<'a> Field<'a> {
 
     /// Text with invalid UTF-8 replaced and U+0000 removed.
     pub(crate) fn text(self) -> Cow<'a, str> {
-        clean(String::from_utf8_lossy(self.bytes()))
+        match str::from_utf8(self.bytes()) {
+            Ok(text) => clean(Cow::Borrowed(text)),
+            Err(_) => clean(String::from_utf8_lossy(self.bytes())),
+        }
     }
 
     /// Any number as 64 bits.
@@ -74,7 +77,19 @@ impl<'a> Fields<'a> {
         self.error.map_or(Ok(()), Err)
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
+        // Tags and most lengths are one byte.
+        if let Some((byte, rest)) = self.rest.split_first()
+            && byte & 0x80 == 0
+        {
+            self.rest = rest;
+            return Ok(u64::from(*byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0_u64;
         for shift in 0..10 {
             let Some((byte, rest)) = self.rest.split_first() else {
