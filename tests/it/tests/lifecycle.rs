@@ -1,0 +1,272 @@
+//! The program as a process: bad settings, signals, and being killed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use assay_it::{Child, KEYS, OTLP, Trace, command, count, free_address, trace_id, wait_for};
+use assay_server::client::Client;
+use axum::http::Method;
+use serde_json::{Value, json};
+
+const ROUNDS: u64 = 20;
+
+#[tokio::test]
+async fn bad_settings_stop_the_start_and_name_the_key() {
+    for (args, env, parts) in [
+        (&["--listen", "nowhere"][..], None, ["server.listen", "127.0.0.1:4717"]),
+        (&["--database-url", "mysql://x"], None, ["database.url", "postgres://"]),
+        (&[], Some(("ASSAY_LISTN", "x")), ["ASSAY_LISTN", "ASSAY_LISTEN"]),
+        (&[], Some(("ASSAY_INIT_PUBLIC_KEY", "x")), ["init.secret_key", "both"]),
+        (&["--config", "/no/such/file.toml"], None, ["/no/such/file.toml", "cannot read"]),
+        (&["--data-dir", "/proc/none"], None, ["/proc/none", "cannot make"]),
+    ] {
+        let mut serve = command(&["serve"]).unwrap();
+        serve.args(args).envs(env);
+        let output = serve.output().await.unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        for part in parts {
+            assert!(text.contains(part), "{args:?}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones_do_not() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    for is_first in [true, false] {
+        let address = free_address().unwrap();
+        let mut serve = command(&["serve", "--listen", &address.to_string()]).unwrap();
+        serve.arg("--data-dir").arg(&dir).stdout(std::process::Stdio::piped());
+        let mut process = serve.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
+            process.stdout.take().unwrap(),
+        ));
+        let mut said = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            said.push(line);
+            if said.last().unwrap().contains("/?token=") {
+                break;
+            }
+        }
+        let key = |name: &str| {
+            let line = said.iter().find(|line| line.contains(name));
+            line.map(|line| line.split_whitespace().last().unwrap().to_owned())
+        };
+        assert_eq!(key("secret key").is_some(), is_first, "{said:?}");
+        if let (Some(public), Some(secret)) = (key("public key"), key("secret key")) {
+            let client = Client::new(&format!("http://{address}")).with_keys(&public, &secret);
+            assert_eq!(client.get("/api/public/projects").await.unwrap().status, 200);
+        }
+        process.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
+    let data = tempfile::tempdir().unwrap();
+    let address = free_address().unwrap();
+    let mut child = Child::start(&data.path().join("data"), address).await.unwrap();
+    let client = child.client.clone();
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let text = Trace::new(1, "late").to_json().to_string();
+    let (head, tail) = text.split_at(10);
+    sender.send(Ok(head.as_bytes().to_vec())).await.unwrap();
+    let signal = Arc::clone(&begun);
+    let body = axum::body::Body::from_stream(tokio_stream(receiver, signal));
+    let request = tokio::spawn(async move {
+        let headers = [("content-type", "application/json")];
+        client.send(Method::POST, OTLP, &headers, body).await
+    });
+    // The first part is on its way; the signal comes in the middle of the request.
+    begun.notified().await;
+    let ending = tokio::spawn(async move { child.terminate().await });
+    sender.send(Ok(tail.as_bytes().to_vec())).await.unwrap();
+    drop(sender);
+    let answer = request.await.unwrap();
+    let status = ending.await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    // The signal may arrive before the head of the request: then it was refused, and nothing is owed.
+    if let Ok(answer) = answer {
+        assert_eq!(answer.status, 200);
+        let again = Child::start(&data.path().join("data"), address).await.unwrap();
+        let found = again.client.get(&format!("/api/public/traces/{}", trace_id(1))).await.unwrap();
+        assert_eq!(found.status, 200);
+    }
+}
+
+/// The parts of a body as they are sent; tells when the first one was taken.
+fn tokio_stream(
+    receiver: tokio::sync::mpsc::Receiver<Result<Vec<u8>, std::io::Error>>,
+    begun: Arc<tokio::sync::Notify>,
+) -> impl futures_util::Stream<Item = Result<Vec<u8>, std::io::Error>> {
+    futures_util::stream::unfold((receiver, begun), |(mut receiver, begun)| async move {
+        let part = receiver.recv().await?;
+        begun.notify_one();
+        Some((part, (receiver, begun)))
+    })
+}
+
+/// Sends traces until told to stop; the numbers of those that were acknowledged.
+async fn load(client: Client, next: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Vec<u64> {
+    let mut acknowledged = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let number = next.fetch_add(1, Ordering::SeqCst);
+        let trace = Trace::new(number, "root").generation("answer", "an order");
+        match client.json(Method::POST, OTLP, &trace.to_json()).await {
+            Ok(answer) if answer.status == 200 => acknowledged.push(number),
+            _ => break,
+        }
+    }
+    acknowledged
+}
+
+async fn make_rule(client: &Client) {
+    let body = json!({
+        "type": "plugin", "name": "e", "plugin": "assay/text", "evaluator": "length", "config": {},
+    });
+    let made = client.json(Method::POST, "/api/public/v2/evaluators", &body).await.unwrap().json();
+    let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
+    let body = json!({
+        "name": "r", "enabled": true, "settleMs": 0, "filter": filter,
+        "evaluatorAssignments": [{ "evaluatorId": made["id"] }],
+    });
+    let made = client.json(Method::POST, "/api/public/v2/evaluation-rules", &body).await.unwrap();
+    assert_eq!(made.status, 200, "{}", made.text());
+}
+
+/// All pages of the scores: trace ids.
+async fn scored(client: &Client) -> Vec<String> {
+    let mut traces = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/api/public/v3/scores?fields=subject&limit=100&cursor={cursor}");
+        let page = client.get(&path).await.unwrap().json();
+        for score in page["data"].as_array().unwrap() {
+            traces.push(score["subject"]["traceId"].as_str().unwrap().to_owned());
+        }
+        match page["meta"]["cursor"].as_str() {
+            Some(next) => cursor = next.to_owned(),
+            None => return traces,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_score_doubled() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let address = free_address().unwrap();
+    let next = Arc::new(AtomicU64::new(0));
+    let mut acknowledged = BTreeSet::new();
+    for round in 0..ROUNDS {
+        let mut child = Child::start(&data, address).await.unwrap();
+        if round == 0 {
+            make_rule(&child.client).await;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let senders: Vec<_> = (0..4)
+            .map(|_| tokio::spawn(load(child.client.clone(), Arc::clone(&next), Arc::clone(&stop))))
+            .collect();
+        // Killed after a number of acknowledgements that differs from round to round.
+        let goal = next.load(Ordering::SeqCst) + 5 + (round * 7) % 31;
+        while next.load(Ordering::SeqCst) < goal && senders.iter().any(|sender| !sender.is_finished()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        child.kill().await.unwrap();
+        stop.store(true, Ordering::SeqCst);
+        for sender in senders {
+            acknowledged.extend(sender.await.unwrap());
+        }
+    }
+    assert!(acknowledged.len() as u64 > 2 * ROUNDS, "only {} were acknowledged", acknowledged.len());
+
+    let child = Child::start(&data, address).await.unwrap();
+    for number in &acknowledged {
+        let path = format!("/api/public/traces/{}?fields=core,observations", trace_id(*number));
+        let found = child.client.get(&path).await.unwrap();
+        assert_eq!(found.status, 200, "trace {number} was acknowledged and is lost");
+        assert_eq!(found.json()["observations"].as_array().unwrap().len(), 2, "trace {number}");
+    }
+    // Every generation that arrived is scored in the end, those of unanswered requests too.
+    let arrived = child.client.get("/api/public/traces?limit=1&fields=core").await.unwrap().json();
+    let n_traces = arrived["meta"]["totalItems"].as_u64().unwrap();
+    let list = "/api/public/v2/scores?limit=1&fields=score";
+    let all = |answer: &Value| answer["meta"]["totalItems"].as_u64() >= Some(n_traces);
+    wait_for(&child.client, list, all).await.unwrap();
+    let traces = scored(&child.client).await;
+    let unique: BTreeSet<&String> = traces.iter().collect();
+    assert_eq!(unique.len(), traces.len(), "a score was written twice");
+    assert_eq!(traces.len() as u64, n_traces);
+}
+
+#[tokio::test]
+async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let address = free_address().unwrap();
+    let mut child = Child::start(&data, address).await.unwrap();
+    make_rule(&child.client).await;
+    child.terminate().await.unwrap();
+    let mut n_damaged = 0;
+    let mut folders = vec![data.join("plugin-cache")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if std::fs::metadata(&path).unwrap().len() > 10_000 {
+                std::fs::write(&path, b"not what was compiled").unwrap();
+                n_damaged += 1;
+            }
+        }
+    }
+    assert!(n_damaged > 0, "nothing was compiled ahead");
+    let child = Child::start(&data, address).await.unwrap();
+    let trace = Trace::new(1, "root").generation("answer", "text");
+    let sent = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    assert_eq!(sent.status, 200);
+    let scores = wait_for(&child.client, "/api/public/v3/scores", |answer| count(answer) == 1).await;
+    assert_eq!(scores.unwrap()["data"][0]["source"], "EVAL");
+}
+
+#[tokio::test]
+async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let address = free_address().unwrap();
+    let child = Child::start(&data, address).await.unwrap();
+    assert_eq!(KEYS.0, "pk-test");
+    let script = "import sqlite3, sys\n\
+        c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+        c.execute('BEGIN IMMEDIATE')\n\
+        print('locked', flush=True)\n\
+        sys.stdin.read()\n";
+    let locker = tokio::process::Command::new("python3")
+        .args(["-c", script])
+        .arg(data.join("assay.db"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    let Ok(mut locker) = locker else {
+        eprintln!("not run: locking the database needs python3");
+        return;
+    };
+    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(locker.stdout.take().unwrap()));
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("locked"));
+    let trace = Trace::new(1, "root");
+    let refused = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(refused.headers.contains_key("retry-after"));
+    locker.kill().await.unwrap();
+    let path = format!("/api/public/traces/{}", trace.id);
+    assert_eq!(child.client.get(&path).await.unwrap().status, 404, "nothing of it was kept");
+    let accepted = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    assert_eq!(accepted.status, 200);
+    assert_eq!(child.client.get(&path).await.unwrap().status, 200);
+}
