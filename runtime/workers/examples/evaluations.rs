@@ -1,0 +1,179 @@
+//! How many evaluations a second, and how long a lone one takes: in this process and in a worker.
+//!
+//! `cargo run --release -p assay-workers --example evaluations -- COMPONENT EVALUATOR CONFIG`
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits};
+use assay_domain::protocol::Grants;
+use assay_host::{Host, NothingGranted, Plugin, Settings};
+use assay_workers::{Components, NoHostCalls, Options, Workers};
+use futures_util::future::BoxFuture;
+
+const N_CALLS: usize = 100_000;
+const N_LONE: usize = 5_000;
+const BATCH: usize = 256;
+
+struct Registered(HashMap<Digest, Vec<u8>>);
+
+impl Components for Registered {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(std::future::ready(self.0.get(&digest).cloned()))
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next().unwrap_or_default();
+    let evaluator = arguments.next().unwrap_or_else(|| "exact-match".into());
+    let config = arguments.next().unwrap_or_else(|| "{}".into());
+    match first.as_str() {
+        "worker" => assay_host::worker_main(),
+        "compile" => assay_host::compile_main(),
+        path => match measure(Path::new(path), &evaluator, &config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&format!("{error}"));
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn say(line: &str) {
+    drop(writeln!(std::io::stdout(), "{line}"));
+}
+
+fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Error>> {
+    let bytes = std::fs::read(path)?;
+    let folder = tempfile::tempdir()?;
+    let digest = Digest::of(&bytes);
+    if let Err(problems) = assay_host::compile(&bytes, folder.path(), Grants::ALL) {
+        return Err(format!("{problems:?}").into());
+    }
+    let text = "x".repeat(2048);
+    let call = Call {
+        plugin: digest,
+        evaluator_id: evaluator.into(),
+        config: config.into(),
+        item: Item {
+            id: "item".into(),
+            output: Some(Payload::Text(text.clone())),
+            expected_output: Some(Payload::Text(text)),
+            ..Item::default()
+        },
+        seed: 7,
+        run_time_ms: 1_000,
+        limits: Limits::default(),
+    };
+    let host = Arc::new(Host::new(&Settings::default(), folder.path())?);
+    let plugin = Arc::new(host.load(digest)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        in_process(&host, &plugin, &call).await?;
+        in_worker(&call, bytes, folder.path()).await
+    })
+}
+
+async fn in_process(
+    host: &Arc<Host>,
+    plugin: &Arc<Plugin>,
+    call: &Call,
+) -> Result<(), Box<dyn Error>> {
+    for n_tasks in [1, 2] {
+        let began = Instant::now();
+        let tasks = (0..n_tasks).map(|_| {
+            let (host, plugin, call) = (Arc::clone(host), Arc::clone(plugin), call.clone());
+            tokio::spawn(async move {
+                for _ in 0..N_CALLS / n_tasks {
+                    check(
+                        &host
+                            .evaluate(&plugin, call.clone(), Arc::new(NothingGranted))
+                            .await,
+                    )?;
+                }
+                Ok::<_, String>(())
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await??;
+        }
+        report(
+            &format!("in this process, {n_tasks} at a time"),
+            N_CALLS,
+            began.elapsed(),
+        );
+    }
+    Ok(())
+}
+
+async fn in_worker(call: &Call, bytes: Vec<u8>, cache: &Path) -> Result<(), Box<dyn Error>> {
+    let options = Options::new(std::env::current_exe()?, cache.to_owned());
+    let registered = Registered([(call.plugin, bytes)].into());
+    let workers = Workers::start(options, Arc::new(registered), Arc::new(NoHostCalls));
+    let workers = Arc::new(workers);
+    check(&workers.evaluate(vec![call.clone()]).await[0])?;
+    let began = Instant::now();
+    let tasks = (0..4).map(|_| {
+        let (workers, call) = (Arc::clone(&workers), call.clone());
+        tokio::spawn(async move {
+            for _ in 0..N_CALLS / BATCH / 4 {
+                for result in workers.evaluate(vec![call.clone(); BATCH]).await {
+                    check(&result)?;
+                }
+            }
+            Ok::<_, String>(())
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await??;
+    }
+    report(
+        "in a worker, batches of 256 from 4 callers",
+        N_CALLS / BATCH / 4 * 4 * BATCH,
+        began.elapsed(),
+    );
+    let mut took = Vec::with_capacity(N_LONE);
+    for _ in 0..N_LONE {
+        let began = Instant::now();
+        check(&workers.evaluate(vec![call.clone()]).await[0])?;
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    let at = |share: usize| took[N_LONE * share / 100].as_micros();
+    say(&format!(
+        "a lone call in a worker: p50 {} us, p99 {} us",
+        at(50),
+        at(99)
+    ));
+    for pid in workers.pids() {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let resident = status.lines().find(|line| line.starts_with("VmRSS"));
+        say(&format!("worker {pid}: {}", resident.unwrap_or_default()));
+    }
+    workers.shutdown().await;
+    Ok(())
+}
+
+fn check(result: &CallResult) -> Result<(), String> {
+    result
+        .outcome
+        .as_ref()
+        .map(|_| ())
+        .map_err(|failure| failure.message.clone())
+}
+
+fn report(what: &str, n: usize, took: Duration) {
+    let per_second = n as f64 / took.as_secs_f64();
+    say(&format!("{what}: {per_second:.0}/s"));
+}

@@ -1,0 +1,387 @@
+//! Real worker processes: this program starts itself again as worker and as compiler.
+
+#[path = "../../host/tests/hostile/guest.rs"]
+mod guest;
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits};
+use assay_domain::protocol::{Grants, HostReply, HostRequest};
+use assay_workers::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
+use futures_util::future::BoxFuture;
+use guest::Guest;
+use libtest_mimic::{Arguments, Trial};
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("worker") => assay_host::worker_main(),
+        Some("compile") => assay_host::compile_main(),
+        Some("end-at-once") => ExitCode::FAILURE,
+        Some("say-nothing") => loop {
+            std::thread::park();
+        },
+        _ => {
+            let trial = |name: &str, test: fn()| Trial::test(name, move || Ok(test()));
+            libtest_mimic::run(
+                &Arguments::from_args(),
+                vec![
+                    trial(
+                        "calls_are_answered_in_their_order",
+                        calls_are_answered_in_their_order,
+                    ),
+                    trial(
+                        "a_killed_worker_loses_its_calls_and_is_replaced",
+                        a_killed_worker_loses_its_calls_and_is_replaced,
+                    ),
+                    trial(
+                        "a_damaged_cache_file_is_rebuilt",
+                        a_damaged_cache_file_is_rebuilt,
+                    ),
+                    trial(
+                        "a_worker_has_an_empty_environment",
+                        a_worker_has_an_empty_environment,
+                    ),
+                    trial(
+                        "a_program_that_ends_at_once_is_reported",
+                        a_program_that_ends_at_once_is_reported,
+                    ),
+                    trial(
+                        "a_worker_that_hangs_is_replaced",
+                        a_worker_that_hangs_is_replaced,
+                    ),
+                    trial(
+                        "host_calls_carry_the_call_they_come_from",
+                        host_calls_carry_the_call_they_come_from,
+                    ),
+                    trial(
+                        "inspect_describes_and_refuses",
+                        inspect_describes_and_refuses,
+                    ),
+                    trial(
+                        "shutdown_waits_for_calls_in_flight",
+                        shutdown_waits_for_calls_in_flight,
+                    ),
+                ],
+            )
+            .exit_code()
+        }
+    }
+}
+
+struct Registered(HashMap<Digest, Vec<u8>>);
+
+impl Components for Registered {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(std::future::ready(self.0.get(&digest).cloned()))
+    }
+}
+
+struct Bench {
+    workers: Workers,
+    folder: TempDir,
+}
+
+fn start(
+    guests: &[&Guest<'_>],
+    change: impl FnOnce(&mut Options),
+    calls: Arc<dyn HostCalls>,
+) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new(
+        std::env::current_exe().unwrap(),
+        folder.path().join("cache"),
+    );
+    options.max_live = 16;
+    change(&mut options);
+    let bytes = guests.iter().map(|guest| guest.bytes());
+    let registered = Registered(bytes.map(|bytes| (Digest::of(&bytes), bytes)).collect());
+    Bench {
+        workers: Workers::start(options, Arc::new(registered), calls),
+        folder,
+    }
+}
+
+fn call(guest: &Guest<'_>) -> Call {
+    Call {
+        plugin: Digest::of(&guest.bytes()),
+        evaluator_id: "one".into(),
+        config: "{}".into(),
+        item: Item {
+            output: Some(Payload::Text("hello".into())),
+            ..Item::default()
+        },
+        seed: 7,
+        run_time_ms: 1_000,
+        limits: Limits {
+            cpu_ms: 20_000,
+            ..Limits::default()
+        },
+    }
+}
+
+fn block_on<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), test)
+            .await
+            .unwrap()
+    })
+}
+
+fn class(result: &CallResult) -> Option<FailureClass> {
+    result.outcome.as_ref().err().map(|failure| failure.class)
+}
+
+fn calls_are_answered_in_their_order() {
+    let good = Guest::default();
+    // Gives no score at all.
+    let silent = Guest {
+        evaluate: "(i32.store (i32.const 0x508) (i32.const 0))",
+        ..Guest::default()
+    };
+    block_on(async {
+        let bench = start(
+            &[&good, &silent],
+            |options| options.n_workers = 2,
+            Arc::new(NoHostCalls),
+        );
+        let (good, silent) = (call(&good), call(&silent));
+        let calls = (0..600)
+            .map(|i| {
+                if i % 3 == 0 {
+                    silent.clone()
+                } else {
+                    good.clone()
+                }
+            })
+            .collect();
+        for (i, result) in bench.workers.evaluate(calls).await.iter().enumerate() {
+            let n_scores = result.outcome.as_ref().unwrap().len();
+            assert_eq!(n_scores, usize::from(i % 3 != 0), "call {i}");
+        }
+    });
+}
+
+/// Waits until a fact is there.
+async fn until(fact: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !fact() {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn a_killed_worker_loses_its_calls_and_is_replaced() {
+    let good = Guest::default();
+    let spin = Guest {
+        evaluate: "(loop $forever (br $forever))",
+        ..Guest::default()
+    };
+    block_on(async {
+        let bench = start(&[&good, &spin], |_| (), Arc::new(NoHostCalls));
+        let spinning = vec![call(&spin); 20];
+        let answers = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+        let killer = async {
+            let pids = bench.workers.pids();
+            // The calls are with the worker when its artifact was made.
+            let folder = bench.folder.path().join("cache");
+            until(|| std::fs::read_dir(&folder).unwrap().count() == 2).await;
+            kill(pids[0]);
+        };
+        let (lost, ()) = tokio::join!(bench.workers.evaluate(spinning), killer);
+        assert!(
+            lost.iter()
+                .all(|result| class(result) == Some(FailureClass::WorkerLost)),
+            "{lost:?}"
+        );
+        let answers = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+    });
+}
+
+fn a_damaged_cache_file_is_rebuilt() {
+    let good = Guest::default();
+    block_on(async {
+        let first = start(&[&good], |_| (), Arc::new(NoHostCalls));
+        assert!(
+            first.workers.evaluate(vec![call(&good)]).await[0]
+                .outcome
+                .is_ok()
+        );
+        first.workers.shutdown().await;
+        let cache = first.folder.path().join("cache");
+        let file = std::fs::read_dir(&cache)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+
+        let cache_dir = cache.clone();
+        let second = start(
+            &[&good],
+            |options| options.cache_dir = cache_dir,
+            Arc::new(NoHostCalls),
+        );
+        assert!(
+            second.workers.evaluate(vec![call(&good)]).await[0]
+                .outcome
+                .is_ok()
+        );
+        assert_eq!(std::fs::read(&file).unwrap().len(), whole.len());
+    });
+}
+
+fn a_worker_has_an_empty_environment() {
+    let good = Guest::default();
+    // What this process has, such as PATH here and keys in a server, must not be there.
+    assert!(std::env::vars_os().next().is_some());
+    block_on(async {
+        let bench = start(&[&good], |_| (), Arc::new(NoHostCalls));
+        assert!(
+            bench.workers.evaluate(vec![call(&good)]).await[0]
+                .outcome
+                .is_ok()
+        );
+        let pid = bench.workers.pids()[0];
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        assert!(environment.is_empty(), "{environment:?}");
+    });
+}
+
+fn a_program_that_ends_at_once_is_reported() {
+    let good = Guest::default();
+    block_on(async {
+        let change = |options: &mut Options| options.args = vec!["end-at-once".into()];
+        let bench = start(&[&good], change, Arc::new(NoHostCalls));
+        // The fourth finds the component in quarantine, or the worker lost again.
+        for _ in 0..4 {
+            let answers = bench.workers.evaluate(vec![call(&good)]).await;
+            let class = class(&answers[0]);
+            assert!(
+                matches!(
+                    class,
+                    Some(FailureClass::WorkerLost | FailureClass::PluginTrap)
+                ),
+                "{answers:?}"
+            );
+        }
+    });
+}
+
+fn a_worker_that_hangs_is_replaced() {
+    let good = Guest::default();
+    block_on(async {
+        let change = |options: &mut Options| {
+            options.args = vec!["say-nothing".into()];
+            options.silence_limit = Duration::from_millis(300);
+        };
+        let bench = start(&[&good], change, Arc::new(NoHostCalls));
+        let answers = bench.workers.evaluate(vec![call(&good)]).await;
+        assert_eq!(class(&answers[0]), Some(FailureClass::WorkerLost));
+        let message = &answers[0].outcome.as_ref().unwrap_err().message;
+        assert!(message.contains("said nothing"), "{message}");
+    });
+}
+
+/// Refuses, and notes in whose name it was asked.
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl HostCalls for Notes {
+    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
+        let note = format!("{} {:?}", caller.call.item.id, request);
+        self.0.lock().unwrap().push(note);
+        Box::pin(std::future::ready(request.not_granted()))
+    }
+}
+
+fn host_calls_carry_the_call_they_come_from() {
+    let reader = Guest {
+        imports: r#"(import "assay:evaluator/trace-reader@1.0.0" (instance $reader
+            (type $error' (variant (case "not-granted" string) (case "not-found" string)
+              (case "too-large" string) (case "unavailable" string) (case "cancelled")))
+            (export "trace-error" (type $error (eq $error')))
+            (export "read-metadata" (func (param "trace-id" string) (param "observation-id" string)
+              (result (result (option string) (error $error)))))))
+            (core module $memory (memory (export "memory") 1)
+              (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 0x100)))
+            (core instance $memory (instantiate $memory))
+            (core func $read (canon lower (func $reader "read-metadata")
+              (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))"#,
+        with: r#"(with "host" (instance (export "read" (func $read))))"#,
+        core_imports: r#"(import "host" "read" (func $read (param i32 i32 i32 i32 i32)))"#,
+        evaluate: "(call $read (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32))",
+        ..Guest::default()
+    };
+    block_on(async {
+        let notes = Arc::new(Notes(std::sync::Mutex::default()));
+        let change = |options: &mut Options| options.grants = Grants::ALL;
+        let bench = start(&[&reader], change, Arc::clone(&notes) as Arc<dyn HostCalls>);
+        let mut call = call(&reader);
+        call.item.id = "mine".into();
+        let answers = bench.workers.evaluate(vec![call]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+        let notes = notes.0.lock().unwrap();
+        assert!(
+            notes.len() == 1 && notes[0].starts_with("mine Read"),
+            "{notes:?}"
+        );
+    });
+}
+
+fn inspect_describes_and_refuses() {
+    block_on(async {
+        let bench = start(&[], |_| (), Arc::new(NoHostCalls));
+        let info = bench
+            .workers
+            .inspect(&Guest::default().bytes())
+            .await
+            .unwrap();
+        assert_eq!(info.name, "acme/guest");
+        let problems = bench.workers.inspect(b"hello").await.unwrap_err();
+        assert_eq!(problems[0].at, "file");
+    });
+}
+
+fn shutdown_waits_for_calls_in_flight() {
+    let good = Guest::default();
+    let spin = Guest {
+        evaluate: "(loop $forever (br $forever))",
+        ..Guest::default()
+    };
+    block_on(async {
+        let bench = start(&[&good, &spin], |_| (), Arc::new(NoHostCalls));
+        assert!(
+            bench.workers.evaluate(vec![call(&good)]).await[0]
+                .outcome
+                .is_ok()
+        );
+        let mut slow = call(&spin);
+        slow.limits.cpu_ms = 300;
+        let stop = async {
+            let folder = bench.folder.path().join("cache");
+            until(|| std::fs::read_dir(&folder).unwrap().count() == 2).await;
+            bench.workers.shutdown().await;
+        };
+        let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![slow]), stop);
+        assert_eq!(class(&answers[0]), Some(FailureClass::FuelExhausted));
+        let late = bench.workers.evaluate(vec![call(&good)]).await;
+        assert_eq!(class(&late[0]), Some(FailureClass::Cancelled));
+    });
+}
