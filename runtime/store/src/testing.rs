@@ -123,10 +123,7 @@ fn server() -> Option<&'static Server> {
         );
         server
     });
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a switch of the test run, not of the product"
-    )]
+    // A switch of the test run, not of the product.
     let is_required = std::env::var(REQUIRE).is_ok_and(|value| value == "require");
     assert!(
         server.is_some() || !is_required,

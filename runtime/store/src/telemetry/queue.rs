@@ -132,9 +132,8 @@ async fn commit_groups(
                 }
             }
             Err(error) if n_batches == 1 => {
-                for job in group {
+                if let Some(job) = group.into_iter().next() {
                     let _ = job.reply.send(Err(error));
-                    break;
                 }
             }
             // One of them is at fault; the others must not suffer for it.
