@@ -97,13 +97,19 @@ pub enum Decision {
 
 /// A complete target.
 #[derive(Clone, Copy)]
-pub(crate) struct Complete<'a> {
-    pub(crate) project: &'a ProjectId,
-    pub(crate) target: &'a Target,
-    pub(crate) environment: &'a str,
-    pub(crate) row: &'a dyn Row,
-    pub(crate) completion: Completion,
-    pub(crate) n_observations: u32,
+pub struct Complete<'a> {
+    /// The tenant.
+    pub project: &'a ProjectId,
+    /// The target.
+    pub target: &'a Target,
+    /// Its environment.
+    pub environment: &'a str,
+    /// What filters see of it.
+    pub row: &'a dyn Row,
+    /// When and why it was complete.
+    pub completion: Completion,
+    /// Observations of the trace, for the whole trace; 1 for an observation.
+    pub n_observations: u32,
 }
 
 /// Whether the engine must keep its hands off this environment.

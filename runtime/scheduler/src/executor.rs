@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Execution, OnMissing, Pause, Target, TargetKind};
+use assay_domain::evaluation::{Execution, OnMissing, Pause, TargetKind};
 use assay_domain::identity;
 use assay_domain::ids::{EvaluatorId, ProjectId};
 use assay_domain::mapping::Subject;
@@ -27,8 +27,6 @@ const MAX_LOST: u32 = 10;
 pub(crate) struct Work {
     pub(crate) lease: Lease,
     pub(crate) leased: Vec<Leased>,
-    /// Narrow observations read when they were matched.
-    loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
 }
 
 /// What is scored, loaded.
@@ -66,12 +64,7 @@ struct Sorted<'c> {
 
 impl Inner {
     /// Batches of one evaluator each, so that a slow one holds up only itself.
-    pub(crate) fn split(
-        &self,
-        leased: Vec<Leased>,
-        lease: Lease,
-        mut loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
-    ) -> Vec<Work> {
+    pub(crate) fn split(&self, leased: Vec<Leased>, lease: Lease) -> Vec<Work> {
         let mut by_evaluator: BTreeMap<(ProjectId, EvaluatorId), Vec<Leased>> = BTreeMap::new();
         for each in leased {
             let evaluator = each.execution.made.evaluator_id.clone();
@@ -89,16 +82,7 @@ impl Inner {
                     .by_ref()
                     .take(self.deps.options.batch as usize)
                     .collect();
-                let keys = leased.iter().map(|each| {
-                    let execution = &each.execution;
-                    (execution.project.clone(), execution.made.target.clone())
-                });
-                let loaded = keys.filter_map(|key| loaded.remove_entry(&key)).collect();
-                works.push(Work {
-                    lease,
-                    leased,
-                    loaded,
-                });
+                works.push(Work { lease, leased });
             }
         }
         let seqs = works
@@ -126,7 +110,7 @@ impl Inner {
             .claim_executions(self.deps.options.batch, lease, now)
             .await?;
         self.reach(Breakpoint::Claimed)?;
-        Ok(self.split(leased, lease, HashMap::new()))
+        Ok(self.split(leased, lease))
     }
 
     /// Lets held executions go on whose rule and evaluator are no longer paused.

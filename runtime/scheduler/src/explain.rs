@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use assay_domain::evaluation::{Rule, Target};
-use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
+use assay_domain::filter::Row;
+use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use assay_domain::time::Timestamp;
+use assay_domain::trace::Trace;
 use assay_store::evaluation::Ledger;
+use assay_store::telemetry::Progress;
 
-use crate::catalog::{prepare_evaluator, prepare_rule};
+use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decision, Refusal, Verdict, decide};
+use crate::decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
 use crate::matcher::of_rule;
 use crate::target::{ObservationRow, TraceRow};
 use crate::{Error, Scheduler};
@@ -92,10 +95,9 @@ impl Scheduler {
         project: &ProjectId,
         rule: &Rule,
         target: &Target,
-        standing: &[crate::Standing],
+        standing: &[Standing],
     ) -> Result<Step, Error> {
         let store = &self.inner.deps.store;
-        let now = self.inner.deps.clock.now();
         let mut evaluators = HashMap::new();
         for assignment in &rule.assignments {
             if let Some(evaluator) = store.evaluator(project, &assignment.evaluator_id).await? {
@@ -113,58 +115,100 @@ impl Scheduler {
         let Some((_, progress)) = progress else {
             return Ok(Step::NoSuchTarget);
         };
-        let decision = if let Some(id) = &target.observation_id {
-            let keys = [(target.trace_id.clone(), id.clone())];
-            let Some(own) = store.target_observations(project, &keys, true).await?.pop() else {
-                return Ok(Step::NoSuchTarget);
-            };
-            if own.end.is_none() {
-                return Ok(Step::NotComplete { complete_at: None });
-            }
-            // The last change of its trace is the latest that its own can have been.
-            let completion = observation_completion(progress.last_seen, &rule.timing);
-            if now < completion.at && standing.is_empty() {
-                let complete_at = Some(completion.at);
-                return Ok(Step::NotComplete { complete_at });
-            }
-            let row = ObservationRow {
-                observation: &own,
-                trace: prepared.reads_trace.then_some(&trace),
-            };
-            let complete = Complete {
-                project,
-                target,
-                environment: &own.environment,
-                row: &row,
-                completion,
-                n_observations: 1,
-            };
-            (decide(&prepared, &complete, standing), completion)
-        } else {
-            let completion = completion(&progress, &rule.timing);
-            if now < completion.at && standing.is_empty() {
-                let complete_at = Some(completion.at);
-                return Ok(Step::NotComplete { complete_at });
-            }
-            let scores = store.scores_of_traces(project, &ids).await?;
-            let scores: Vec<_> = scores.into_iter().map(|score| score.written).collect();
-            let row = TraceRow {
-                trace: &trace,
-                completion: Some(completion.reason),
-                scores: &scores,
-            };
-            let complete = Complete {
-                project,
-                target,
-                environment: &trace.environment,
-                row: &row,
-                completion,
-                n_observations: progress.n_observations,
-            };
-            (decide(&prepared, &complete, standing), completion)
+        let asked = Asked {
+            project,
+            rule: &prepared,
+            target,
+            standing,
+            trace: &trace,
+            progress,
         };
-        Ok(answer(rule, decision))
+        match &target.observation_id {
+            Some(id) => self.of_observation(&asked, id).await,
+            None => self.of_trace(&asked).await,
+        }
     }
+
+    async fn of_observation(&self, asked: &Asked<'_>, id: &ObservationId) -> Result<Step, Error> {
+        let store = &self.inner.deps.store;
+        let keys = [(asked.target.trace_id.clone(), id.clone())];
+        let found = store
+            .target_observations(asked.project, &keys, true)
+            .await?
+            .pop();
+        let Some(own) = found else {
+            return Ok(Step::NoSuchTarget);
+        };
+        if own.end.is_none() {
+            return Ok(Step::NotComplete { complete_at: None });
+        }
+        // The last change of its trace is the latest that its own can have been.
+        let completion = observation_completion(asked.progress.last_seen, &asked.rule.rule.timing);
+        let row = ObservationRow {
+            observation: &own,
+            trace: asked.rule.reads_trace.then_some(asked.trace),
+        };
+        Ok(self.answer(asked, completion, &own.environment, &row, 1))
+    }
+
+    async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
+        let completion = completion(&asked.progress, &asked.rule.rule.timing);
+        let ids = [asked.target.trace_id.clone()];
+        let scores = self
+            .inner
+            .deps
+            .store
+            .scores_of_traces(asked.project, &ids)
+            .await?;
+        let scores: Vec<_> = scores.into_iter().map(|score| score.written).collect();
+        let row = TraceRow {
+            trace: asked.trace,
+            completion: Some(completion.reason),
+            scores: &scores,
+        };
+        let environment = &asked.trace.environment;
+        Ok(self.answer(
+            asked,
+            completion,
+            environment,
+            &row,
+            asked.progress.n_observations,
+        ))
+    }
+
+    fn answer(
+        &self,
+        asked: &Asked<'_>,
+        completion: Completion,
+        environment: &str,
+        row: &dyn Row,
+        n_observations: u32,
+    ) -> Step {
+        if self.inner.deps.clock.now() < completion.at && asked.standing.is_empty() {
+            let complete_at = Some(completion.at);
+            return Step::NotComplete { complete_at };
+        }
+        let complete = Complete {
+            project: asked.project,
+            target: asked.target,
+            environment,
+            row,
+            completion,
+            n_observations,
+        };
+        let decision = decide(asked.rule, &complete, asked.standing);
+        answer(&asked.rule.rule, (decision, completion))
+    }
+}
+
+/// One question.
+struct Asked<'a> {
+    project: &'a ProjectId,
+    rule: &'a PreparedRule,
+    target: &'a Target,
+    standing: &'a [Standing],
+    trace: &'a Trace,
+    progress: Progress,
 }
 
 fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {

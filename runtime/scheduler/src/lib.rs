@@ -36,8 +36,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
-pub use decide::{Decision, Refusal, Standing, Verdict, decide};
+pub use decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, Step};
 
 use catalog::Cached;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target, TargetKind};
 use assay_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
-use assay_domain::observation::Observation;
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
@@ -29,8 +28,6 @@ struct Pass<'p> {
     catalog: &'p Catalog,
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
-    /// The observations that executions are about, so that the executor need not read them again.
-    loaded: HashMap<(ProjectId, Target), Arc<Observation>>,
 }
 
 impl Inner {
@@ -53,7 +50,6 @@ impl Inner {
             catalog: &catalog,
             batch: MatchBatch::default(),
             counts: HashMap::new(),
-            loaded: HashMap::new(),
         };
         self.match_touched(&mut pass, &touched).await?;
         // A change sets a watch anew; what it was before no longer matters.
@@ -150,61 +146,12 @@ impl Inner {
                 }
             }
         }
-        for observation in found {
+        for observation in &found {
             // What is still open is touched again when its end arrives.
-            if observation.end.is_none() {
-                continue;
-            }
-            let observation = Arc::new(observation);
-            let trace = traces.get(&observation.trace_id).and_then(Option::as_ref);
-            let target = Target {
-                trace_id: observation.trace_id.clone(),
-                observation_id: Some(observation.id.clone()),
-            };
-            let row = ObservationRow {
-                observation: &observation,
-                trace,
-            };
-            let mut next = None;
-            for rule in &rules {
-                let completion = observation_completion(changed_at, &rule.rule.timing);
-                if pass.now < completion.at {
-                    next = Some(next.map_or(completion.at, |at: Timestamp| at.min(completion.at)));
-                    continue;
-                }
-                if watch.is_some_and(|watch| completion.at <= watch.looked_at) {
-                    continue;
-                }
-                let complete = Complete {
-                    project,
-                    target: &target,
-                    environment: &observation.environment,
-                    row: &row,
-                    completion,
-                    n_observations: 1,
-                };
-                let is_taken = pass.take(rule, &complete, &[]);
-                if is_taken {
-                    let key = (project.clone(), target.clone());
-                    pass.loaded
-                        .entry(key)
-                        .or_insert_with(|| Arc::clone(&observation));
-                }
-            }
-            if let (Some(due_at), None) = (next, watch) {
-                pass.batch.watches.push(NewWatch {
-                    watch: Watch {
-                        project: project.clone(),
-                        trace: target.trace_id,
-                        observation: target.observation_id,
-                        changed_at,
-                        looked_at: pass.now,
-                        due_at,
-                    },
-                    was_due_at: None,
-                });
-            } else if let Some(watch) = watch {
-                pass.move_watch(watch, next);
+            if observation.end.is_some() {
+                let trace = traces.get(&observation.trace_id).and_then(Option::as_ref);
+                let row = ObservationRow { observation, trace };
+                pass.take_observation(&rules, project, row, changed_at, watch);
             }
         }
         Ok(())
@@ -307,7 +254,6 @@ impl Inner {
             now,
             mut batch,
             counts,
-            loaded,
             ..
         } = pass;
         batch.counts = counts
@@ -336,7 +282,7 @@ impl Inner {
                 })
             })
             .collect();
-        Ok(self.split(leased, lease, loaded))
+        Ok(self.split(leased, lease))
     }
 }
 
@@ -381,13 +327,59 @@ pub(crate) fn of_rule(
 }
 
 impl Pass<'_> {
-    /// Asks and notes the answer. `true` when executions are to be made.
-    fn take(
+    /// Decides one ended observation for the rules for which it is complete, and watches it for others.
+    fn take_observation(
         &mut self,
-        rule: &PreparedRule,
-        complete: &Complete<'_>,
-        standing: &[Standing],
-    ) -> bool {
+        rules: &[&Arc<PreparedRule>],
+        project: &ProjectId,
+        row: ObservationRow<'_>,
+        changed_at: Timestamp,
+        watch: Option<&Watch>,
+    ) {
+        let own = row.observation;
+        let target = Target {
+            trace_id: own.trace_id.clone(),
+            observation_id: Some(own.id.clone()),
+        };
+        let mut next: Option<Timestamp> = None;
+        for rule in rules {
+            let completion = observation_completion(changed_at, &rule.rule.timing);
+            if self.now < completion.at {
+                next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
+                continue;
+            }
+            if watch.is_some_and(|watch| completion.at <= watch.looked_at) {
+                continue;
+            }
+            let complete = Complete {
+                project,
+                target: &target,
+                environment: &own.environment,
+                row: &row,
+                completion,
+                n_observations: 1,
+            };
+            self.take(rule, &complete, &[]);
+        }
+        match (watch, next) {
+            (Some(watch), next) => self.move_watch(watch, next),
+            (None, None) => {}
+            (None, Some(due_at)) => self.batch.watches.push(NewWatch {
+                watch: Watch {
+                    project: project.clone(),
+                    trace: target.trace_id,
+                    observation: target.observation_id,
+                    changed_at,
+                    looked_at: self.now,
+                    due_at,
+                },
+                was_due_at: None,
+            }),
+        }
+    }
+
+    /// Asks and notes the answer.
+    fn take(&mut self, rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing]) {
         let mut count = |reason| {
             let key = (complete.project.clone(), rule.rule.id.clone(), reason);
             *self.counts.entry(key).or_default() += 1;
@@ -395,16 +387,14 @@ impl Pass<'_> {
         let verdicts = match decide(rule, complete, standing) {
             Decision::Refused(refusal) => {
                 count(refusal.reason());
-                return false;
+                return;
             }
             Decision::Taken { verdicts, .. } => verdicts,
         };
-        let mut is_taken = false;
         for verdict in verdicts {
             match verdict {
                 Verdict::Make(made) => {
                     // Counted when it is made, or found to exist.
-                    is_taken = true;
                     self.batch
                         .executions
                         .push((complete.project.clone(), *made));
@@ -416,7 +406,6 @@ impl Pass<'_> {
                 }
             }
         }
-        is_taken
     }
 
     fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>) {

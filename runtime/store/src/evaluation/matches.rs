@@ -146,6 +146,57 @@ static INSERT: Sized = Sized::new(|n| {
     )
 });
 
+/// Forgets touched rows. `false` when another matcher has taken some of them.
+macro_rules! take_touched {
+    ($tx:expr, $batch:expr) => {{
+        let mut n_mine = 0;
+        let mut rest = $batch.touched.as_slice();
+        while !rest.is_empty() {
+            let (sql, seqs, later) = DELETE_TOUCHED.next(rest);
+            let mut query = sqlx::query(sql);
+            for seq in seqs {
+                query = query.bind(seq);
+            }
+            n_mine += query.execute(&mut *$tx).await?.rows_affected();
+            rest = later;
+        }
+        n_mine == $batch.touched.len() as u64
+    }};
+}
+
+/// Sets, moves and drops watches. `false` when another matcher has moved one of them.
+macro_rules! set_watches {
+    ($tx:expr, $batch:expr) => {{
+        let mut is_mine = true;
+        for new in &$batch.watches {
+            let watch = &new.watch;
+            let is_dropped = watch.due_at.as_micros() == i64::MAX;
+            let sql = match (new.was_due_at, is_dropped) {
+                (Some(_), true) => DROP_WATCH,
+                (Some(_), false) => MOVE_WATCH,
+                (None, true) => continue,
+                (None, false) => SET_WATCH,
+            };
+            let mut query = sqlx::query(sql)
+                .bind(watch.project.as_str())
+                .bind(watch.trace.as_str())
+                .bind(watch.observation.as_ref().map_or("", |id| id.as_str()));
+            if let Some(was) = new.was_due_at {
+                query = query.bind(was.as_micros());
+            }
+            if !is_dropped {
+                query = query
+                    .bind(watch.changed_at.as_micros())
+                    .bind(watch.looked_at.as_micros())
+                    .bind(watch.due_at.as_micros());
+            }
+            let n_moved = query.execute(&mut *$tx).await?.rows_affected();
+            is_mine &= n_moved == 1 || new.was_due_at.is_none();
+        }
+        is_mine
+    }};
+}
+
 /// Makes executions inside a transaction; a macro because each driver has its own type of query.
 macro_rules! insert {
     ($tx:expr, $executions:expr, $state:expr, $fence:expr, $due_at:expr, $now:expr, $made:expr) => {{
@@ -249,46 +300,8 @@ impl Store {
             .split_at(n_leased.min(batch.executions.len()));
         let mut made: HashMap<ExecutionId, i64> = HashMap::new();
         in_transaction!(&self.pool, |tx| {
-            let mut n_mine = 0;
-            let mut rest = batch.touched.as_slice();
-            while !rest.is_empty() {
-                let (sql, seqs, later) = DELETE_TOUCHED.next(rest);
-                let mut query = sqlx::query(sql);
-                for seq in seqs {
-                    query = query.bind(seq);
-                }
-                n_mine += query.execute(&mut *tx).await?.rows_affected();
-                rest = later;
-            }
-            if n_mine != batch.touched.len() as u64 {
+            if !take_touched!(tx, batch) || !set_watches!(tx, batch) {
                 return Ok(None);
-            }
-            for new in &batch.watches {
-                let watch = &new.watch;
-                let is_dropped = watch.due_at.as_micros() == i64::MAX;
-                let sql = match (new.was_due_at, is_dropped) {
-                    (Some(_), true) => DROP_WATCH,
-                    (Some(_), false) => MOVE_WATCH,
-                    (None, true) => continue,
-                    (None, false) => SET_WATCH,
-                };
-                let mut query = sqlx::query(sql)
-                    .bind(watch.project.as_str())
-                    .bind(watch.trace.as_str())
-                    .bind(watch.observation.as_ref().map_or("", |id| id.as_str()));
-                if let Some(was) = new.was_due_at {
-                    query = query.bind(was.as_micros());
-                }
-                if !is_dropped {
-                    query = query
-                        .bind(watch.changed_at.as_micros())
-                        .bind(watch.looked_at.as_micros())
-                        .bind(watch.due_at.as_micros());
-                }
-                let n_moved = query.execute(&mut *tx).await?.rows_affected();
-                if n_moved == 0 && new.was_due_at.is_some() {
-                    return Ok(None);
-                }
             }
             let running = code(ExecutionState::Running);
             let pending = code(ExecutionState::Pending);

@@ -14,6 +14,8 @@ mod finish;
 mod matches;
 mod read;
 mod row;
+#[cfg(test)]
+mod tests;
 
 pub use claim::{Lease, Leased, Release};
 pub use counts::RuleCount;

@@ -1,0 +1,264 @@
+//! The ledger on each database.
+
+use assay_domain::evaluation::{CompletionReason, ExecutionState, NewExecution, Target};
+use assay_domain::identity::ExecutionKey;
+use assay_domain::ids::{ProjectId, TraceId};
+use assay_domain::time::Timestamp;
+
+use super::{Attempt, Finished, Lease, Leased, MatchBatch, NewWatch, Outcome, Release, Watch};
+use crate::Store;
+use crate::testing::on_each_database;
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+fn lease(fence: i64, until: i64) -> Lease {
+    let until = at(until);
+    Lease { fence, until }
+}
+
+fn project() -> ProjectId {
+    "p1".parse().unwrap()
+}
+
+fn new_execution(n: u32) -> (ProjectId, NewExecution) {
+    let target = Target {
+        trace_id: format!("t{n}").parse().unwrap(),
+        observation_id: Some("o".parse().unwrap()),
+    };
+    let (rule_id, evaluator_id) = ("r".parse().unwrap(), "e".parse().unwrap());
+    let key = ExecutionKey::live(&project(), &rule_id, &evaluator_id, &target, 0).execution_id();
+    let made = NewExecution {
+        id: key,
+        rule_id,
+        assignment_id: "a".parse().unwrap(),
+        evaluator_id,
+        target,
+        generation: 0,
+        inclusion_probability: 0.5,
+        completion: CompletionReason::Ended,
+        n_observations: 1,
+    };
+    (project(), made)
+}
+
+async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
+    let batch = MatchBatch {
+        executions: (0..n).map(new_execution).collect(),
+        ..MatchBatch::default()
+    };
+    let made = store
+        .commit_matches(&batch, lease(1, 60_000), n_leased, at(0))
+        .await;
+    made.unwrap().unwrap().seqs
+}
+
+fn failed(leased: &Leased) -> Finished {
+    let made = &leased.execution.made;
+    Finished {
+        seq: leased.seq,
+        project: project(),
+        id: made.id.clone(),
+        rule: made.rule_id.clone(),
+        trace: made.target.trace_id.clone(),
+        n_before: leased.execution.attempts,
+        version: None,
+        cpu_us: 1,
+        outcome: Outcome::Failed(
+            Attempt {
+                class: "plugin_trap".to_owned(),
+                message: "out\0 of luck".to_owned(),
+            },
+            true,
+        ),
+    }
+}
+
+#[tokio::test]
+async fn an_execution_is_made_once_and_reads_back_as_made() {
+    on_each_database(|store| async move {
+        assert!(make(&store, 100, 0).await.iter().all(Option::is_some));
+        assert!(make(&store, 100, 0).await.iter().all(Option::is_none));
+        let (_, new) = new_execution(7);
+        let found = store.execution(&project(), &new.id).await.unwrap().unwrap();
+        assert_eq!(found.execution.made, new);
+        assert_eq!(found.execution.state, ExecutionState::Pending);
+        let stranger: ProjectId = "p2".parse().unwrap();
+        assert_eq!(store.execution(&stranger, &new.id).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
+    on_each_database(|store| async move {
+        make(&store, 10, 0).await;
+        let one = store
+            .claim_executions(6, lease(11, 60_000), at(1))
+            .await
+            .unwrap();
+        let two = store
+            .claim_executions(6, lease(12, 60_000), at(1))
+            .await
+            .unwrap();
+        assert_eq!((one.len(), two.len()), (6, 4));
+        assert!(
+            store
+                .claim_executions(6, lease(13, 60_000), at(2))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        store.renew_lease(lease(12, 90_000)).await.unwrap();
+        let late = store
+            .claim_executions(20, lease(14, 120_000), at(60_000))
+            .await
+            .unwrap();
+        assert_eq!(late.len(), 6);
+        assert!(late.iter().all(|each| each.execution.attempts == 1));
+        let class = late[0].execution.error_class.as_deref();
+        assert_eq!(class, Some("worker_lost"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_holder_cannot_end_what_its_successor_holds() {
+    on_each_database(|store| async move {
+        make(&store, 1, 0).await;
+        let slow = store
+            .claim_executions(1, lease(21, 60_000), at(0))
+            .await
+            .unwrap();
+        let next = store
+            .claim_executions(1, lease(22, 120_000), at(60_000))
+            .await
+            .unwrap();
+        let ended = store
+            .finish_executions(21, &[failed(&slow[0])], at(0), at(60_001))
+            .await
+            .unwrap();
+        assert!(ended.mine.is_empty() && ended.failures.is_empty());
+        let ended = store
+            .finish_executions(22, &[failed(&next[0])], at(60_000), at(60_002))
+            .await
+            .unwrap();
+        assert_eq!(ended.mine.len(), 1);
+        assert_eq!(ended.failures[0].2, 1);
+        let id = &next[0].execution.made.id;
+        let attempts = store.attempts(&project(), id).await.unwrap();
+        assert_eq!(attempts.len(), 1);
+        assert_eq!(attempts[0].message, "out\u{fffd} of luck");
+        let states = store
+            .rule_states(&project(), &"r".parse().unwrap())
+            .await
+            .unwrap();
+        assert_eq!((states[0].state, states[0].n), (ExecutionState::Failed, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn held_executions_wait_go_on_or_are_given_up() {
+    on_each_database(|store| async move {
+        make(&store, 2, 2).await;
+        let trace: TraceId = "t0".parse().unwrap();
+        let seq = store.trace_executions(&project(), &trace).await.unwrap()[0].seq;
+        let until = Release::Held(at(1_000));
+        store
+            .release_executions(1, &[seq], until, at(1))
+            .await
+            .unwrap();
+        assert!(
+            store
+                .claim_executions(9, lease(31, 99_000), at(500))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let held = store.held().await.unwrap();
+        assert_eq!(held.len(), 1);
+        let (project, rule, evaluator) = &held[0];
+        assert_eq!(
+            store
+                .unhold(project, rule, evaluator, at(600))
+                .await
+                .unwrap(),
+            1
+        );
+        let claimed = store
+            .claim_executions(9, lease(32, 99_000), at(600))
+            .await
+            .unwrap();
+        assert_eq!((claimed.len(), claimed[0].execution.attempts), (1, 0));
+        store
+            .release_executions(32, &[seq], until, at(601))
+            .await
+            .unwrap();
+        assert_eq!(store.give_up_held(at(1_000)).await.unwrap(), 1);
+        let row = &store.trace_executions(project, &trace).await.unwrap()[0];
+        assert_eq!(row.execution.error_class.as_deref(), Some("held_too_long"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
+    on_each_database(|store| async move {
+        let watch = Watch {
+            project: project(),
+            trace: "t".parse().unwrap(),
+            observation: None,
+            changed_at: at(1),
+            looked_at: at(0),
+            due_at: at(10),
+        };
+        let set = |watch: &Watch, was_due_at| MatchBatch {
+            watches: vec![NewWatch {
+                watch: watch.clone(),
+                was_due_at,
+            }],
+            executions: vec![new_execution(1)],
+            ..MatchBatch::default()
+        };
+        let first = set(&watch, None);
+        store
+            .commit_matches(&first, lease(1, 9), 0, at(1))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(store.due_watches(at(10), 9).await.unwrap(), [watch.clone()]);
+        assert_eq!(store.next_watch().await.unwrap(), Some(at(10)));
+        let moved = Watch {
+            due_at: at(20),
+            ..watch.clone()
+        };
+        let other = set(&moved, Some(at(11)));
+        assert_eq!(
+            store
+                .commit_matches(&other, lease(1, 9), 0, at(2))
+                .await
+                .unwrap(),
+            None
+        );
+        let mine = set(&moved, Some(at(10)));
+        assert!(
+            store
+                .commit_matches(&mine, lease(1, 9), 0, at(2))
+                .await
+                .unwrap()
+                .is_some()
+        );
+        let counts = store
+            .rule_counts(&project(), &"r".parse().unwrap(), at(0))
+            .await
+            .unwrap();
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|each| (each.reason.as_str(), each.n))
+            .collect();
+        assert_eq!(counts, [("duplicate", 1), ("made", 1)]);
+    })
+    .await;
+}
