@@ -1,6 +1,10 @@
 //! The scheduler on each database, with evaluators that are closures.
 
-#![expect(unreachable_pub, reason = "a test has no outside")]
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a test has no outside, and its support may stop it"
+)]
 
 mod support;
 
