@@ -3,28 +3,28 @@
 use std::fmt::Write as _;
 
 /// Where things lie in the guest's memory. `evaluate` answers with a pointer to `RESULT`.
-pub const RESULT: u32 = 0x500;
-pub const SCORE: u32 = 0x600;
+pub(crate) const RESULT: u32 = 0x500;
+pub(crate) const SCORE: u32 = 0x600;
 const NAME: (u32, u32) = (0x120, 5);
 
 /// A component that describes itself as `acme/guest` with evaluator `one`, score `score` in 0 to 1.
-pub struct Guest<'a> {
+pub(crate) struct Guest<'a> {
     /// Component-level text before the core module: imports, lowered functions.
-    pub imports: &'a str,
+    pub(crate) imports: &'a str,
     /// `(with ..)` of the core instance.
-    pub with: &'a str,
+    pub(crate) with: &'a str,
     /// Fields of the core module: imports first.
-    pub core_imports: &'a str,
+    pub(crate) core_imports: &'a str,
     /// Further fields of the core module.
-    pub fields: &'a str,
+    pub(crate) fields: &'a str,
     /// Instructions before the answer 1.0 is given.
-    pub evaluate: &'a str,
+    pub(crate) evaluate: &'a str,
     /// Instructions before the description is given.
-    pub describe: &'a str,
+    pub(crate) describe: &'a str,
     /// Pages of memory at start.
-    pub pages: u32,
+    pub(crate) pages: u32,
     /// Core instances beside the main one.
-    pub n_more_instances: usize,
+    pub(crate) n_more_instances: usize,
 }
 
 impl Default for Guest<'_> {
@@ -43,9 +43,9 @@ impl Default for Guest<'_> {
 }
 
 impl Guest<'_> {
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let text = self.text();
-        wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        wat::parse_str(&text).unwrap()
     }
 
     fn text(&self) -> String {
