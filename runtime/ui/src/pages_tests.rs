@@ -253,7 +253,7 @@ fn hostile_text_is_inert_in_the_list() {
         query,
         ..TracesPage::default()
     });
-    assert!(html.contains("1–1 of 1,000") && html.contains("+2"));
+    assert!(html.contains("1–1 of 1,000") && html.contains("+1"));
 }
 
 #[test]

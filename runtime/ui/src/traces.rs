@@ -9,7 +9,7 @@ use crate::scores::Chip;
 use crate::{Shell, Text};
 
 /// Chips shown on a line; the rest is counted.
-const CHIPS: usize = 4;
+const CHIPS: usize = 5;
 /// Tags shown on a line.
 const TAGS: usize = 3;
 

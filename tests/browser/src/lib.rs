@@ -86,7 +86,7 @@ impl Server {
         let data = tempfile::tempdir()?;
         let mut command = Command::new(program()?);
         command
-            .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["demo", "--data-dir"])
             .arg(data.path());
         let process = Process::start(&mut command, |line| line.contains("/?token="))?;
         let found = process
@@ -151,7 +151,7 @@ impl Browser {
             return Ok(None);
         }
         let mut command = Command::new("chromedriver");
-        let driver = Process::start(command.arg("--port=0"), |line| line.contains("on port "))?;
+        let driver = Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
         let port = driver.line.rsplit("on port ").next().unwrap_or_default();
         let port = port.trim_end_matches('.').to_owned();
         let profile = tempfile::tempdir()?;

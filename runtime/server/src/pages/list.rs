@@ -55,7 +55,9 @@ async fn fill(
     let ids: Vec<TraceId> = found.traces.iter().map(|trace| trace.id.clone()).collect();
     let scores = pages.app.store.scores_of_traces(&viewer.project, &ids).await?;
     let mut chips: HashMap<&TraceId, Vec<Chip>> = HashMap::new();
-    for score in &scores {
+    let mut by_name: Vec<&Score> = scores.iter().collect();
+    by_name.sort_by(|a, b| a.written.name.cmp(&b.written.name));
+    for score in by_name {
         if let Some(id) = trace_of(score) {
             let chip = Chip::new(&score.written.name, &score.written.value);
             chips.entry(id).or_default().push(chip);
