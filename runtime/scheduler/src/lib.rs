@@ -266,8 +266,9 @@ impl Scheduler {
         let inner = Arc::clone(&self.inner);
         batches.spawn(async move {
             let fence = work.lease.fence;
+            let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
             let ended = inner.execute(work).await;
-            inner.lock_leases().remove(&fence);
+            inner.forget_lease(fence, &seqs);
             // The next batch need not wait for the poll.
             inner.woken.notify_one();
             ended
@@ -301,6 +302,17 @@ impl Inner {
         Lease {
             fence: ((high ^ low.rotate_left(32)) >> 1) as i64,
             until: now.plus_millis(self.deps.options.lease_ms),
+        }
+    }
+
+    /// Several batches may share a fence.
+    fn forget_lease(&self, fence: i64, ended: &[i64]) {
+        let mut leases = self.lock_leases();
+        if let Some(seqs) = leases.get_mut(&fence) {
+            seqs.retain(|seq| !ended.contains(seq));
+            if seqs.is_empty() {
+                leases.remove(&fence);
+            }
         }
     }
 
