@@ -85,9 +85,7 @@ impl Server {
     pub fn demo() -> Result<Self> {
         let data = tempfile::tempdir()?;
         let mut command = Command::new(program()?);
-        command
-            .args(["demo", "--data-dir"])
-            .arg(data.path());
+        command.args(["demo", "--data-dir"]).arg(data.path());
         let process = Process::start(&mut command, |line| line.contains("/?token="))?;
         let found = process
             .line
@@ -104,8 +102,12 @@ impl Server {
     }
 }
 
-/// The `assay` program beside the test that runs, built when it is not there or stale.
+/// The program that `ASSAY_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
+/// not there or stale.
 fn program() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("ASSAY_TEST_PROGRAM") {
+        return Ok(given.into());
+    }
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "-p", "assay-server", "--bin", "assay"]);
     if !cfg!(debug_assertions) {
@@ -151,7 +153,9 @@ impl Browser {
             return Ok(None);
         }
         let mut command = Command::new("chromedriver");
-        let driver = Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
+        let driver = Process::start(command.arg("--port=0"), |line| {
+            line.contains("successfully on port ")
+        })?;
         let port = driver.line.rsplit("on port ").next().unwrap_or_default();
         let port = port.trim_end_matches('.').to_owned();
         let profile = tempfile::tempdir()?;

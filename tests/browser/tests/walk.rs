@@ -97,6 +97,8 @@ impl Visitor<'_> {
         );
         self.open("/traces?latency=fast").await?;
         ensure!(browser.text("[role=alert]").await?.starts_with("Latency"));
+        // The console reports the status of that answer, 400, which is meant.
+        browser.console().await?;
         self.open("/traces?user=nobody-at-all").await?;
         ensure!(browser.text(".empty h2").await? == "No trace fits these conditions");
         self.open("/traces").await
