@@ -90,7 +90,9 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Body>,
     ) -> anyhow::Result<Answer> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.origin));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }

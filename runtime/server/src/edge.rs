@@ -20,12 +20,22 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let origin = request.headers().get(ORIGIN).cloned();
-    let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let wanted = request
+        .headers()
+        .get(ACCESS_CONTROL_REQUEST_HEADERS)
+        .cloned();
     let mut response = if request.method() == Method::OPTIONS {
         let mut response = StatusCode::NO_CONTENT.into_response();
-        let methods = if is_otlp { "POST" } else { "GET,HEAD,PUT,PATCH,POST,DELETE" };
+        let methods = if is_otlp {
+            "POST"
+        } else {
+            "GET,HEAD,PUT,PATCH,POST,DELETE"
+        };
         let headers = response.headers_mut();
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+        headers.insert(
+            ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static(methods),
+        );
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
         if let Some(wanted) = wanted {
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
@@ -45,7 +55,8 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
 pub(crate) async fn not_found(request: Request) -> Response {
     let path = request.uri().path();
     if path.starts_with("/api/") {
-        return Problem::new(Code::NotFound, format!("there is no endpoint {path}")).into_response();
+        return Problem::new(Code::NotFound, format!("there is no endpoint {path}"))
+            .into_response();
     }
     let text = "There is no such page. The traces are at /.\n";
     (StatusCode::NOT_FOUND, text).into_response()
@@ -54,7 +65,10 @@ pub(crate) async fn not_found(request: Request) -> Response {
 /// A known path with another method.
 pub(crate) async fn method_not_allowed(request: Request) -> Problem {
     let (method, path) = (request.method(), request.uri().path());
-    Problem::new(Code::MethodNotAllowed, format!("{path} does not take {method}"))
+    Problem::new(
+        Code::MethodNotAllowed,
+        format!("{path} does not take {method}"),
+    )
 }
 
 /// One line per request.

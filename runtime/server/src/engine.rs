@@ -42,7 +42,12 @@ impl Components for StoredComponents {
 impl Engine {
     /// Worker processes made from `program`.
     #[must_use]
-    pub fn processes(store: &Store, program: PathBuf, cache_dir: PathBuf, n_workers: usize) -> Self {
+    pub fn processes(
+        store: &Store,
+        program: PathBuf,
+        cache_dir: PathBuf,
+        n_workers: usize,
+    ) -> Self {
         let mut options = assay_workers::Options::new(program, cache_dir);
         options.n_workers = n_workers;
         let components = Arc::new(StoredComponents(store.clone()));
@@ -69,7 +74,11 @@ impl Engine {
     pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
         match self {
             Self::Processes(workers) => workers.inspect(bytes).await,
-            Self::InProcess(own) => own.compile(bytes.to_vec()).await,
+            Self::InProcess(own) => match own.host.load(Digest::of(bytes)) {
+                // It was compiled and looked into before.
+                Ok(plugin) => Ok(plugin.info().clone()),
+                Err(_) => own.compile(bytes.to_vec()).await,
+            },
         }
     }
 
@@ -85,7 +94,9 @@ impl Evaluate for Engine {
     fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
         match self {
             Self::Processes(workers) => Box::pin(workers.evaluate(calls)),
-            Self::InProcess(own) => Box::pin(join_all(calls.into_iter().map(|call| own.call(call)))),
+            Self::InProcess(own) => {
+                Box::pin(join_all(calls.into_iter().map(|call| own.call(call))))
+            }
         }
     }
 }
@@ -100,7 +111,9 @@ pub struct InProcess {
 
 impl std::fmt::Debug for InProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InProcess").field("cache_dir", &self.cache_dir).finish_non_exhaustive()
+        f.debug_struct("InProcess")
+            .field("cache_dir", &self.cache_dir)
+            .finish_non_exhaustive()
     }
 }
 
@@ -134,9 +147,15 @@ impl InProcess {
             Err(missing) => {
                 // A missing or damaged artifact is made again from the component.
                 tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
-                let bytes = self.store.component(&digest).await.map_err(|error| error.to_string())?;
+                let bytes = self
+                    .store
+                    .component(&digest)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 let bytes = bytes.ok_or("the component is not registered")?;
-                self.compile(bytes).await.map_err(|problems| format!("{problems:?}"))?;
+                self.compile(bytes)
+                    .await
+                    .map_err(|problems| format!("{problems:?}"))?;
                 let loaded = load().await.map_err(|error| error.to_string())?;
                 loaded.map_err(|error| error.to_string())?
             }
@@ -148,7 +167,11 @@ impl InProcess {
 
     async fn call(&self, call: Call) -> CallResult {
         match self.plugin(call.plugin).await {
-            Ok(plugin) => self.host.evaluate(&plugin, call, Arc::new(NothingGranted)).await,
+            Ok(plugin) => {
+                self.host
+                    .evaluate(&plugin, call, Arc::new(NothingGranted))
+                    .await
+            }
             Err(message) => failed(FailureClass::Internal, message),
         }
     }

@@ -45,7 +45,11 @@ impl Params {
     /// Reads a query string.
     #[must_use]
     pub fn parse(query: &str) -> Self {
-        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+        Self(
+            form_urlencoded::parse(query.as_bytes())
+                .into_owned()
+                .collect(),
+        )
     }
 
     /// The last value by this name, the empty one included.
@@ -64,7 +68,10 @@ impl Params {
     /// Every value of a repeated parameter.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<String> {
-        let values = self.0.iter().filter(|(key, value)| key == name && !value.is_empty());
+        let values = self
+            .0
+            .iter()
+            .filter(|(key, value)| key == name && !value.is_empty());
         values.map(|(_, value)| value.clone()).collect()
     }
 
@@ -72,7 +79,10 @@ impl Params {
     #[must_use]
     pub fn list(&self, name: &str) -> Vec<String> {
         let members = self.text(name).unwrap_or("").split(',').map(str::trim);
-        members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
+        members
+            .filter(|member| !member.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// A value that parses.
@@ -83,7 +93,10 @@ impl Params {
     where
         T: FromStr<Err: std::fmt::Display>,
     {
-        let parse = |text: &str| text.parse().map_err(|error| Problem::query(name, format!("{error}")));
+        let parse = |text: &str| {
+            text.parse()
+                .map_err(|error| Problem::query(name, format!("{error}")))
+        };
         self.text(name).map(parse).transpose()
     }
 
@@ -91,20 +104,35 @@ impl Params {
     ///
     /// # Errors
     /// 400 that lists what is allowed.
-    pub fn choice<T: Copy>(&self, name: &str, all: &[T], text: fn(T) -> &'static str) -> Result<Option<T>, Problem> {
+    pub fn choice<T: Copy>(
+        &self,
+        name: &str,
+        all: &[T],
+        text: fn(T) -> &'static str,
+    ) -> Result<Option<T>, Problem> {
         let Some(raw) = self.text(name) else {
             return Ok(None);
         };
-        choose(raw, all, text).map(Some).map_err(|message| Problem::query(name, message))
+        choose(raw, all, text)
+            .map(Some)
+            .map_err(|message| Problem::query(name, message))
     }
 
     /// A comma list out of a closed list, in any case.
     ///
     /// # Errors
     /// 400 that lists what is allowed.
-    pub fn choices<T: Copy>(&self, name: &str, all: &[T], text: fn(T) -> &'static str) -> Result<Vec<T>, Problem> {
+    pub fn choices<T: Copy>(
+        &self,
+        name: &str,
+        all: &[T],
+        text: fn(T) -> &'static str,
+    ) -> Result<Vec<T>, Problem> {
         let members = self.list(name);
-        let chosen = members.iter().map(|raw| choose(raw, all, text)).collect::<Result<_, _>>();
+        let chosen = members
+            .iter()
+            .map(|raw| choose(raw, all, text))
+            .collect::<Result<_, _>>();
         chosen.map_err(|message| Problem::query(name, message))
     }
 
@@ -118,7 +146,10 @@ impl Params {
         };
         match text.parse::<u32>() {
             Ok(number) if (min..=max).contains(&number) => Ok(number),
-            _ => Err(Problem::query(name, format!("a whole number from {min} to {max} is expected"))),
+            _ => Err(Problem::query(
+                name,
+                format!("a whole number from {min} to {max} is expected"),
+            )),
         }
     }
 
@@ -154,7 +185,8 @@ impl Params {
     /// # Errors
     /// 400 that names the parameter.
     pub fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
-        let parse = |text| Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()));
+        let parse =
+            |text| Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()));
         self.text(name).map(parse).transpose()
     }
 
@@ -166,7 +198,10 @@ impl Params {
         match self.text("filter").map(serde_json::from_str) {
             None => Ok(Vec::new()),
             Some(Ok(Value::Array(conditions))) => Ok(conditions),
-            Some(_) => Err(Problem::query("filter", "a JSON array of conditions is expected")),
+            Some(_) => Err(Problem::query(
+                "filter",
+                "a JSON array of conditions is expected",
+            )),
         }
     }
 
@@ -189,7 +224,10 @@ impl Params {
 }
 
 fn choose<T: Copy>(raw: &str, all: &[T], text: fn(T) -> &'static str) -> Result<T, String> {
-    let found = all.iter().copied().find(|value| text(*value).eq_ignore_ascii_case(raw));
+    let found = all
+        .iter()
+        .copied()
+        .find(|value| text(*value).eq_ignore_ascii_case(raw));
     found.ok_or_else(|| {
         let allowed: Vec<_> = all.iter().map(|value| text(*value)).collect();
         format!("{raw:?} is none of {}", allowed.join(", "))
@@ -214,15 +252,17 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
 /// # Errors
 /// 413 beyond the limit, 400 when the body breaks off.
 pub async fn read(request: Request, max_bytes: usize) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(request.into_body(), max_bytes).await.map_err(|error| {
-        let error = error.into_inner();
-        if error.is::<http_body_util::LengthLimitError>() {
-            let message = format!("the body is larger than {} KiB", max_bytes >> 10);
-            Problem::new(Code::TooLarge, message)
-        } else {
-            Problem::new(Code::InvalidBody, "the body broke off")
-        }
-    })
+    axum::body::to_bytes(request.into_body(), max_bytes)
+        .await
+        .map_err(|error| {
+            let error = error.into_inner();
+            if error.is::<http_body_util::LengthLimitError>() {
+                let message = format!("the body is larger than {} KiB", max_bytes >> 10);
+                Problem::new(Code::TooLarge, message)
+            } else {
+                Problem::new(Code::InvalidBody, "the body broke off")
+            }
+        })
 }
 
 /// Reads JSON; what does not fit is named by its path.
@@ -240,7 +280,8 @@ pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         };
         Problem::issues(Code::InvalidBody, vec![Issue { path, message }])
     })?;
-    json.end().map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
+    json.end()
+        .map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
     Ok(value)
 }
 
@@ -255,7 +296,11 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {
 
 /// Line and column say little about a body that a library wrote.
 fn without_position(message: &str) -> String {
-    message.split(" at line ").next().unwrap_or(message).to_owned()
+    message
+        .split(" at line ")
+        .next()
+        .unwrap_or(message)
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -270,7 +315,13 @@ mod tests {
         assert_eq!(params.text("c"), Some("x/y"));
         assert_eq!(params.raw("parent"), Some(""));
         assert_eq!(params.int("limit", 1, 100, 50).unwrap(), 50);
-        assert!(params.int("b", 3, 4, 3).unwrap_err().message().contains("3 to 4"));
+        assert!(
+            params
+                .int("b", 3, 4, 3)
+                .unwrap_err()
+                .message()
+                .contains("3 to 4")
+        );
     }
 
     #[test]
@@ -294,7 +345,10 @@ mod tests {
         }
         let problem = from_json::<Outer>(br#"{"rules":[{"rate":"x"}]}"#).unwrap_err();
         let message = problem.message();
-        assert!(message.starts_with("rules[0].rate: invalid type"), "{message}");
+        assert!(
+            message.starts_with("rules[0].rate: invalid type"),
+            "{message}"
+        );
         let problem = from_json::<Outer>(b"{\"rules\":[").unwrap_err();
         assert!(problem.message().contains("not JSON"));
     }

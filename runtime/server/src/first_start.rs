@@ -19,7 +19,9 @@ pub struct KeyPair {
 // The secret does not reach a log by way of `{:?}`.
 impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair").field("public_key", &self.public_key).finish_non_exhaustive()
+        f.debug_struct("KeyPair")
+            .field("public_key", &self.public_key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -47,8 +49,19 @@ pub async fn first_start(
 ) -> Result<FirstStart, Error> {
     let given = init.public_key.clone().zip(init.secret_key.clone());
     let (pair, is_made) = match (given, store.first_project().await?) {
-        (Some((public_key, secret_key)), _) => (KeyPair { public_key, secret_key }, false),
-        (None, Some(project)) => return Ok(FirstStart { project, made: None }),
+        (Some((public_key, secret_key)), _) => (
+            KeyPair {
+                public_key,
+                secret_key,
+            },
+            false,
+        ),
+        (None, Some(project)) => {
+            return Ok(FirstStart {
+                project,
+                made: None,
+            });
+        }
         (None, None) => (made_pair(ids), true),
     };
     let inconsistent = |_| Error::Inconsistent {
@@ -86,6 +99,9 @@ fn made_pair(ids: &dyn IdSource) -> KeyPair {
 /// Enough of a secret to recognise it: its end, and never more than a quarter of it.
 fn hint(secret: &str) -> String {
     let n_chars = secret.chars().count();
-    let tail: String = secret.chars().skip(n_chars - (n_chars / 4).min(4)).collect();
+    let tail: String = secret
+        .chars()
+        .skip(n_chars - (n_chars / 4).min(4))
+        .collect();
     format!("…{tail}")
 }

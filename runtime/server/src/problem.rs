@@ -107,7 +107,11 @@ impl Issue {
     /// An issue with one field; `a.b[0]` style paths stay one key.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self {
-            path: if field.is_empty() { Vec::new() } else { vec![field.into()] },
+            path: if field.is_empty() {
+                Vec::new()
+            } else {
+                vec![field.into()]
+            },
             message: message.into(),
         }
     }
@@ -307,7 +311,9 @@ impl From<store::Error> for Problem {
             store::Error::Conflict(what) => Self::new(Code::Conflict, what),
             store::Error::Unavailable(cause) => {
                 tracing::warn!(error = cause, "store unavailable");
-                Self::unavailable("the database cannot take the request now; nothing of it was kept")
+                Self::unavailable(
+                    "the database cannot take the request now; nothing of it was kept",
+                )
             }
             // The caller learns nothing about our storage; the operator gets all of it.
             error => {

@@ -43,7 +43,8 @@ pub struct Server {
 }
 
 fn make_private(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot make the directory {}", dir.display()))?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -62,12 +63,29 @@ async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()>
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
         }
-        let info = app.engine.inspect(component.bytes).await.map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(|p| format!("{}: {}", p.at, p.message)).collect();
-            anyhow::anyhow!("the plug-in {} cannot be used: {}", component.name, problems.join("; "))
-        })?;
-        app.store.put_plugin(None, &info, component.bytes, app.clock.now()).await?;
-        tracing::info!(plugin.name = info.name, plugin.version = info.version, "plug-in registered");
+        let info = app
+            .engine
+            .inspect(component.bytes)
+            .await
+            .map_err(|problems| {
+                let problems: Vec<_> = problems
+                    .iter()
+                    .map(|p| format!("{}: {}", p.at, p.message))
+                    .collect();
+                anyhow::anyhow!(
+                    "the plug-in {} cannot be used: {}",
+                    component.name,
+                    problems.join("; ")
+                )
+            })?;
+        app.store
+            .put_plugin(None, &info, component.bytes, app.clock.now())
+            .await?;
+        tracing::info!(
+            plugin.name = info.name,
+            plugin.version = info.version,
+            "plug-in registered"
+        );
     }
     Ok(())
 }
@@ -78,13 +96,21 @@ impl Server {
     /// # Errors
     /// Whatever stands in the way, in words for the operator.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
-        let Setup { config, clock, ids, program } = setup;
+        let Setup {
+            config,
+            clock,
+            ids,
+            program,
+        } = setup;
         make_private(&config.data_dir)?;
-        let cache_dir = config.data_dir.join("plugin-cache");
+        let cache_dir = config.plugin_cache.clone();
+        let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
         make_private(&cache_dir)?;
         let url = config.database();
         if let DatabaseUrl::Sqlite(path) = &url
-            && let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
+            && let Some(parent) = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
         {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("cannot make the directory {}", parent.display()))?;
@@ -128,7 +154,12 @@ impl Server {
             home_project: home_project.clone(),
         });
         register_first_party(&app, &home_project).await?;
-        Ok(Self { app, made: first.made, address, listener })
+        Ok(Self {
+            app,
+            made: first.made,
+            address,
+            listener,
+        })
     }
 
     /// The address it listens on.
@@ -140,7 +171,11 @@ impl Server {
     /// How browsers reach it.
     #[must_use]
     pub fn origin(&self) -> String {
-        self.app.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.address))
+        self.app
+            .config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| format!("http://{}", self.address))
     }
 
     /// The address that logs in.
@@ -179,7 +214,10 @@ impl Server {
         }
         stop_scheduler.cancel();
         scheduling.await.context("the scheduler ended in a panic")?;
-        if tokio::time::timeout(grace, app.engine.shutdown()).await.is_err() {
+        if tokio::time::timeout(grace, app.engine.shutdown())
+            .await
+            .is_err()
+        {
             tracing::warn!("workers did not end within the grace");
         }
         app.store.close().await;

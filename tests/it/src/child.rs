@@ -20,10 +20,7 @@ pub struct Child {
 }
 
 /// The `assay` program beside the test that runs, built when it is missing or stale.
-///
-/// # Errors
-/// When it does not build.
-pub fn program() -> anyhow::Result<PathBuf> {
+fn program() -> anyhow::Result<PathBuf> {
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
         let mut command = std::process::Command::new(env!("CARGO"));
@@ -53,7 +50,11 @@ pub fn free_address() -> anyhow::Result<SocketAddr> {
 /// When the program does not build.
 pub fn command(args: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(program()?);
-    command.args(args).env_clear().kill_on_drop(true).stdin(Stdio::null());
+    command
+        .args(args)
+        .env_clear()
+        .kill_on_drop(true)
+        .stdin(Stdio::null());
     Ok(command)
 }
 
@@ -88,7 +89,9 @@ impl Child {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(2 * PATIENCE, healthy).await.context("not healthy in time")??;
+        tokio::time::timeout(2 * PATIENCE, healthy)
+            .await
+            .context("not healthy in time")??;
         Ok(child)
     }
 
@@ -105,7 +108,11 @@ impl Child {
     /// # Errors
     /// When it does not end in time.
     pub async fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let pid = self.process.id().context("it has ended already")?.to_string();
+        let pid = self
+            .process
+            .id()
+            .context("it has ended already")?
+            .to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await?;
         anyhow::ensure!(sent.success(), "kill failed");
         let ended = tokio::time::timeout(2 * PATIENCE, self.process.wait()).await;

@@ -77,15 +77,26 @@ impl TestApp {
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
         let dir = data.path().display().to_string();
+        // Compiled once for all tests.
+        let test = std::env::current_exe()?;
+        let cache = test.with_file_name("it-plugin-cache").display().to_string();
         let mut flags = vec![
+            ("data.plugin_cache", cache),
             ("server.listen", "127.0.0.1:0".to_owned()),
             ("data.dir", dir),
             ("evaluation.isolation", "in-process".to_owned()),
             ("init.public_key", KEYS.0.to_owned()),
             ("init.secret_key", KEYS.1.to_owned()),
         ];
-        flags.extend(settings.iter().map(|(key, value)| (*key, (*value).to_owned())));
-        let config = Config::load(&Sources { flags, ..Sources::default() })?;
+        flags.extend(
+            settings
+                .iter()
+                .map(|(key, value)| (*key, (*value).to_owned())),
+        );
+        let config = Config::load(&Sources {
+            flags,
+            ..Sources::default()
+        })?;
         let clock = Arc::new(TestClock::default());
         let server = Server::open(Setup {
             config,
@@ -134,7 +145,10 @@ impl TestApp {
     /// # Errors
     /// When it is not accepted.
     pub async fn ingest(&self, trace: &Trace) -> anyhow::Result<()> {
-        let answer = self.client.json(Method::POST, OTLP, &trace.to_json()).await?;
+        let answer = self
+            .client
+            .json(Method::POST, OTLP, &trace.to_json())
+            .await?;
         anyhow::ensure!(answer.status == 200, "{} {}", answer.status, answer.text());
         Ok(())
     }
@@ -167,7 +181,12 @@ impl TestApp {
 
     async fn make(&self, path: &str, body: &Value) -> anyhow::Result<String> {
         let made = self.client.json(Method::POST, path, body).await?;
-        anyhow::ensure!(made.status == 200, "{path}: {} {}", made.status, made.text());
+        anyhow::ensure!(
+            made.status == 200,
+            "{path}: {} {}",
+            made.status,
+            made.text()
+        );
         Ok(made.json()["id"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -175,7 +194,11 @@ impl TestApp {
     ///
     /// # Errors
     /// When it does not come true; the message shows the last answer.
-    pub async fn wait_for(&self, path: &str, done: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+    pub async fn wait_for(
+        &self,
+        path: &str,
+        done: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
         wait_for(&self.client, path, done).await
     }
 
@@ -238,6 +261,9 @@ pub async fn wait_for(
         }
     };
     let in_time = tokio::time::timeout(PATIENCE, poll).await.is_ok();
-    anyhow::ensure!(in_time, "{path} did not become what was waited for; last: {last}");
+    anyhow::ensure!(
+        in_time,
+        "{path} did not become what was waited for; last: {last}"
+    );
     Ok(last)
 }

@@ -20,7 +20,10 @@ impl Trace {
     /// A trace with a root span.
     #[must_use]
     pub fn new(number: u64, name: &str) -> Self {
-        let trace = Self { id: trace_id(number), spans: Vec::new() };
+        let trace = Self {
+            id: trace_id(number),
+            spans: Vec::new(),
+        };
         trace.span(1, None, name, &[])
     }
 
@@ -30,7 +33,13 @@ impl Trace {
         format!("{n:016x}")
     }
 
-    fn span(mut self, n: u64, parent: Option<u64>, name: &str, attributes: &[(&str, &str)]) -> Self {
+    fn span(
+        mut self,
+        n: u64,
+        parent: Option<u64>,
+        name: &str,
+        attributes: &[(&str, &str)],
+    ) -> Self {
         let attributes: Vec<Value> = attributes
             .iter()
             .map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } }))

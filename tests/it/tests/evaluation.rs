@@ -7,9 +7,15 @@ use serde_json::json;
 #[tokio::test]
 async fn a_generation_is_scored_and_the_score_says_what_made_it() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app.evaluator("assay/text", "contains-any", json!({ "terms": ["order"] })).await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "contains-any", json!({ "terms": ["order"] }))
+        .await
+        .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
-    let rule = app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
+    let rule = app
+        .rule(&evaluator, json!({ "filter": filter }))
+        .await
+        .unwrap();
     let trace = Trace::new(1, "ticket").generation("answer", "Your order is on its way.");
     app.ingest(&trace).await.unwrap();
 
@@ -24,7 +30,12 @@ async fn a_generation_is_scored_and_the_score_says_what_made_it() {
     assert_eq!(origin["evaluationRuleId"], rule);
     assert_eq!(origin["fingerprint"].as_str().unwrap().len(), 64);
 
-    let executions = app.client.get(&format!("/api/v1/executions?traceId={}", trace.id)).await.unwrap().json();
+    let executions = app
+        .client
+        .get(&format!("/api/v1/executions?traceId={}", trace.id))
+        .await
+        .unwrap()
+        .json();
     assert_eq!(count(&executions), 1);
     assert_eq!(executions["data"][0]["id"], origin["executionId"]);
     assert_eq!(executions["data"][0]["state"], "completed");
@@ -33,18 +44,39 @@ async fn a_generation_is_scored_and_the_score_says_what_made_it() {
 #[tokio::test]
 async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app.evaluator("assay/text", "length", json!({})).await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["other"] }]);
-    let picky = app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
-    let rare = app.rule(&evaluator, json!({ "sampling": 1e-12 })).await.unwrap();
-    let off = app.rule(&evaluator, json!({ "enabled": false })).await.unwrap();
-    let on_trace = app.rule(&evaluator, json!({ "target": "trace", "settleMs": 3_600_000 })).await.unwrap();
+    let picky = app
+        .rule(&evaluator, json!({ "filter": filter }))
+        .await
+        .unwrap();
+    let rare = app
+        .rule(&evaluator, json!({ "sampling": 1e-12 }))
+        .await
+        .unwrap();
+    let off = app
+        .rule(&evaluator, json!({ "enabled": false }))
+        .await
+        .unwrap();
+    let on_trace = app
+        .rule(
+            &evaluator,
+            json!({ "target": "trace", "settleMs": 3_600_000 }),
+        )
+        .await
+        .unwrap();
     let trace = Trace::new(2, "root").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
 
     let observation = Trace::span_id(2);
     let explain = |rule: &str, more: &str| {
-        let path = format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}{more}", trace.id);
+        let path = format!(
+            "/api/v1/evaluation-rules/{rule}/explain?traceId={}{more}",
+            trace.id
+        );
         let client = app.client.clone();
         async move { client.get(&path).await.unwrap() }
     };
@@ -57,7 +89,12 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     assert_eq!(explain(&off, &on_it).await.json()["step"], "rule_inactive");
     let answer = explain(&on_trace, "").await.json();
     assert_eq!(answer["step"], "not_complete", "{answer}");
-    assert_eq!(explain(&rare, "&observationId=ffffffffffffffff").await.json()["step"], "no_such_target");
+    assert_eq!(
+        explain(&rare, "&observationId=ffffffffffffffff")
+            .await
+            .json()["step"],
+        "no_such_target"
+    );
 
     let bad = explain(&rare, "").await;
     assert_eq!(bad.status, 400);
@@ -68,14 +105,20 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
 #[tokio::test]
 async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app.evaluator("assay/text", "length", json!({})).await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
     let more = json!({ "target": "trace", "settleMs": 600_000, "onMissing": "empty" });
     app.rule(&evaluator, more).await.unwrap();
     let trace = Trace::new(3, "root").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(601));
     let path = format!("/api/v1/executions?traceId={}", trace.id);
-    let executions = app.wait_for(&path, |answer| count(answer) == 1).await.unwrap();
+    let executions = app
+        .wait_for(&path, |answer| count(answer) == 1)
+        .await
+        .unwrap();
     assert_eq!(executions["data"][0]["completionReason"], "root_ended");
     assert_eq!(executions["data"][0]["observationId"], json!(null));
 }
@@ -83,9 +126,14 @@ async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
 #[tokio::test]
 async fn sending_a_trace_again_makes_no_second_score() {
     let app = TestApp::new().await.unwrap();
-    let evaluator = app.evaluator("assay/text", "length", json!({ "max": 5 })).await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 5 }))
+        .await
+        .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
-    app.rule(&evaluator, json!({ "filter": filter })).await.unwrap();
+    app.rule(&evaluator, json!({ "filter": filter }))
+        .await
+        .unwrap();
     let trace = Trace::new(4, "root").generation("answer", "short");
     for _ in 0..3 {
         app.ingest(&trace).await.unwrap();
@@ -96,9 +144,18 @@ async fn sending_a_trace_again_makes_no_second_score() {
     app.ingest(&marker).await.unwrap();
     // Once a later trace is scored, everything before it has been looked at.
     let scores = app.scores(2).await.unwrap();
-    assert_eq!(scores.len(), 2, "one score for each of two traces: {scores:?}");
+    assert_eq!(
+        scores.len(),
+        2,
+        "one score for each of two traces: {scores:?}"
+    );
     assert!(scores.contains(&first[0]), "the first score did not change");
-    let found = app.client.get(&format!("/api/public/traces/{}", trace.id)).await.unwrap().json();
+    let found = app
+        .client
+        .get(&format!("/api/public/traces/{}", trace.id))
+        .await
+        .unwrap()
+        .json();
     assert_eq!(found["observations"].as_array().unwrap().len(), 2);
 }
 
@@ -106,7 +163,10 @@ async fn sending_a_trace_again_makes_no_second_score() {
 async fn two_projects_do_not_see_each_other() {
     let app = TestApp::new().await.unwrap();
     let other = app.other_project().await.unwrap();
-    let evaluator = app.evaluator("assay/text", "length", json!({})).await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
     let trace = Trace::new(6, "secret").generation("answer", "x");
     app.ingest(&trace).await.unwrap();
@@ -118,7 +178,10 @@ async fn two_projects_do_not_see_each_other() {
         format!("/api/public/v2/scores/{score}"),
         format!("/api/public/v2/evaluators/{evaluator}"),
         format!("/api/public/v2/evaluation-rules/{rule}"),
-        format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId=1", trace.id),
+        format!(
+            "/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId=1",
+            trace.id
+        ),
     ] {
         let foreign = other.get(&path).await.unwrap();
         assert_eq!(foreign.status, 404, "{path}");
@@ -126,7 +189,10 @@ async fn two_projects_do_not_see_each_other() {
         let (head, _) = kind.rsplit_once('/').unwrap();
         if !kind.ends_with("explain") {
             let missing = other.get(&format!("{head}/none")).await.unwrap();
-            assert_eq!(missing.body, foreign.body, "foreign and missing answer alike: {path}");
+            assert_eq!(
+                missing.body, foreign.body,
+                "foreign and missing answer alike: {path}"
+            );
         }
     }
     for path in [
@@ -139,9 +205,15 @@ async fn two_projects_do_not_see_each_other() {
         assert_eq!(count(&other.get(path).await.unwrap().json()), 0, "{path}");
     }
     // The same trace id in the other project is another trace.
-    let answer = other.json(Method::POST, OTLP, &Trace::new(6, "mine").to_json()).await.unwrap();
+    let answer = other
+        .json(Method::POST, OTLP, &Trace::new(6, "mine").to_json())
+        .await
+        .unwrap();
     assert_eq!(answer.status, 200);
     let path = format!("/api/public/traces/{}", trace.id);
     assert_eq!(other.get(&path).await.unwrap().json()["name"], "mine");
-    assert_eq!(app.client.get(&path).await.unwrap().json()["name"], "secret");
+    assert_eq!(
+        app.client.get(&path).await.unwrap().json()["name"],
+        "secret"
+    );
 }

@@ -15,12 +15,36 @@ const ROUNDS: u64 = 20;
 #[tokio::test]
 async fn bad_settings_stop_the_start_and_name_the_key() {
     for (args, env, parts) in [
-        (&["--listen", "nowhere"][..], None, ["server.listen", "127.0.0.1:4717"]),
-        (&["--database-url", "mysql://x"], None, ["database.url", "postgres://"]),
-        (&[], Some(("ASSAY_LISTN", "x")), ["ASSAY_LISTN", "ASSAY_LISTEN"]),
-        (&[], Some(("ASSAY_INIT_PUBLIC_KEY", "x")), ["init.secret_key", "both"]),
-        (&["--config", "/no/such/file.toml"], None, ["/no/such/file.toml", "cannot read"]),
-        (&["--data-dir", "/proc/none"], None, ["/proc/none", "cannot make"]),
+        (
+            &["--listen", "nowhere"][..],
+            None,
+            ["server.listen", "127.0.0.1:4717"],
+        ),
+        (
+            &["--database-url", "mysql://x"],
+            None,
+            ["database.url", "postgres://"],
+        ),
+        (
+            &[],
+            Some(("ASSAY_LISTN", "x")),
+            ["ASSAY_LISTN", "ASSAY_LISTEN"],
+        ),
+        (
+            &[],
+            Some(("ASSAY_INIT_PUBLIC_KEY", "x")),
+            ["init.secret_key", "both"],
+        ),
+        (
+            &["--config", "/no/such/file.toml"],
+            None,
+            ["/no/such/file.toml", "cannot read"],
+        ),
+        (
+            &["--data-dir", "/proc/none"],
+            None,
+            ["/proc/none", "cannot make"],
+        ),
     ] {
         let mut serve = command(&["serve"]).unwrap();
         serve.args(args).envs(env);
@@ -40,7 +64,10 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
     for is_first in [true, false] {
         let address = free_address().unwrap();
         let mut serve = command(&["serve", "--listen", &address.to_string()]).unwrap();
-        serve.arg("--data-dir").arg(&dir).stdout(std::process::Stdio::piped());
+        serve
+            .arg("--data-dir")
+            .arg(&dir)
+            .stdout(std::process::Stdio::piped());
         let mut process = serve.stderr(std::process::Stdio::null()).spawn().unwrap();
         let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
             process.stdout.take().unwrap(),
@@ -59,7 +86,10 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
         assert_eq!(key("secret key").is_some(), is_first, "{said:?}");
         if let (Some(public), Some(secret)) = (key("public key"), key("secret key")) {
             let client = Client::new(&format!("http://{address}")).with_keys(&public, &secret);
-            assert_eq!(client.get("/api/public/projects").await.unwrap().status, 200);
+            assert_eq!(
+                client.get("/api/public/projects").await.unwrap().status,
+                200
+            );
         }
         process.kill().await.unwrap();
     }
@@ -69,7 +99,9 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     let data = tempfile::tempdir().unwrap();
     let address = free_address().unwrap();
-    let mut child = Child::start(&data.path().join("data"), address).await.unwrap();
+    let mut child = Child::start(&data.path().join("data"), address)
+        .await
+        .unwrap();
     let client = child.client.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let begun = Arc::new(tokio::sync::Notify::new());
@@ -93,8 +125,14 @@ async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     // The signal may arrive before the head of the request: then it was refused, and nothing is owed.
     if let Ok(answer) = answer {
         assert_eq!(answer.status, 200);
-        let again = Child::start(&data.path().join("data"), address).await.unwrap();
-        let found = again.client.get(&format!("/api/public/traces/{}", trace_id(1))).await.unwrap();
+        let again = Child::start(&data.path().join("data"), address)
+            .await
+            .unwrap();
+        let found = again
+            .client
+            .get(&format!("/api/public/traces/{}", trace_id(1)))
+            .await
+            .unwrap();
         assert_eq!(found.status, 200);
     }
 }
@@ -127,15 +165,22 @@ async fn load(client: Client, next: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Ve
 
 async fn make_rule(client: &Client) {
     let body = json!({
-        "type": "plugin", "name": "e", "plugin": "assay/text", "evaluator": "length", "config": {},
+        "type": "plugin", "name": "e", "plugin": "assay/text", "evaluator": "length", "config": { "max": 1000 },
     });
-    let made = client.json(Method::POST, "/api/public/v2/evaluators", &body).await.unwrap().json();
+    let made = client
+        .json(Method::POST, "/api/public/v2/evaluators", &body)
+        .await
+        .unwrap()
+        .json();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
     let body = json!({
         "name": "r", "enabled": true, "settleMs": 0, "filter": filter,
         "evaluatorAssignments": [{ "evaluatorId": made["id"] }],
     });
-    let made = client.json(Method::POST, "/api/public/v2/evaluation-rules", &body).await.unwrap();
+    let made = client
+        .json(Method::POST, "/api/public/v2/evaluation-rules", &body)
+        .await
+        .unwrap();
     assert_eq!(made.status, 200, "{}", made.text());
 }
 
@@ -170,11 +215,19 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
         }
         let stop = Arc::new(AtomicBool::new(false));
         let senders: Vec<_> = (0..4)
-            .map(|_| tokio::spawn(load(child.client.clone(), Arc::clone(&next), Arc::clone(&stop))))
+            .map(|_| {
+                tokio::spawn(load(
+                    child.client.clone(),
+                    Arc::clone(&next),
+                    Arc::clone(&stop),
+                ))
+            })
             .collect();
         // Killed after a number of acknowledgements that differs from round to round.
         let goal = next.load(Ordering::SeqCst) + 5 + (round * 7) % 31;
-        while next.load(Ordering::SeqCst) < goal && senders.iter().any(|sender| !sender.is_finished()) {
+        while next.load(Ordering::SeqCst) < goal
+            && senders.iter().any(|sender| !sender.is_finished())
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         child.kill().await.unwrap();
@@ -183,17 +236,36 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
             acknowledged.extend(sender.await.unwrap());
         }
     }
-    assert!(acknowledged.len() as u64 > 2 * ROUNDS, "only {} were acknowledged", acknowledged.len());
+    assert!(
+        acknowledged.len() as u64 > 2 * ROUNDS,
+        "only {} were acknowledged",
+        acknowledged.len()
+    );
 
     let child = Child::start(&data, address).await.unwrap();
     for number in &acknowledged {
-        let path = format!("/api/public/traces/{}?fields=core,observations", trace_id(*number));
+        let path = format!(
+            "/api/public/traces/{}?fields=core,observations",
+            trace_id(*number)
+        );
         let found = child.client.get(&path).await.unwrap();
-        assert_eq!(found.status, 200, "trace {number} was acknowledged and is lost");
-        assert_eq!(found.json()["observations"].as_array().unwrap().len(), 2, "trace {number}");
+        assert_eq!(
+            found.status, 200,
+            "trace {number} was acknowledged and is lost"
+        );
+        assert_eq!(
+            found.json()["observations"].as_array().unwrap().len(),
+            2,
+            "trace {number}"
+        );
     }
     // Every generation that arrived is scored in the end, those of unanswered requests too.
-    let arrived = child.client.get("/api/public/traces?limit=1&fields=core").await.unwrap().json();
+    let arrived = child
+        .client
+        .get("/api/public/traces?limit=1&fields=core")
+        .await
+        .unwrap()
+        .json();
     let n_traces = arrived["meta"]["totalItems"].as_u64().unwrap();
     let list = "/api/public/v2/scores?limit=1&fields=score";
     let all = |answer: &Value| answer["meta"]["totalItems"].as_u64() >= Some(n_traces);
@@ -228,9 +300,16 @@ async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
     assert!(n_damaged > 0, "nothing was compiled ahead");
     let child = Child::start(&data, address).await.unwrap();
     let trace = Trace::new(1, "root").generation("answer", "text");
-    let sent = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    let sent = child
+        .client
+        .json(Method::POST, OTLP, &trace.to_json())
+        .await
+        .unwrap();
     assert_eq!(sent.status, 200);
-    let scores = wait_for(&child.client, "/api/public/v3/scores", |answer| count(answer) == 1).await;
+    let scores = wait_for(&child.client, "/api/public/v3/scores", |answer| {
+        count(answer) == 1
+    })
+    .await;
     assert_eq!(scores.unwrap()["data"][0]["source"], "EVAL");
 }
 
@@ -257,16 +336,29 @@ async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
         eprintln!("not run: locking the database needs python3");
         return;
     };
-    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(locker.stdout.take().unwrap()));
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(locker.stdout.take().unwrap()));
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("locked"));
     let trace = Trace::new(1, "root");
-    let refused = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    let refused = child
+        .client
+        .json(Method::POST, OTLP, &trace.to_json())
+        .await
+        .unwrap();
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(refused.headers.contains_key("retry-after"));
     locker.kill().await.unwrap();
     let path = format!("/api/public/traces/{}", trace.id);
-    assert_eq!(child.client.get(&path).await.unwrap().status, 404, "nothing of it was kept");
-    let accepted = child.client.json(Method::POST, OTLP, &trace.to_json()).await.unwrap();
+    assert_eq!(
+        child.client.get(&path).await.unwrap().status,
+        404,
+        "nothing of it was kept"
+    );
+    let accepted = child
+        .client
+        .json(Method::POST, OTLP, &trace.to_json())
+        .await
+        .unwrap();
     assert_eq!(accepted.status, 200);
     assert_eq!(child.client.get(&path).await.unwrap().status, 200);
 }

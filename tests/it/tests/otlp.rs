@@ -10,7 +10,10 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/x-protobuf";
 
 async fn post(client: &Client, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-    client.send(Method::POST, OTLP, headers, body.to_vec()).await.unwrap()
+    client
+        .send(Method::POST, OTLP, headers, body.to_vec())
+        .await
+        .unwrap()
 }
 
 fn media_type(answer: &Answer) -> &str {
@@ -34,7 +37,11 @@ async fn accepted_and_empty_requests_are_answered_in_their_own_encoding() {
     for (media, body, expected) in [
         (JSON, json.as_bytes(), &b"{}"[..]),
         (JSON, b"{}", b"{}"),
-        ("Application/JSON; charset=utf-8", b"{\"resourceSpans\":[]}", b"{}"),
+        (
+            "Application/JSON; charset=utf-8",
+            b"{\"resourceSpans\":[]}",
+            b"{}",
+        ),
         (PROTOBUF, &good(), b""),
         ("application/protobuf", b"", b""),
     ] {
@@ -44,7 +51,11 @@ async fn accepted_and_empty_requests_are_answered_in_their_own_encoding() {
         let own = media.split(';').next().unwrap().to_lowercase();
         assert_eq!(media_type(&answer), own);
     }
-    let found = app.client.get(&format!("/api/public/traces/{}", trace_id(1))).await.unwrap();
+    let found = app
+        .client
+        .get(&format!("/api/public/traces/{}", trace_id(1)))
+        .await
+        .unwrap();
     assert_eq!(found.json()["name"], "root", "a 200 can be read at once");
 }
 
@@ -53,25 +64,48 @@ async fn a_malformed_span_is_left_out_and_a_malformed_request_refused() {
     let app = TestApp::new().await.unwrap();
     let some = protobuf(&[(&[1; 16], &[1; 8]), (&[1; 15], &[1; 8])]);
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &some).await;
-    assert_eq!((answer.status.as_u16(), answer.body[0]), (200, 0x0a), "partial_success");
+    assert_eq!(
+        (answer.status.as_u16(), answer.body[0]),
+        (200, 0x0a),
+        "partial_success"
+    );
 
     let mut json = Trace::new(2, "root").generation("g", "x").to_json();
     json["resourceSpans"][0]["scopeSpans"][0]["spans"][1]["spanId"] = "".into();
-    let answer = post(&app.client, &[("content-type", JSON)], json.to_string().as_bytes()).await;
+    let answer = post(
+        &app.client,
+        &[("content-type", JSON)],
+        json.to_string().as_bytes(),
+    )
+    .await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["partialSuccess"]["rejectedSpans"], "1");
 
     let none = protobuf(&[(b"", b"")]);
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &none).await;
-    assert_eq!((answer.status.as_u16(), &answer.body[..2]), (400, &[8, 3][..]), "Status, code 3");
-    for (media, body) in [(PROTOBUF, &b"\xff\xff"[..]), (JSON, b"{\"resourceSpans\":"), (JSON, b"[]")] {
+    assert_eq!(
+        (answer.status.as_u16(), &answer.body[..2]),
+        (400, &[8, 3][..]),
+        "Status, code 3"
+    );
+    for (media, body) in [
+        (PROTOBUF, &b"\xff\xff"[..]),
+        (JSON, b"{\"resourceSpans\":"),
+        (JSON, b"[]"),
+    ] {
         let answer = post(&app.client, &[("content-type", media)], body).await;
         assert_eq!(answer.status, 400, "{media}");
         assert_eq!(media_type(&answer), media);
     }
-    let version = [("content-type", JSON), ("x_langfuse_ingestion_version", "5")];
+    let version = [
+        ("content-type", JSON),
+        ("x_langfuse_ingestion_version", "5"),
+    ];
     let answer = post(&app.client, &version, b"{}").await;
-    assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (400, &3.into()));
+    assert_eq!(
+        (answer.status.as_u16(), &answer.json()["code"]),
+        (400, &3.into())
+    );
 }
 
 #[tokio::test]
@@ -87,11 +121,20 @@ async fn credentials_are_needed_in_any_spelling_that_exporters_send() {
             assert_eq!(media_type(&answer), media);
         }
         let public = anonymous.clone().with_authorization("Bearer pk-test");
-        assert_eq!(post(&public, &[("content-type", media)], b"").await.status, 403);
+        assert_eq!(
+            post(&public, &[("content-type", media)], b"").await.status,
+            403
+        );
     }
     for right in ["basic cGstdGVzdDpzay10ZXN0", "Basic%20cGstdGVzdDpzay10ZXN0"] {
         let client = anonymous.clone().with_authorization(right);
-        assert_eq!(post(&client, &[("content-type", PROTOBUF)], &good()).await.status, 200, "{right}");
+        assert_eq!(
+            post(&client, &[("content-type", PROTOBUF)], &good())
+                .await
+                .status,
+            200,
+            "{right}"
+        );
     }
 }
 
@@ -105,12 +148,20 @@ async fn unsupported_media_types_and_encodings_say_what_is_supported() {
         &[("content-type", "text/plain")][..],
         &[],
         &[("content-type", PROTOBUF), ("content-encoding", "br")],
-        &[("content-type", PROTOBUF), ("content-encoding", "gzip, gzip")],
+        &[
+            ("content-type", PROTOBUF),
+            ("content-encoding", "gzip, gzip"),
+        ],
     ] {
         let answer = post(&app.client, headers, b"").await;
         assert_eq!(answer.status, 415, "{headers:?}");
         assert_eq!(media_type(&answer), JSON);
-        assert!(answer.headers["accept-encoding"].to_str().unwrap().contains("zstd"));
+        assert!(
+            answer.headers["accept-encoding"]
+                .to_str()
+                .unwrap()
+                .contains("zstd")
+        );
     }
 }
 
@@ -127,7 +178,11 @@ async fn every_compression_is_read_and_a_broken_one_refused() {
         ("identity", good()),
     ] {
         let headers = [("content-type", PROTOBUF), ("content-encoding", name)];
-        assert_eq!(post(&app.client, &headers, &body).await.status, 200, "{name}");
+        assert_eq!(
+            post(&app.client, &headers, &body).await.status,
+            200,
+            "{name}"
+        );
     }
     let headers = [("content-type", JSON), ("content-encoding", "gzip")];
     assert_eq!(post(&app.client, &headers, b"no gzip").await.status, 400);
@@ -135,7 +190,9 @@ async fn every_compression_is_read_and_a_broken_one_refused() {
 
 #[tokio::test]
 async fn bodies_over_the_limit_and_bombs_are_refused() {
-    let app = TestApp::with(&[("ingest.max_body_mib", "1")]).await.unwrap();
+    let app = TestApp::with(&[("ingest.max_body_mib", "1")])
+        .await
+        .unwrap();
     let large = vec![b' '; 2 << 20];
     for media in [JSON, PROTOBUF] {
         let answer = post(&app.client, &[("content-type", media)], &large).await;
@@ -149,7 +206,10 @@ async fn bodies_over_the_limit_and_bombs_are_refused() {
 
 #[tokio::test]
 async fn when_too_much_is_in_flight_the_sender_is_asked_to_wait() {
-    let settings = [("ingest.max_body_mib", "8"), ("ingest.max_in_flight_mib", "1")];
+    let settings = [
+        ("ingest.max_body_mib", "8"),
+        ("ingest.max_in_flight_mib", "1"),
+    ];
     let app = TestApp::with(&settings).await.unwrap();
     let large = vec![b' '; 2 << 20];
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &large).await;
@@ -174,14 +234,32 @@ async fn logs_metrics_aliases_and_other_methods_answer_as_specified() {
         "/v1/metrics",
     ] {
         let headers = [("content-type", JSON)];
-        let answer = app.client.send(Method::POST, path, &headers, "{}").await.unwrap();
-        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "{}"), "{path}");
+        let answer = app
+            .client
+            .send(Method::POST, path, &headers, "{}")
+            .await
+            .unwrap();
+        assert_eq!(
+            (answer.status.as_u16(), answer.text().as_str()),
+            (200, "{}"),
+            "{path}"
+        );
         let answer = app.client.get(path).await.unwrap();
         assert_eq!(answer.status, 405, "{path}");
         assert_eq!(answer.headers["allow"], "POST, OPTIONS");
-        let preflight = [("origin", "http://x"), ("access-control-request-headers", "authorization")];
-        let answer = app.anonymous().send(Method::OPTIONS, path, &preflight, "").await.unwrap();
+        let preflight = [
+            ("origin", "http://x"),
+            ("access-control-request-headers", "authorization"),
+        ];
+        let answer = app
+            .anonymous()
+            .send(Method::OPTIONS, path, &preflight, "")
+            .await
+            .unwrap();
         assert_eq!(answer.status, 204);
-        assert_eq!(answer.headers["access-control-allow-headers"], "authorization");
+        assert_eq!(
+            answer.headers["access-control-allow-headers"],
+            "authorization"
+        );
     }
 }

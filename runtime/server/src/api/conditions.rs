@@ -27,11 +27,14 @@ impl Conditions {
 
     fn put(&mut self, column: &str, kind: &str, operator: &str, value: Value) {
         let is_same = |condition: &Value| {
-            let named = condition["column"].as_str().and_then(|name| find(self.columns, name));
+            let named = condition["column"]
+                .as_str()
+                .and_then(|name| find(self.columns, name));
             named.is_some_and(|named| named.id == column)
         };
         if !self.explicit.iter().any(is_same) {
-            let condition = json!({ "type": kind, "column": column, "operator": operator, "value": value });
+            let condition =
+                json!({ "type": kind, "column": column, "operator": operator, "value": value });
             self.simple.push(condition);
         }
     }

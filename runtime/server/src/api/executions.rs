@@ -20,10 +20,18 @@ const HOUR_MS: i64 = 3_600_000;
 
 const TARGET: &[Param] = &[
     param("traceId", "string", "The trace; needed."),
-    param("observationId", "string", "The observation, for rules whose target is one."),
+    param(
+        "observationId",
+        "string",
+        "The observation, for rules whose target is one.",
+    ),
 ];
 const TRACE: &[Param] = &[param("traceId", "string", "The trace; needed.")];
-const COUNTERS: &[Param] = &[param("hours", "integer", "How far back, 1 to 720, 24 when absent.")];
+const COUNTERS: &[Param] = &[param(
+    "hours",
+    "integer",
+    "How far back, 1 to 720, 24 when absent.",
+)];
 
 pub(super) fn routes(routes: &mut Routes) {
     let explain = Operation::get(
@@ -36,12 +44,17 @@ pub(super) fn routes(routes: &mut Routes) {
         "What happened to the targets of a rule, by hour and reason",
     );
     routes.add(counters.query(COUNTERS), list_counters);
-    let executions = Operation::get("/api/v1/executions", "Executions over a trace and what is in it");
+    let executions = Operation::get(
+        "/api/v1/executions",
+        "Executions over a trace and what is in it",
+    );
     routes.add(executions.query(TRACE), list_executions);
 }
 
 fn trace_id(params: &Params) -> Result<TraceId, Problem> {
-    let text = params.text("traceId").ok_or_else(|| Problem::query("traceId", "needed"))?;
+    let text = params
+        .text("traceId")
+        .ok_or_else(|| Problem::query("traceId", "needed"))?;
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
@@ -104,7 +117,10 @@ async fn list_counters(
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let hours = params.int("hours", 1, 720, 24)?;
     let from = app.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
-    let counts = app.store.rule_counts(&caller.project, &rule.id, from).await?;
+    let counts = app
+        .store
+        .rule_counts(&caller.project, &rule.id, from)
+        .await?;
     let states = app.store.rule_states(&caller.project, &rule.id).await?;
     let by_hour: Vec<Value> = counts
         .iter()
@@ -125,23 +141,39 @@ async fn explain_target(
 ) -> Result<Json<Value>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let target = target(&rule, &params)?;
-    let explanation = app.scheduler.explain(&caller.project, &rule, &target).await?;
+    let explanation = app
+        .scheduler
+        .explain(&caller.project, &rule, &target)
+        .await?;
     Ok(Json(explanation_view(&rule, &target, &explanation)))
 }
 
 fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
-    let observation = params.text("observationId").map(ObservationId::new).transpose();
-    let observation_id = observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
+    let observation = params
+        .text("observationId")
+        .map(ObservationId::new)
+        .transpose();
+    let observation_id =
+        observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
     match (rule.target, &observation_id) {
         (TargetKind::Observation, None) => {
-            return Err(Problem::query("observationId", "needed: the rule scores observations"));
+            return Err(Problem::query(
+                "observationId",
+                "needed: the rule scores observations",
+            ));
         }
         (TargetKind::Trace, Some(_)) => {
-            return Err(Problem::query("observationId", "must be absent: the rule scores whole traces"));
+            return Err(Problem::query(
+                "observationId",
+                "must be absent: the rule scores whole traces",
+            ));
         }
         _ => {}
     }
-    Ok(Target { trace_id: trace_id(params)?, observation_id })
+    Ok(Target {
+        trace_id: trace_id(params)?,
+        observation_id,
+    })
 }
 
 fn explanation_view(rule: &Rule, target: &Target, explanation: &Explanation) -> Value {
@@ -169,7 +201,9 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
         Step::NotComplete { complete_at } => (
             "not_complete",
             match complete_at {
-                Some(at) => format!("The target is not complete yet; it will be at {at} if nothing more arrives."),
+                Some(at) => format!(
+                    "The target is not complete yet; it will be at {at} if nothing more arrives."
+                ),
                 None => "The target has not ended yet.".to_owned(),
             },
             json!({ "completeAt": complete_at }),
@@ -178,7 +212,12 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
             let (sentence, details) = refusal_view(refusal);
             (refusal.reason(), sentence, details)
         }
-        Step::Taken { sample, rate, completion, assignments } => {
+        Step::Taken {
+            sample,
+            rate,
+            completion,
+            assignments,
+        } => {
             let assignments: Vec<Value> = assignments
                 .iter()
                 .map(|assignment| {
@@ -206,16 +245,28 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
 fn refusal_view(refusal: &Refusal) -> (String, Value) {
     match refusal {
         Refusal::RuleInactive => ("The rule is disabled.".to_owned(), json!({})),
-        Refusal::RulePaused => ("The rule, or each of its evaluators, is paused.".to_owned(), json!({})),
-        Refusal::InternalEnvironment => {
-            ("The target is one of the server's own evaluations.".to_owned(), json!({}))
-        }
-        Refusal::NotMatched { index, condition, actual } => (
-            format!("Condition {index} of the filter does not hold: the target has {actual} there."),
+        Refusal::RulePaused => (
+            "The rule, or each of its evaluators, is paused.".to_owned(),
+            json!({}),
+        ),
+        Refusal::InternalEnvironment => (
+            "The target is one of the server's own evaluations.".to_owned(),
+            json!({}),
+        ),
+        Refusal::NotMatched {
+            index,
+            condition,
+            actual,
+        } => (
+            format!(
+                "Condition {index} of the filter does not hold: the target has {actual} there."
+            ),
             json!({ "index": index, "condition": condition, "actual": actual }),
         ),
         Refusal::SampledOut { value, rate } => (
-            format!("The sample leaves it out: its place is {value:.6}, and the rule takes those below {rate}."),
+            format!(
+                "The sample leaves it out: its place is {value:.6}, and the rule takes those below {rate}."
+            ),
             json!({ "sample": value, "sampling": rate }),
         ),
     }

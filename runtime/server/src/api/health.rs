@@ -11,7 +11,11 @@ use crate::App;
 use crate::extract::{Param, Params, param};
 
 const HEALTH: &[Param] = &[
-    param("failIfDatabaseUnavailable", "boolean", "Answer 503 when the database does not answer."),
+    param(
+        "failIfDatabaseUnavailable",
+        "boolean",
+        "Answer 503 when the database does not answer.",
+    ),
     param("failIfNoRecentEvents", "boolean", "Accepted and ignored."),
 ];
 
@@ -43,7 +47,10 @@ const fn health(status: &'static str) -> Json<Health> {
 async fn get_health(State(app): State<App>, params: Params) -> (StatusCode, Json<Health>) {
     let asks_database = params.text("failIfDatabaseUnavailable") == Some("true");
     if asks_database && app.store.ping().await.is_err() {
-        return (StatusCode::SERVICE_UNAVAILABLE, health("database unavailable"));
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            health("database unavailable"),
+        );
     }
     (StatusCode::OK, health("OK"))
 }
@@ -51,6 +58,9 @@ async fn get_health(State(app): State<App>, params: Params) -> (StatusCode, Json
 async fn get_ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
     match app.store.ping().await {
         Ok(()) => (StatusCode::OK, health("OK")),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, health("database unavailable")),
+        Err(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            health("database unavailable"),
+        ),
     }
 }

@@ -18,8 +18,14 @@ const MAX_COMPONENT_BYTES: usize = 64 << 20;
 const LIST: &str = "/api/v1/plugins";
 
 pub(super) fn routes(routes: &mut Routes) {
-    routes.add(Operation::get(LIST, "Plug-ins that the project may use"), list_plugins);
-    let upload = Operation::post(LIST, "Upload a component (application/wasm) and register it as a plug-in");
+    routes.add(
+        Operation::get(LIST, "Plug-ins that the project may use"),
+        list_plugins,
+    );
+    let upload = Operation::post(
+        LIST,
+        "Upload a component (application/wasm) and register it as a plug-in",
+    );
     routes.add(upload.status(201), upload_plugin);
     let get = Operation::get("/api/v1/plugins/{digest}", "One plug-in by digest");
     routes.add(get, get_plugin);
@@ -33,7 +39,10 @@ fn needs(parts: ItemParts) -> Vec<&'static str> {
         ("metadata", parts.metadata),
         ("trace", parts.trace),
     ];
-    all.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name).collect()
+    all.into_iter()
+        .filter(|(_, is_needed)| *is_needed)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 fn evaluator_view(info: &EvaluatorInfo) -> Value {
@@ -77,7 +86,11 @@ async fn get_plugin(
     Path(digest): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let missing = || Problem::not_found("plug-in");
-    let digest = digest.strip_prefix("sha256:").unwrap_or(&digest).parse().map_err(|_| missing())?;
+    let digest = digest
+        .strip_prefix("sha256:")
+        .unwrap_or(&digest)
+        .parse()
+        .map_err(|_| missing())?;
     let plugin = app.store.plugin(&caller.project, &digest).await?;
     Ok(Json(view(&plugin.ok_or_else(missing)?)))
 }
@@ -89,12 +102,25 @@ async fn upload_plugin(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let bytes = read(request, MAX_COMPONENT_BYTES).await?;
     let info = app.engine.inspect(&bytes).await.map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(|p| format!("{}: {}", p.at, p.message)).collect();
-        let message = format!("the component cannot be used as a plug-in: {}", lines.join("; "));
+        let lines: Vec<_> = problems
+            .iter()
+            .map(|p| format!("{}: {}", p.at, p.message))
+            .collect();
+        let message = format!(
+            "the component cannot be used as a plug-in: {}",
+            lines.join("; ")
+        );
         Problem::new(Code::InvalidComponent, message).with("problems", json!(problems))
     })?;
     let project = &caller.project;
-    let digest = app.store.put_plugin(Some(project), &info, &bytes, app.clock.now()).await?;
-    let plugin = app.store.plugin(project, &digest).await?.ok_or_else(Problem::internal)?;
+    let digest = app
+        .store
+        .put_plugin(Some(project), &info, &bytes, app.clock.now())
+        .await?;
+    let plugin = app
+        .store
+        .plugin(project, &digest)
+        .await?
+        .ok_or_else(Problem::internal)?;
     Ok((StatusCode::CREATED, Json(view(&plugin))))
 }

@@ -12,7 +12,8 @@ use crate::auth::Reader;
 use crate::problem::Problem;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("/api/public/projects", "The project of the key").answers::<Projects>();
+    let list =
+        Operation::get("/api/public/projects", "The project of the key").answers::<Projects>();
     routes.add(list, get_projects);
 }
 

@@ -109,7 +109,12 @@ impl Operation {
         let mut operation = OperationBuilder::new()
             .summary(Some(self.summary))
             .tag(self.path.split('/').nth(3).unwrap_or("api").to_owned());
-        for name in self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+        for name in self
+            .path
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next())
+        {
             operation = operation.parameter(
                 ParameterBuilder::new()
                     .name(name)
@@ -133,11 +138,14 @@ impl Operation {
             let body = RequestBodyBuilder::new().content("application/json", content);
             operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
         }
-        let content = ContentBuilder::new().schema(Some(self.answer.clone())).build();
+        let content = ContentBuilder::new()
+            .schema(Some(self.answer.clone()))
+            .build();
         let answer = ResponseBuilder::new()
             .description(self.summary)
             .content("application/json", content);
-        let failure = ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
+        let failure =
+            ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
         operation = operation
             .response(self.status.to_string(), answer.build())
             .response("default", failure.build());
@@ -154,7 +162,10 @@ impl Operation {
 }
 
 fn object() -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(Type::Object).build().into()
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .build()
+        .into()
 }
 
 fn kind(name: &str) -> RefOr<Schema> {
@@ -163,7 +174,10 @@ fn kind(name: &str) -> RefOr<Schema> {
         "integer" => simple(Type::Integer).build().into(),
         "number" => simple(Type::Number).build().into(),
         "boolean" => simple(Type::Boolean).build().into(),
-        "array" => ArrayBuilder::new().items(simple(Type::String)).build().into(),
+        "array" => ArrayBuilder::new()
+            .items(simple(Type::String))
+            .build()
+            .into(),
         "date-time" => simple(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
             .build()
@@ -189,7 +203,11 @@ impl Routes {
     {
         let route = on(operation.filter(), handler);
         let is_own = operation.path.starts_with("/api/v1/");
-        let router = if is_own { &mut self.own } else { &mut self.public };
+        let router = if is_own {
+            &mut self.own
+        } else {
+            &mut self.public
+        };
         *router = std::mem::take(router).route(operation.path, route);
         self.operations.push(operation);
     }

@@ -27,11 +27,18 @@ const DAY_MS: i64 = 86_400_000;
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(LIST, "Make a rule").body::<RuleInput>();
     routes.add(create, create_rule);
-    routes.add(Operation::get(LIST, "Rules, newest first").query(PAGE), list_rules);
+    routes.add(
+        Operation::get(LIST, "Rules, newest first").query(PAGE),
+        list_rules,
+    );
     routes.add(Operation::get(ONE, "One rule"), get_rule);
-    let patch = Operation::patch(ONE, "Change a rule; lists are replaced whole").body::<RuleInput>();
+    let patch =
+        Operation::patch(ONE, "Change a rule; lists are replaced whole").body::<RuleInput>();
     routes.add(patch, patch_rule);
-    routes.add(Operation::delete(ONE, "Delete a rule; the scores it made stay"), delete_rule);
+    routes.add(
+        Operation::delete(ONE, "Delete a rule; the scores it made stay"),
+        delete_rule,
+    );
 }
 
 /// A rule, or a change of one: what is absent stays as it is.
@@ -73,7 +80,9 @@ struct AssignmentInput {
 }
 
 /// Tells `null` from absent.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<f64>>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -93,7 +102,10 @@ fn named<T: Copy + std::str::FromStr>(
 }
 
 pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
-    let issues = errors.iter().map(|error| Issue::new(&error.path(), &error.message)).collect();
+    let issues = errors
+        .iter()
+        .map(|error| Issue::new(&error.path(), &error.message))
+        .collect();
     let problem = Problem::issues(Code::InvalidFilter, issues);
     match errors.into_iter().next() {
         Some(first) => problem
@@ -108,22 +120,44 @@ pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
 impl RuleInput {
     /// The change this asks for, checked on its own.
     fn patch(&self, app: &App) -> Result<RulePatch, Problem> {
-        if let Some(schedule) = self.schedule.as_deref().filter(|schedule| *schedule != "continuous") {
-            let message = format!("this server version has the schedule \"continuous\" only, not {schedule:?}");
+        if let Some(schedule) = self
+            .schedule
+            .as_deref()
+            .filter(|schedule| *schedule != "continuous")
+        {
+            let message = format!(
+                "this server version has the schedule \"continuous\" only, not {schedule:?}"
+            );
             return Err(Problem::body("schedule", message));
         }
-        let name = self.name.as_deref().map(evaluators::checked_name).transpose()?;
+        let name = self
+            .name
+            .as_deref()
+            .map(evaluators::checked_name)
+            .transpose()?;
         let assignments = self.evaluator_assignments.as_ref();
         Ok(RulePatch {
             name,
-            target: named("target", self.target.as_deref(), TargetKind::ALL, TargetKind::as_str)?,
+            target: named(
+                "target",
+                self.target.as_deref(),
+                TargetKind::ALL,
+                TargetKind::as_str,
+            )?,
             enabled: self.enabled,
             sampling: self.sampling.map(checked_sampling).transpose()?,
             sampling_independent: self.sampling_independent,
             filter: self.filter.clone(),
-            assignments: assignments.map(|list| checked_assignments(app, list)).transpose()?,
+            assignments: assignments
+                .map(|list| checked_assignments(app, list))
+                .transpose()?,
             timing: None,
-            on_missing: named("onMissing", self.on_missing.as_deref(), OnMissing::ALL, OnMissing::as_str)?,
+            on_missing: named(
+                "onMissing",
+                self.on_missing.as_deref(),
+                OnMissing::ALL,
+                OnMissing::as_str,
+            )?,
             late: named("late", self.late.as_deref(), Late::ALL, Late::as_str)?,
         })
     }
@@ -137,7 +171,10 @@ impl RuleInput {
         ];
         for (field, wait) in waits {
             if wait.is_some_and(|ms| !(0..=DAY_MS).contains(&ms)) {
-                return Err(Problem::body(field, format!("milliseconds from 0 to {DAY_MS} are expected")));
+                return Err(Problem::body(
+                    field,
+                    format!("milliseconds from 0 to {DAY_MS} are expected"),
+                ));
             }
         }
         Ok(Timing {
@@ -168,7 +205,10 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
         let field = format!("evaluatorAssignments[{at}].evaluatorId");
         let evaluator_id = EvaluatorId::new(&input.evaluator_id)
             .map_err(|error| Problem::body(&field, error.to_string()))?;
-        if assignments.iter().any(|known: &Assignment| known.evaluator_id == evaluator_id) {
+        if assignments
+            .iter()
+            .any(|known: &Assignment| known.evaluator_id == evaluator_id)
+        {
             return Err(Problem::body(&field, "the evaluator is assigned twice"));
         }
         let id = AssignmentId::new(&app.ids.uuid().to_string());
@@ -189,17 +229,29 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
     };
     Filter::parse(&rule.filter, columns).map_err(filter_problem)?;
     if rule.enabled && rule.assignments.is_empty() {
-        return Err(Problem::body("evaluatorAssignments", "an enabled rule needs at least one evaluator"));
+        return Err(Problem::body(
+            "evaluatorAssignments",
+            "an enabled rule needs at least one evaluator",
+        ));
     }
     for (at, assignment) in rule.assignments.iter().enumerate() {
-        let evaluator = app.store.evaluator(project, &assignment.evaluator_id).await?;
+        let evaluator = app
+            .store
+            .evaluator(project, &assignment.evaluator_id)
+            .await?;
         let evaluator = evaluator.ok_or_else(|| {
-            let message = format!("no evaluator {:?} in this project", assignment.evaluator_id.as_str());
+            let message = format!(
+                "no evaluator {:?} in this project",
+                assignment.evaluator_id.as_str()
+            );
             Problem::new(Code::NotFound, message)
                 .with("field", format!("evaluatorAssignments[{at}].evaluatorId"))
         })?;
         let field = format!("evaluatorAssignments[{at}].variableMapping");
-        let mapping = assignment.mapping.as_ref().unwrap_or(&evaluator.version.mapping);
+        let mapping = assignment
+            .mapping
+            .as_ref()
+            .unwrap_or(&evaluator.version.mapping);
         compile(mapping, rule.target).map_err(|errors| mapping_problem(&field, errors))?;
     }
     Ok(())
@@ -273,7 +325,9 @@ async fn create_rule(
         sampling: patch.sampling.unwrap_or(1.0),
         sampling_independent: patch.sampling_independent.unwrap_or(false),
         filter: patch.filter.unwrap_or_default(),
-        assignments: patch.assignments.ok_or_else(|| needed("evaluatorAssignments"))?,
+        assignments: patch
+            .assignments
+            .ok_or_else(|| needed("evaluatorAssignments"))?,
         timing: input.timing(Timing::default())?,
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
         late: patch.late.unwrap_or(Late::Ignore),
@@ -292,9 +346,14 @@ async fn list_rules(
 ) -> Result<Json<Value>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app.store.rules(&caller.project, after.as_ref(), limit).await?;
+    let page = app
+        .store
+        .rules(&caller.project, after.as_ref(), limit)
+        .await?;
     let data: Vec<Value> = page.items.iter().map(view).collect();
-    Ok(Json(json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) })))
+    Ok(Json(
+        json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) }),
+    ))
 }
 
 async fn get_rule(
@@ -322,7 +381,10 @@ async fn patch_rule(
     let mut wanted = standing;
     apply(&mut wanted, &patch);
     check_whole(&app, &caller.project, &wanted).await?;
-    let rule = app.store.patch_rule(&caller.project, &wanted.id, &patch, now).await?;
+    let rule = app
+        .store
+        .patch_rule(&caller.project, &wanted.id, &patch, now)
+        .await?;
     Ok(Json(view(&rule)))
 }
 

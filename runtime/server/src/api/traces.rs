@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
+use super::cursor;
 use super::observations::view::v1 as observation_view;
 use super::routes::{Operation, Routes};
 use super::scores::view::{place, v2 as score_view};
-use super::cursor;
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Param, Params, param};
@@ -33,24 +33,48 @@ const LIST: &[Param] = &[
     param("environment", "array", "Any of these; repeated."),
     param("fromTimestamp", "date-time", "At or after."),
     param("toTimestamp", "date-time", "Before."),
-    param("orderBy", "string", "FIELD.asc or FIELD.desc; timestamp.desc when absent."),
-    param("fields", "string", "Comma list of core, io, scores, observations, metrics; all when absent."),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param(
+        "orderBy",
+        "string",
+        "FIELD.asc or FIELD.desc; timestamp.desc when absent.",
+    ),
+    param(
+        "fields",
+        "string",
+        "Comma list of core, io, scores, observations, metrics; all when absent.",
+    ),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions; wins over the simple parameters.",
+    ),
 ];
 
-const FIELDS: &[Param] =
-    &[param("fields", "string", "Comma list of core, io, scores, observations, metrics; all when absent.")];
+const FIELDS: &[Param] = &[param(
+    "fields",
+    "string",
+    "Comma list of core, io, scores, observations, metrics; all when absent.",
+)];
 
 const MAX_DELETED: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get("/api/public/traces", "Traces by page, newest first").query(LIST);
     routes.add(list, list_traces);
-    let delete = Operation::delete("/api/public/traces", "Delete traces with everything in them");
+    let delete = Operation::delete(
+        "/api/public/traces",
+        "Delete traces with everything in them",
+    );
     routes.add(delete.body::<Deletion>(), delete_traces);
-    let get = Operation::get("/api/public/traces/{traceId}", "One trace with observations and scores");
+    let get = Operation::get(
+        "/api/public/traces/{traceId}",
+        "One trace with observations and scores",
+    );
     routes.add(get.query(FIELDS), get_trace);
-    let delete = Operation::delete("/api/public/traces/{traceId}", "Delete one trace with everything in it");
+    let delete = Operation::delete(
+        "/api/public/traces/{traceId}",
+        "Delete one trace with everything in it",
+    );
     routes.add(delete, delete_trace);
 }
 
@@ -73,7 +97,10 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
     };
     let bad = || {
         let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId";
-        Problem::query("orderBy", format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"))
+        Problem::query(
+            "orderBy",
+            format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
+        )
     };
     let (field, direction) = text.rsplit_once('.').ok_or_else(bad)?;
     let order = match field {
@@ -102,7 +129,11 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     }
     conditions.has_all("tags", &params.all("tags"));
     conditions.any_of("environment", &params.all("environment"));
-    conditions.between("timestamp", params.time("fromTimestamp")?, params.time("toTimestamp")?);
+    conditions.between(
+        "timestamp",
+        params.time("fromTimestamp")?,
+        params.time("toTimestamp")?,
+    );
     let (order, ascending) = order(params)?;
     Ok(TraceQuery {
         filter: conditions.finish()?,
@@ -154,14 +185,23 @@ async fn list_traces(
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
     let page = app.store.traces(&caller.project, &query).await?;
-    let ids: Vec<TraceId> = page.items.iter().map(|stored| stored.trace.id.clone()).collect();
+    let ids: Vec<TraceId> = page
+        .items
+        .iter()
+        .map(|stored| stored.trace.id.clone())
+        .collect();
     let scores = match fields.has("scores") && !ids.is_empty() {
         true => app.store.scores_of_traces(&caller.project, &ids).await?,
         false => Vec::new(),
     };
     let of = |trace: &TraceId| -> Vec<&str> {
-        let about = |score: &&Score| place(&score.written.subject).is_some_and(|(id, _)| id == trace);
-        scores.iter().filter(about).map(|score| score.written.id.as_str()).collect()
+        let about =
+            |score: &&Score| place(&score.written.subject).is_some_and(|(id, _)| id == trace);
+        scores
+            .iter()
+            .filter(about)
+            .map(|score| score.written.id.as_str())
+            .collect()
     };
     let mut data = Vec::with_capacity(page.items.len());
     for stored in &page.items {
@@ -183,11 +223,18 @@ async fn get_trace(
     let missing = || Problem::not_found("trace");
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let fields = Fields::read(&params);
-    let stored = app.store.trace(&caller.project, &id, fields.has("io")).await?.ok_or_else(missing)?;
+    let stored = app
+        .store
+        .trace(&caller.project, &id, fields.has("io"))
+        .await?
+        .ok_or_else(missing)?;
     let mut view = view(&caller.project, &stored, &fields);
     view["observations"] = match fields.has("observations") {
         true => {
-            let found = app.store.trace_observations(&caller.project, &id, true).await?;
+            let found = app
+                .store
+                .trace_observations(&caller.project, &id, true)
+                .await?;
             found.iter().map(observation_view).collect()
         }
         false => json!([]),
@@ -196,7 +243,8 @@ async fn get_trace(
         true => {
             let found = app.store.scores_of_traces(&caller.project, &[id]).await?;
             // The score model of this answer knows no corrections.
-            let known = |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
+            let known =
+                |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
             found.iter().filter(known).map(score_view).collect()
         }
         false => json!([]),
@@ -218,10 +266,17 @@ async fn delete_traces(
     Body(deletion): Body<Deletion>,
 ) -> Result<Json<Value>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
-        return Err(Problem::body("traceIds", format!("1 to {MAX_DELETED} ids are expected")));
+        return Err(Problem::body(
+            "traceIds",
+            format!("1 to {MAX_DELETED} ids are expected"),
+        ));
     }
     // An id that cannot exist is as gone as one that does not.
-    let ids: Vec<TraceId> = deletion.trace_ids.iter().filter_map(|id| TraceId::new(id).ok()).collect();
+    let ids: Vec<TraceId> = deletion
+        .trace_ids
+        .iter()
+        .filter_map(|id| TraceId::new(id).ok())
+        .collect();
     app.store.delete_traces(&caller.project, &ids).await?;
     Ok(Json(json!({ "message": "Traces deleted" })))
 }

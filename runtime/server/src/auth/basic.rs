@@ -59,7 +59,10 @@ mod tests {
 
     fn parse(text: &str) -> Option<(String, Option<String>)> {
         match Credentials::parse(&HeaderValue::from_str(text).unwrap())? {
-            Credentials::Pair { public_key, secret_key } => Some((public_key, Some(secret_key))),
+            Credentials::Pair {
+                public_key,
+                secret_key,
+            } => Some((public_key, Some(secret_key))),
             Credentials::PublicKey(public_key) => Some((public_key, None)),
         }
     }
@@ -84,7 +87,15 @@ mod tests {
 
     #[test]
     fn everything_else_is_no_credential() {
-        for text in ["", "Basic", "Basic !!!", "Basic cGs=", "Bearer ", "Digest abc", "cGs6c2s="] {
+        for text in [
+            "",
+            "Basic",
+            "Basic !!!",
+            "Basic cGs=",
+            "Bearer ",
+            "Digest abc",
+            "cGs6c2s=",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -29,7 +29,11 @@ impl KeyCache {
     }
 
     pub(crate) fn put(&self, public_key: &str, key: Option<Arc<KnownKey>>, now: Timestamp) {
-        let ttl = if key.is_some() { TTL_MS } else { UNKNOWN_TTL_MS };
+        let ttl = if key.is_some() {
+            TTL_MS
+        } else {
+            UNKNOWN_TTL_MS
+        };
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= MAX_KEYS {
             entries.retain(|_, (_, until)| now < *until);

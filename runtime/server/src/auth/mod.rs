@@ -101,7 +101,10 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<(ProjectId, Leve
     let header = headers.get(AUTHORIZATION).ok_or_else(refused)?;
     let credentials = Credentials::parse(header).ok_or_else(refused)?;
     match credentials {
-        Credentials::Pair { public_key, secret_key } => {
+        Credentials::Pair {
+            public_key,
+            secret_key,
+        } => {
             let Some(key) = known_key(app, &public_key).await? else {
                 // As much work as for a known key, so that the time tells nothing.
                 let _ = SecretHash::new("", [0; 16]).matches(&secret_key);

@@ -79,7 +79,9 @@ pub fn main() -> ExitCode {
         Command::Compile => return assay_host::compile_main(),
         Command::Serve { settings } => serve::serve(&settings),
         Command::Demo { once, data_dir } => demo::demo(once, data_dir),
-        Command::Otlp { command: OtlpCommand::Show { file, json } } => otlp::show(&file, json),
+        Command::Otlp {
+            command: OtlpCommand::Show { file, json },
+        } => otlp::show(&file, json),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {

@@ -16,7 +16,10 @@ use crate::SystemClock;
 
 pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let encoding = match file.extension().is_some_and(|end| end.eq_ignore_ascii_case("json")) {
+    let encoding = match file
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("json"))
+    {
         true => Encoding::Json,
         false => Encoding::Protobuf,
     };
@@ -31,11 +34,18 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         prices.apply(observation);
     }
     let observations = mapped.batch.observations;
-    let mut ids: Vec<&TraceId> = observations.iter().map(|observation| &observation.trace_id).collect();
+    let mut ids: Vec<&TraceId> = observations
+        .iter()
+        .map(|observation| &observation.trace_id)
+        .collect();
     ids.sort();
     ids.dedup();
     let of = |id: &TraceId| -> Vec<Observation> {
-        observations.iter().filter(|observation| observation.trace_id == *id).cloned().collect()
+        observations
+            .iter()
+            .filter(|observation| observation.trace_id == *id)
+            .cloned()
+            .collect()
     };
     let traces: Vec<_> = ids.into_iter().filter_map(|id| fold(&of(id))).collect();
 
@@ -43,13 +53,30 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         writeln!(out, "{:#}", render::json(&observations, &traces))?;
     } else {
-        write!(out, "{}", render::tree(&observations, &traces, out.is_terminal()))?;
+        write!(
+            out,
+            "{}",
+            render::tree(&observations, &traces, out.is_terminal())
+        )?;
     }
     for rejection in &mapped.rejected {
-        writeln!(std::io::stderr(), "rejected: {} ({})", rejection.reason, rejection.scope)?;
+        writeln!(
+            std::io::stderr(),
+            "rejected: {} ({})",
+            rejection.reason,
+            rejection.scope
+        )?;
     }
     if request.n_spans() == 0 {
-        writeln!(std::io::stderr(), "{}", request.hint().unwrap_or("the request holds no span"))?;
+        writeln!(
+            std::io::stderr(),
+            "{}",
+            request.hint().unwrap_or("the request holds no span")
+        )?;
     }
-    Ok(if mapped.rejected.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if mapped.rejected.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

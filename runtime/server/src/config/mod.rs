@@ -32,6 +32,8 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// Files of this installation.
     pub data_dir: PathBuf,
+    /// Compiled plug-ins, when they are not in `data_dir`.
+    pub plugin_cache: Option<PathBuf>,
     /// The database, when it is not the SQLite file in `data_dir`.
     pub database_url: Option<DatabaseUrl>,
     /// Connections for reading.
@@ -207,7 +209,12 @@ impl Config {
         }
         for (key, value) in &sources.flags {
             if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == *key) {
-                apply(&mut config, setting, value, &format!("--{}", setting.flag()))?;
+                apply(
+                    &mut config,
+                    setting,
+                    value,
+                    &format!("--{}", setting.flag()),
+                )?;
             }
         }
         if config.init.public_key.is_some() != config.init.secret_key.is_some() {
@@ -241,10 +248,12 @@ fn read_file(config: &mut Config, path: &Path) -> Result<(), Error> {
         path: path.to_owned(),
         error,
     })?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| Error::NotToml {
-        path: path.to_owned(),
-        message: error.to_string().trim_end().to_owned(),
-    })?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| Error::NotToml {
+            path: path.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
     let mut pairs = Vec::new();
     flatten("", &table, &mut pairs);
     for (key, value) in pairs {

@@ -41,6 +41,7 @@ pub(super) fn blank() -> Config {
         public_url: None,
         shutdown_grace: Duration::ZERO,
         data_dir: Default::default(),
+        plugin_cache: None,
         database_url: None,
         database_readers: 1,
         database_wait: Duration::ZERO,
@@ -61,6 +62,23 @@ pub(super) fn blank() -> Config {
     }
 }
 
+/// A limit on one span.
+macro_rules! span_limit {
+    ($key:literal, $default:literal, $field:ident, $unit:expr, $text:literal) => {
+        Setting {
+            key: $key,
+            short: None,
+            default: $default,
+            since: "0.1",
+            text: $text,
+            set: |config, text| {
+                config.ingest.span.$field = (number(text, 1, 1 << 30)? as usize) * $unit;
+                Ok(())
+            },
+        }
+    };
+}
+
 /// Every setting, in the order of the reference page.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
@@ -72,7 +90,9 @@ pub(super) const SETTINGS: &[Setting] = &[
                `0.0.0.0:4717` opens all interfaces. Port 0 takes a free one.",
         set: |config, text| {
             let wanted = "an IP address and a port, such as 127.0.0.1:4717 or [::1]:4717";
-            config.listen = text.parse().map_err(|_| format!("{text:?} is not {wanted}"))?;
+            config.listen = text
+                .parse()
+                .map_err(|_| format!("{text:?} is not {wanted}"))?;
             Ok(())
         },
     },
@@ -114,6 +134,18 @@ pub(super) const SETTINGS: &[Setting] = &[
                 return Err("a directory is needed".to_owned());
             }
             config.data_dir = text.into();
+            Ok(())
+        },
+    },
+    Setting {
+        key: "data.plugin_cache",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Directory of compiled plug-ins, writable by the server alone. When empty: `plugin-cache` \
+               in the data directory.",
+        set: |config, text| {
+            config.plugin_cache = some_text(text).map(Into::into);
             Ok(())
         },
     },
@@ -223,6 +255,69 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     },
+    span_limit!(
+        "ingest.max_attributes",
+        "2048",
+        max_attributes,
+        1,
+        "Attributes on a span; the rest is dropped and counted in its metadata."
+    ),
+    span_limit!(
+        "ingest.max_content_kib",
+        "10240",
+        max_content_bytes,
+        1 << 10,
+        "Input or output of an observation; beyond it text is cut, which its metadata says."
+    ),
+    span_limit!(
+        "ingest.max_metadata_value_kib",
+        "64",
+        max_metadata_value_bytes,
+        1 << 10,
+        "One metadata value; beyond it it is cut."
+    ),
+    span_limit!(
+        "ingest.max_metadata_kib",
+        "1024",
+        max_metadata_bytes,
+        1 << 10,
+        "All metadata of an observation; beyond it the largest attributes go first."
+    ),
+    span_limit!(
+        "ingest.max_name_chars",
+        "1024",
+        max_name_chars,
+        1,
+        "Characters of a name."
+    ),
+    span_limit!(
+        "ingest.max_status_chars",
+        "16384",
+        max_status_chars,
+        1,
+        "Characters of a status message."
+    ),
+    span_limit!(
+        "ingest.max_events",
+        "64",
+        max_events,
+        1,
+        "Span events kept in metadata."
+    ),
+    span_limit!(
+        "ingest.max_links",
+        "128",
+        max_links,
+        1,
+        "Links kept in metadata."
+    ),
+    span_limit!(
+        "ingest.max_media_mib",
+        "20",
+        max_media_bytes,
+        1 << 20,
+        "Decoded size of one media item in a payload."
+    ),
     Setting {
         key: "api.max_body_kib",
         short: None,
@@ -330,6 +425,8 @@ fn name(text: &str) -> Result<String, String> {
 fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(format!("{text:?} is not a whole number from {min} to {max}")),
+        _ => Err(format!(
+            "{text:?} is not a whole number from {min} to {max}"
+        )),
     }
 }

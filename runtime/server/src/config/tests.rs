@@ -21,17 +21,22 @@ fn built_in_values_are_valid_and_listen_on_loopback_only() {
     let config = Config::defaults().unwrap();
     assert!(config.listen.ip().is_loopback());
     assert_eq!(config.ingest.max_body_bytes, 64 << 20);
+    assert_eq!(config.ingest.span, assay_otlp::Limits::default());
     assert_eq!(config.database().to_string(), "sqlite:assay-data/assay.db");
 }
 
 #[test]
 fn flags_win_over_the_environment_and_the_environment_over_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let text = "[server]\nlisten = \"127.0.0.1:1\"\n[log]\nlevel = \"warn\"\n[database]\nreaders = 7";
+    let text =
+        "[server]\nlisten = \"127.0.0.1:1\"\n[log]\nlevel = \"warn\"\n[database]\nreaders = 7";
     std::fs::write(file.path(), text).unwrap();
     let config = Config::load(&Sources {
         file: Some(file.path()),
-        env: env(&[("ASSAY_LISTEN", "127.0.0.1:2"), ("ASSAY_LOG_LEVEL", "debug")]),
+        env: env(&[
+            ("ASSAY_LISTEN", "127.0.0.1:2"),
+            ("ASSAY_LOG_LEVEL", "debug"),
+        ]),
         flags: vec![("server.listen", "127.0.0.1:3".to_owned())],
     })
     .unwrap();
@@ -59,11 +64,23 @@ fn an_unknown_key_stops_the_start_with_its_name_and_the_nearest_known_one() {
 #[test]
 fn a_bad_value_stops_the_start_with_key_place_and_what_would_be_right() {
     for (text, parts) in [
-        ("[server]\nlisten = \"localhost\"", ["server.listen", "127.0.0.1:4717"]),
-        ("[ingest]\nmax_body_mib = 0", ["ingest.max_body_mib", "1 to 1024"]),
-        ("[log]\nformat = \"xml\"", ["log.format", "auto, text, json"]),
+        (
+            "[server]\nlisten = \"localhost\"",
+            ["server.listen", "127.0.0.1:4717"],
+        ),
+        (
+            "[ingest]\nmax_body_mib = 0",
+            ["ingest.max_body_mib", "1 to 1024"],
+        ),
+        (
+            "[log]\nformat = \"xml\"",
+            ["log.format", "auto, text, json"],
+        ),
         ("[server]\nlisten = [1]", ["server.listen", "array"]),
-        ("[database]\nurl = \"mysql://h/d\"", ["database.url", "postgres://"]),
+        (
+            "[database]\nurl = \"mysql://h/d\"",
+            ["database.url", "postgres://"],
+        ),
         ("server = ", ["not TOML", "line 1"]),
     ] {
         let message = from_file(text).unwrap_err().to_string();
@@ -81,9 +98,14 @@ fn half_a_key_pair_is_an_error_and_a_whole_one_is_taken_as_it_is() {
             ..Sources::default()
         })
     };
-    let half = load(&[("ASSAY_INIT_PUBLIC_KEY", "pk")]).unwrap_err().to_string();
+    let half = load(&[("ASSAY_INIT_PUBLIC_KEY", "pk")])
+        .unwrap_err()
+        .to_string();
     assert!(half.contains("ASSAY_INIT_SECRET_KEY"), "{half}");
-    let whole = load(&[("ASSAY_INIT_PUBLIC_KEY", "old key"), ("ASSAY_INIT_SECRET_KEY", "s:e c")]);
+    let whole = load(&[
+        ("ASSAY_INIT_PUBLIC_KEY", "old key"),
+        ("ASSAY_INIT_SECRET_KEY", "s:e c"),
+    ]);
     let init = whole.unwrap().init;
     assert_eq!(init.public_key.as_deref(), Some("old key"));
     assert_eq!(init.secret_key.as_deref(), Some("s:e c"));

@@ -27,7 +27,10 @@ pub(super) fn decompress(
 ) -> Result<Counted, Problem> {
     let Counted { data, account } = wire;
     let mut sink = Sink {
-        decoded: Counted { data: Vec::new(), account },
+        decoded: Counted {
+            data: Vec::new(),
+            account,
+        },
         max_bytes,
     };
     match compression {
@@ -36,12 +39,18 @@ pub(super) fn decompress(
             return Ok(sink.decoded);
         }
         Compression::Gzip => {
-            sink.pump("gzip", flate2::bufread::MultiGzDecoder::new(data.as_slice()))?;
+            sink.pump(
+                "gzip",
+                flate2::bufread::MultiGzDecoder::new(data.as_slice()),
+            )?;
         }
         Compression::Deflate => {
             let is_zlib = has_zlib_header(&data);
             let wrapped = if is_zlib {
-                sink.pump("deflate", flate2::bufread::ZlibDecoder::new(data.as_slice()))
+                sink.pump(
+                    "deflate",
+                    flate2::bufread::ZlibDecoder::new(data.as_slice()),
+                )
             } else {
                 Err(undecodable("deflate"))
             };
@@ -50,7 +59,10 @@ pub(super) fn decompress(
             match wrapped {
                 Err(problem) if problem.code() == Code::InvalidBody => {
                     sink.decoded.data.clear();
-                    sink.pump("deflate", flate2::bufread::DeflateDecoder::new(data.as_slice()))?;
+                    sink.pump(
+                        "deflate",
+                        flate2::bufread::DeflateDecoder::new(data.as_slice()),
+                    )?;
                 }
                 other => other?,
             }
@@ -67,7 +79,10 @@ pub(super) fn decompress(
 }
 
 fn undecodable(name: &str) -> Problem {
-    Problem::new(Code::InvalidBody, format!("the body does not decompress as {name}"))
+    Problem::new(
+        Code::InvalidBody,
+        format!("the body does not decompress as {name}"),
+    )
 }
 
 fn has_zlib_header(data: &[u8]) -> bool {

@@ -54,7 +54,9 @@ pub(super) fn compression(headers: &HeaderMap) -> Result<Compression, Problem> {
     }
     Err(Problem::new(
         Code::UnsupportedMediaType,
-        format!("Content-Encoding {name:?} is not supported: send one of gzip, deflate, zstd, identity"),
+        format!(
+            "Content-Encoding {name:?} is not supported: send one of gzip, deflate, zstd, identity"
+        ),
     ))
 }
 
@@ -77,7 +79,9 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, Problem> {
         if let Some(version) = either(headers, "ingestion-version") {
-            let is_known = version.parse::<u32>().is_ok_and(|v| v <= MAX_INGESTION_VERSION);
+            let is_known = version
+                .parse::<u32>()
+                .is_ok_and(|v| v <= MAX_INGESTION_VERSION);
             if !is_known {
                 let message = format!(
                     "x-assay-ingestion-version {version:?} is not an integer up to {MAX_INGESTION_VERSION}"
@@ -96,7 +100,9 @@ impl Sender {
 fn either(headers: &HeaderMap, name: &str) -> Option<String> {
     for vendor in ["assay", "langfuse"] {
         let hyphens = format!("x-{vendor}-{name}");
-        let value = headers.get(&hyphens).or_else(|| headers.get(hyphens.replace('-', "_")));
+        let value = headers
+            .get(&hyphens)
+            .or_else(|| headers.get(hyphens.replace('-', "_")));
         if let Some(value) = value {
             return Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
         }
@@ -123,7 +129,10 @@ mod tests {
             ("Application/Protobuf", Encoding::Protobuf),
             ("application/json; charset=utf-8", Encoding::Json),
         ] {
-            assert_eq!(encoding(&headers(&[("content-type", text)])).unwrap(), expected);
+            assert_eq!(
+                encoding(&headers(&[("content-type", text)])).unwrap(),
+                expected
+            );
         }
         for text in ["text/plain", "application/grpc+proto"] {
             let problem = encoding(&headers(&[("content-type", text)])).unwrap_err();
@@ -154,7 +163,10 @@ mod tests {
             ("x_assay_sdk_name", "ours"),
             ("x_langfuse_ingestion_version", "4"),
         ]);
-        assert_eq!(Sender::read(&both).unwrap().sdk_name.as_deref(), Some("ours"));
+        assert_eq!(
+            Sender::read(&both).unwrap().sdk_name.as_deref(),
+            Some("ours")
+        );
         for bad in ["5", "x", "-1", ""] {
             let one = headers(&[("x-langfuse-ingestion-version", bad)]);
             assert!(Sender::read(&one).is_err(), "{bad:?}");

@@ -56,7 +56,10 @@ pub fn router() -> Router<App> {
         let handler = move |State(app): State<App>, request: Request| receive(app, signal, request);
         router
             .route(path, post(handler).fallback(reply::method_not_allowed))
-            .route(&format!("{path}/"), post(handler).fallback(reply::method_not_allowed))
+            .route(
+                &format!("{path}/"),
+                post(handler).fallback(reply::method_not_allowed),
+            )
     })
 }
 
@@ -70,7 +73,10 @@ pub fn is_otlp(path: &str) -> bool {
 async fn receive(app: App, signal: Signal, request: Request) -> Response {
     // Before the media type is known, errors are JSON.
     let encoding = headers::encoding(request.headers());
-    let reply = Reply::new(encoding.as_ref().copied().unwrap_or(Encoding::Json), request.headers());
+    let reply = Reply::new(
+        encoding.as_ref().copied().unwrap_or(Encoding::Json),
+        request.headers(),
+    );
     let outcome = match encoding {
         Ok(encoding) => take(app, signal, encoding, request).await,
         Err(problem) => Err(problem),
@@ -121,7 +127,9 @@ async fn take(
         && taken.batch.logs.is_empty();
     if !is_empty {
         let n_observations = taken.batch.observations.len();
-        app.store.write_batch(&caller.project, taken.batch, now).await?;
+        app.store
+            .write_batch(&caller.project, taken.batch, now)
+            .await?;
         app.scheduler.wake();
         tracing::debug!(project.id = %caller.project, n_observations, "batch stored");
     }
@@ -155,7 +163,10 @@ fn translate(
                     for observation in &mut mapped.batch.observations {
                         prices.apply(observation);
                     }
-                    Ok(Taken { batch: mapped.batch, answer })
+                    Ok(Taken {
+                        batch: mapped.batch,
+                        answer,
+                    })
                 }
             }
         }

@@ -26,7 +26,10 @@ impl Reply {
                 _ => HeaderValue::from_static("application/x-protobuf"),
             },
         };
-        Self { encoding, media_type }
+        Self {
+            encoding,
+            media_type,
+        }
     }
 
     fn respond(&self, status: StatusCode, bytes: Vec<u8>) -> Response {
@@ -70,7 +73,10 @@ impl Reply {
 }
 
 pub(super) async fn method_not_allowed(request: Request) -> Response {
-    let message = format!("{} is not allowed here: OTLP is sent with POST", request.method());
+    let message = format!(
+        "{} is not allowed here: OTLP is sent with POST",
+        request.method()
+    );
     let mut response = Problem::new(Code::MethodNotAllowed, message).into_response();
     let allow = HeaderValue::from_static("POST, OPTIONS");
     response.headers_mut().insert(ALLOW, allow);

@@ -30,7 +30,10 @@ pub(in crate::api) fn checked_config(schema: &str, config: Value) -> Result<Valu
         .take(MAX_ISSUES)
         .map(|error| {
             let pointer = format!("/config{}", error.instance_path().as_str());
-            Issue { path: vec![pointer.into()], message: error.to_string() }
+            Issue {
+                path: vec![pointer.into()],
+                message: error.to_string(),
+            }
         })
         .collect();
     if !config.is_object() && issues.is_empty() {
@@ -49,7 +52,10 @@ fn fill_defaults(root: &Value, schema: &Value, value: &mut Value, depth: u32) {
     if depth == 0 {
         return;
     }
-    if let Some(target) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+    if let Some(target) = schema["$ref"]
+        .as_str()
+        .and_then(|reference| reference.strip_prefix('#'))
+    {
         if let Some(target) = root.pointer(target) {
             fill_defaults(root, target, value, depth - 1);
         }
@@ -71,7 +77,9 @@ fn fill_defaults(root: &Value, schema: &Value, value: &mut Value, depth: u32) {
 fn fill_members(root: &Value, schema: &Value, members: &mut Map<String, Value>, depth: u32) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         if let Some(default) = property.get("default") {
-            members.entry(name.clone()).or_insert_with(|| default.clone());
+            members
+                .entry(name.clone())
+                .or_insert_with(|| default.clone());
         }
         if let Some(member) = members.get_mut(name) {
             fill_defaults(root, property, member, depth - 1);
@@ -96,8 +104,10 @@ mod tests {
                 "list": { "items": { "$ref": "#/$defs/inner" } },
             },
         });
-        let config = checked_config(&schema.to_string(), json!({ "list": [{}, { "n": 5 }] })).unwrap();
-        let expected = json!({ "list": [{ "n": 1 }, { "n": 5 }], "trim": true, "inner": { "n": 1 } });
+        let config =
+            checked_config(&schema.to_string(), json!({ "list": [{}, { "n": 5 }] })).unwrap();
+        let expected =
+            json!({ "list": [{ "n": 1 }, { "n": 5 }], "trim": true, "inner": { "n": 1 } });
         assert_eq!(config, expected);
     }
 
@@ -109,13 +119,17 @@ mod tests {
             "required": ["mode"],
             "additionalProperties": false,
         });
-        let problem = checked_config(&schema.to_string(), json!({ "min": "x", "maxx": 1 })).unwrap_err();
+        let problem =
+            checked_config(&schema.to_string(), json!({ "min": "x", "maxx": 1 })).unwrap_err();
         let text = format!("{problem:?}");
         assert_eq!(problem.code(), Code::InvalidConfig);
         for part in ["/config/min", "maxx", "mode"] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(checked_config("{}", json!([])).is_err(), "a configuration is an object");
+        assert!(
+            checked_config("{}", json!([])).is_err(),
+            "a configuration is an object"
+        );
     }
 
     #[test]
@@ -132,7 +146,10 @@ mod tests {
     fn a_schema_cannot_reach_a_file_or_the_network() {
         for reference in ["file:///etc/passwd", "http://127.0.0.1:1/schema.json"] {
             let schema = json!({ "$ref": reference }).to_string();
-            assert_eq!(checked_config(&schema, json!({})).unwrap_err().code(), Code::InvalidConfig);
+            assert_eq!(
+                checked_config(&schema, json!({})).unwrap_err().code(),
+                Code::InvalidConfig
+            );
         }
     }
 }

@@ -58,25 +58,42 @@ impl Definition {
     pub(super) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
         let plugin = app.store.resolve_plugin(project, &self.plugin).await?;
         let plugin = plugin.ok_or_else(|| {
-            let message = format!("no plug-in {:?} in this project; GET /api/v1/plugins lists them", self.plugin);
+            let message = format!(
+                "no plug-in {:?} in this project; GET /api/v1/plugins lists them",
+                self.plugin
+            );
             Problem::new(Code::NotFound, message).with("field", "plugin")
         })?;
-        let found = plugin.info.evaluators.iter().find(|info| info.id == self.evaluator);
+        let found = plugin
+            .info
+            .evaluators
+            .iter()
+            .find(|info| info.id == self.evaluator);
         let info = found.ok_or_else(|| {
-            let ids: Vec<&str> = plugin.info.evaluators.iter().map(|info| info.id.as_str()).collect();
+            let ids: Vec<&str> = plugin
+                .info
+                .evaluators
+                .iter()
+                .map(|info| info.id.as_str())
+                .collect();
             let message = format!("{} has no evaluator {:?}", plugin.info.name, self.evaluator);
             Problem::new(Code::NotFound, message)
                 .with("field", "evaluator")
                 .with("allowedValues", json!(ids))
         })?;
         if info.slots.iter().any(|slot| slot.required) {
-            let message = "this evaluator calls a model, and this server version has no model connections";
+            let message =
+                "this evaluator calls a model, and this server version has no model connections";
             return Err(Problem::new(Code::Unprocessable, message));
         }
-        let config = checked_config(&info.config_schema, self.config.unwrap_or_else(|| json!({})))?;
+        let config = checked_config(
+            &info.config_schema,
+            self.config.unwrap_or_else(|| json!({})),
+        )?;
         let mapping = self.variable_mapping.unwrap_or_default();
         if compile(&mapping, TargetKind::Trace).is_err() {
-            compile(&mapping, TargetKind::Observation).map_err(|errors| mapping_problem("variableMapping", errors))?;
+            compile(&mapping, TargetKind::Observation)
+                .map_err(|errors| mapping_problem("variableMapping", errors))?;
         }
         let id = EvaluatorVersionId::new(&app.ids.uuid().to_string());
         Ok(NewVersion {
@@ -99,7 +116,9 @@ pub(in crate::api) fn mapping_problem(field: &str, errors: Vec<MappingError>) ->
         Some(MappingFault::Path) => Code::InvalidJsonPath,
         _ => Code::InvalidMapping,
     };
-    let first = errors.first().map(|error| (error.variable.clone(), error.value.clone(), error.index));
+    let first = errors
+        .first()
+        .map(|error| (error.variable.clone(), error.value.clone(), error.index));
     let issues = errors
         .into_iter()
         .map(|error| Issue::new(&format!("{field}[{}]", error.index), error.message))

@@ -128,9 +128,15 @@ mod tests {
         let digest = Digest::of(b"x");
         let config = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let one = fingerprint(&digest, "e", &config(r#"{"a":1,"b":2}"#));
-        assert_eq!(one, fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#)));
+        assert_eq!(
+            one,
+            fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#))
+        );
         assert_ne!(one, fingerprint(&digest, "f", &config(r#"{"a":1,"b":2}"#)));
         assert_ne!(one, fingerprint(&digest, "e", &config(r#"{"a":1,"b":3}"#)));
-        assert_ne!(one, fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#)));
+        assert_ne!(
+            one,
+            fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#))
+        );
     }
 }

@@ -78,7 +78,11 @@ pub(super) fn known(id: &str) -> Result<EvaluatorId, Problem> {
     EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
 }
 
-pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Evaluator, Problem> {
+pub(super) async fn existing(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+) -> Result<Evaluator, Problem> {
     let found = app.store.evaluator(project, &known(id)?).await?;
     found.ok_or_else(|| Problem::not_found("evaluator"))
 }
@@ -86,7 +90,10 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
 pub(super) fn checked_name(name: &str) -> Result<String, Problem> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        return Err(Problem::body("name", "1 to 200 characters, none of them control characters"));
+        return Err(Problem::body(
+            "name",
+            "1 to 200 characters, none of them control characters",
+        ));
     }
     Ok(name.to_owned())
 }
@@ -102,7 +109,10 @@ fn runnable(body: &Value) -> Result<(), Problem> {
                  with a plug-in of GET /api/v1/plugins"
             ),
         )),
-        Some(other) => Err(Problem::body("type", format!("{other:?} is not a type of evaluator; use \"plugin\""))),
+        Some(other) => Err(Problem::body(
+            "type",
+            format!("{other:?} is not a type of evaluator; use \"plugin\""),
+        )),
         None => Err(Problem::body("type", "needed: \"plugin\"")),
     }
 }
@@ -121,8 +131,15 @@ async fn create_evaluator(
         description: input.description,
         version: input.definition.check(&app, &caller.project).await?,
     };
-    let made = app.store.create_evaluator(&caller.project, &new, app.clock.now()).await?;
-    Ok(Json(view::evaluator(&made, &[], view::is_closed_client(&headers))))
+    let made = app
+        .store
+        .create_evaluator(&caller.project, &new, app.clock.now())
+        .await?;
+    Ok(Json(view::evaluator(
+        &made,
+        &[],
+        view::is_closed_client(&headers),
+    )))
 }
 
 async fn list_evaluators(
@@ -133,14 +150,22 @@ async fn list_evaluators(
 ) -> Result<Json<Value>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app.store.evaluators(&caller.project, after.as_ref(), limit).await?;
+    let page = app
+        .store
+        .evaluators(&caller.project, after.as_ref(), limit)
+        .await?;
     let is_closed = view::is_closed_client(&headers);
     let mut data = Vec::with_capacity(page.items.len());
     for evaluator in &page.items {
-        let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
+        let uses = app
+            .store
+            .evaluator_uses(&caller.project, &evaluator.id)
+            .await?;
         data.push(view::evaluator(evaluator, &uses, is_closed));
     }
-    Ok(Json(json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) })))
+    Ok(Json(
+        json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) }),
+    ))
 }
 
 async fn get_evaluator(
@@ -150,8 +175,15 @@ async fn get_evaluator(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
-    let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
-    Ok(Json(view::evaluator(&evaluator, &uses, view::is_closed_client(&headers))))
+    let uses = app
+        .store
+        .evaluator_uses(&caller.project, &evaluator.id)
+        .await?;
+    Ok(Json(view::evaluator(
+        &evaluator,
+        &uses,
+        view::is_closed_client(&headers),
+    )))
 }
 
 async fn patch_evaluator(
@@ -167,31 +199,50 @@ async fn patch_evaluator(
     let version = match (&patch.kind, patch.rest.is_empty()) {
         (None, true) => None,
         (None, false) => {
-            return Err(Problem::body("type", "a definition is replaced whole and names its type"));
+            return Err(Problem::body(
+                "type",
+                "a definition is replaced whole and names its type",
+            ));
         }
         (Some(kind), _) => {
             runnable(&json!({ "type": kind }))?;
-            let definition: Definition = from_json(Value::Object(patch.rest).to_string().as_bytes())?;
+            let definition: Definition =
+                from_json(Value::Object(patch.rest).to_string().as_bytes())?;
             Some(definition.check(&app, &caller.project).await?)
         }
     };
     if name.is_some() || patch.description.is_some() {
         let description = patch.description.as_deref().map(Some);
-        let renamed = app
-            .store
-            .rename_evaluator(&caller.project, &evaluator.id, name.as_deref(), description, now);
+        let renamed = app.store.rename_evaluator(
+            &caller.project,
+            &evaluator.id,
+            name.as_deref(),
+            description,
+            now,
+        );
         evaluator = renamed.await?;
     }
     if let Some(version) = version {
-        let added = app.store.add_evaluator_version(&caller.project, &evaluator.id, &version, now);
+        let added = app
+            .store
+            .add_evaluator_version(&caller.project, &evaluator.id, &version, now);
         evaluator = added.await?;
         if evaluator.paused.is_some() {
-            app.store.unpause_evaluator(&caller.project, &evaluator.id, now).await?;
+            app.store
+                .unpause_evaluator(&caller.project, &evaluator.id, now)
+                .await?;
             evaluator.paused = None;
         }
     }
-    let uses = app.store.evaluator_uses(&caller.project, &evaluator.id).await?;
-    Ok(Json(view::evaluator(&evaluator, &uses, view::is_closed_client(&headers))))
+    let uses = app
+        .store
+        .evaluator_uses(&caller.project, &evaluator.id)
+        .await?;
+    Ok(Json(view::evaluator(
+        &evaluator,
+        &uses,
+        view::is_closed_client(&headers),
+    )))
 }
 
 async fn delete_evaluator(
@@ -200,7 +251,9 @@ async fn delete_evaluator(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
-    app.store.delete_evaluator(&caller.project, &evaluator.id, app.clock.now()).await?;
+    app.store
+        .delete_evaluator(&caller.project, &evaluator.id, app.clock.now())
+        .await?;
     Ok(Json(json!({ "id": evaluator.id })))
 }
 
@@ -225,7 +278,10 @@ async fn list_versions(
         .evaluator_versions(&caller.project, &evaluator.id, before, limit)
         .await?;
     let is_closed = view::is_closed_client(&headers);
-    let data: Vec<Value> = found.iter().map(|version| view::version(version, is_closed)).collect();
+    let data: Vec<Value> = found
+        .iter()
+        .map(|version| view::version(version, is_closed))
+        .collect();
     // A full page may be the last one; then the next is empty, and says so.
     let meta = match found.last() {
         Some(last) if found.len() as u32 == limit && last.number > 1 => {

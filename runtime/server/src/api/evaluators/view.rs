@@ -7,9 +7,13 @@ use serde_json::{Value, json};
 
 /// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
-    ["x-fern-language", "x-langfuse-sdk-name", "x_langfuse_sdk_name"]
-        .iter()
-        .any(|name| headers.contains_key(*name))
+    [
+        "x-fern-language",
+        "x-langfuse-sdk-name",
+        "x_langfuse_sdk_name",
+    ]
+    .iter()
+    .any(|name| headers.contains_key(*name))
 }
 
 /// Merges `more` into an object.

@@ -20,23 +20,43 @@ use crate::problem::Problem;
 use view::Groups;
 
 const V2: &[Param] = &[
-    param("fields", "string", "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, trace_context."),
-    param("expandMetadata", "string", "Comma list of metadata keys whose text is not cut."),
+    param(
+        "fields",
+        "string",
+        "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, trace_context.",
+    ),
+    param(
+        "expandMetadata",
+        "string",
+        "Comma list of metadata keys whose text is not cut.",
+    ),
     param("limit", "integer", "1 to 1000, 50 when absent."),
     param("cursor", "string", "`meta.cursor` of the page before."),
     param("isRootObservation", "boolean", "Roots only, or all others."),
     param("name", "string", "Exactly this name."),
     param("userId", "string", "Exactly this user."),
     param("sessionId", "string", "Exactly this session."),
-    param("type", "string", "SPAN, GENERATION, EVENT, AGENT, TOOL, CHAIN, RETRIEVER, EVALUATOR, EMBEDDING or GUARDRAIL."),
+    param(
+        "type",
+        "string",
+        "SPAN, GENERATION, EVENT, AGENT, TOOL, CHAIN, RETRIEVER, EVALUATOR, EMBEDDING or GUARDRAIL.",
+    ),
     param("traceId", "string", "In this trace."),
     param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
     param("version", "string", "Exactly this version."),
-    param("parentObservationId", "string", "Below this one; empty: without a parent."),
+    param(
+        "parentObservationId",
+        "string",
+        "Below this one; empty: without a parent.",
+    ),
     param("environment", "array", "Any of these; repeated."),
     param("fromStartTime", "date-time", "At or after."),
     param("toStartTime", "date-time", "Before."),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions; wins over the simple parameters.",
+    ),
 ];
 
 const V1: &[Param] = &[
@@ -52,21 +72,42 @@ const V1: &[Param] = &[
     param("fromStartTime", "date-time", "At or after."),
     param("toStartTime", "date-time", "Before."),
     param("version", "string", "Exactly this version."),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions; wins over the simple parameters.",
+    ),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("/api/public/v2/observations", "Observations, latest start first");
+    let list = Operation::get(
+        "/api/public/v2/observations",
+        "Observations, latest start first",
+    );
     routes.add(list.query(V2), list_v2);
-    let list = Operation::get("/api/public/observations", "Observations by page, latest start first");
+    let list = Operation::get(
+        "/api/public/observations",
+        "Observations by page, latest start first",
+    );
     routes.add(list.query(V1), list_v1);
-    let get = Operation::get("/api/public/observations/{observationId}", "One observation");
+    let get = Operation::get(
+        "/api/public/observations/{observationId}",
+        "One observation",
+    );
     routes.add(get, get_v1);
 }
 
 fn filter(params: &Params) -> Result<Filter, Problem> {
     let mut conditions = Conditions::new(params, OBSERVATIONS)?;
-    for name in ["name", "userId", "sessionId", "type", "traceId", "level", "version"] {
+    for name in [
+        "name",
+        "userId",
+        "sessionId",
+        "type",
+        "traceId",
+        "level",
+        "version",
+    ] {
         conditions.equals(name, params.text(name));
     }
     match params.raw("parentObservationId") {
@@ -75,7 +116,11 @@ fn filter(params: &Params) -> Result<Filter, Problem> {
     }
     conditions.is("isRootObservation", params.flag("isRootObservation")?);
     conditions.any_of("environment", &params.all("environment"));
-    conditions.between("startTime", params.time("fromStartTime")?, params.time("toStartTime")?);
+    conditions.between(
+        "startTime",
+        params.time("fromStartTime")?,
+        params.time("toStartTime")?,
+    );
     conditions.finish()
 }
 
@@ -97,7 +142,10 @@ fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
 
 fn groups(params: &Params) -> Result<Groups, Problem> {
     let names = params.list("fields");
-    if let Some(unknown) = names.iter().find(|name| !Groups::NAMES.contains(&name.as_str())) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !Groups::NAMES.contains(&name.as_str()))
+    {
         let message = format!("{unknown:?} is none of {}", Groups::NAMES.join(", "));
         return Err(Problem::query("fields", message));
     }
@@ -143,7 +191,10 @@ async fn list_v1(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let (page, limit) = (params.int("page", 1, u32::MAX, 1)?, params.int("limit", 1, 100, 50)?);
+    let (page, limit) = (
+        params.int("page", 1, u32::MAX, 1)?,
+        params.int("limit", 1, 100, 50)?,
+    );
     let query = ObservationQuery {
         filter: filter(&params)?,
         limit,

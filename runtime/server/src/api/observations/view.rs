@@ -158,9 +158,11 @@ fn basic(stored: &StoredObservation) -> Value {
 fn cut(metadata: &Map<String, Value>, expanded: &[String]) -> Map<String, Value> {
     let cut = |(key, value): (&String, &Value)| {
         let short = match value {
-            Value::String(text) if !expanded.contains(key) => {
-                text.chars().take(MAX_METADATA_CHARS).collect::<String>().into()
-            }
+            Value::String(text) if !expanded.contains(key) => text
+                .chars()
+                .take(MAX_METADATA_CHARS)
+                .collect::<String>()
+                .into(),
             other => other.clone(),
         };
         (key.clone(), short)

@@ -26,7 +26,8 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(delete, delete_score);
     let list = Operation::get("/api/public/v3/scores", "Scores, newest first").query(query::V3);
     routes.add(list, list_v3);
-    let list = Operation::get("/api/public/v2/scores", "Scores by page, newest first").query(query::V2);
+    let list =
+        Operation::get("/api/public/v2/scores", "Scores by page, newest first").query(query::V2);
     routes.add(list, list_v2);
     let get = Operation::get("/api/public/v2/scores/{scoreId}", "One score");
     routes.add(get, get_v2);
@@ -46,7 +47,10 @@ async fn delete_score(
         assay_store::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
     })?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "message": "Score deleted" }))))
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(json!({ "message": "Score deleted" })),
+    ))
 }
 
 async fn list_v3(
@@ -57,7 +61,10 @@ async fn list_v3(
     let (wanted, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
-    let page = app.store.scores(&caller.project, &wanted, after.as_ref(), limit).await?;
+    let page = app
+        .store
+        .scores(&caller.project, &wanted, after.as_ref(), limit)
+        .await?;
     let data: Vec<Value> = page
         .items
         .iter()
@@ -75,8 +82,14 @@ async fn list_v2(
 ) -> Result<Json<Value>, Problem> {
     let wanted = query::read_v2(&params)?;
     let with_trace = query::has_trace_group(&params);
-    let (page, limit) = (params.int("page", 1, u32::MAX, 1)?, params.int("limit", 1, 100, 50)?);
-    let found = app.store.scores_page(&caller.project, &wanted, page, limit).await?;
+    let (page, limit) = (
+        params.int("page", 1, u32::MAX, 1)?,
+        params.int("limit", 1, 100, 50)?,
+    );
+    let found = app
+        .store
+        .scores_page(&caller.project, &wanted, page, limit)
+        .await?;
     let mut data = Vec::with_capacity(found.items.len());
     for score in &found.items {
         let mut view = view::v2(score);

@@ -12,16 +12,28 @@ use crate::problem::{Code, Problem};
 pub(super) const V3: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),
     param("cursor", "string", "`meta.cursor` of the page before."),
-    param("fields", "string", "Comma list of details, subject, annotation; the core is always there."),
+    param(
+        "fields",
+        "string",
+        "Comma list of details, subject, annotation; the core is always there.",
+    ),
     param("id", "string", "Comma list."),
     param("name", "string", "Comma list."),
     param("source", "string", "Comma list of API, ANNOTATION, EVAL."),
-    param("dataType", "string", "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION."),
+    param(
+        "dataType",
+        "string",
+        "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION.",
+    ),
     param("environment", "string", "Comma list."),
     param("configId", "string", "Comma list."),
     param("queueId", "string", "Comma list."),
     param("authorUserId", "string", "Comma list."),
-    param("traceId", "string", "Comma list; not together with sessionId or experimentId."),
+    param(
+        "traceId",
+        "string",
+        "Comma list; not together with sessionId or experimentId.",
+    ),
     param("sessionId", "string", "Comma list."),
     param("observationId", "string", "Comma list; needs traceId."),
     param("experimentId", "string", "Comma list."),
@@ -40,7 +52,11 @@ pub(super) const V2: &[Param] = &[
     param("toTimestamp", "date-time", "Before."),
     param("environment", "array", "Any of these; repeated."),
     param("source", "string", "API, ANNOTATION or EVAL."),
-    param("operator", "string", "<, >, <=, >=, != or =; goes with value."),
+    param(
+        "operator",
+        "string",
+        "<, >, <=, >=, != or =; goes with value.",
+    ),
     param("value", "number", "Compared with operator."),
     param("scoreIds", "string", "Comma list."),
     param("configId", "string", "Exactly this score config."),
@@ -49,22 +65,45 @@ pub(super) const V2: &[Param] = &[
     param("traceId", "string", "About this trace or something in it."),
     param("observationId", "string", "Comma list."),
     param("queueId", "string", "Made in this annotation queue."),
-    param("dataType", "string", "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION."),
-    param("fields", "string", "Comma list of score, trace; both when absent."),
+    param(
+        "dataType",
+        "string",
+        "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.",
+    ),
+    param(
+        "fields",
+        "string",
+        "Comma list of score, trace; both when absent.",
+    ),
 ];
 
 /// Ids that cannot exist are dropped; when none is left, nothing may match.
 fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Problem> {
-    let parsed = params.list(name).iter().map(|id| parse(id)).collect::<Option<Vec<T>>>();
-    parsed.ok_or_else(|| Problem::query(name, "an id has 1 to 800 characters and no control characters"))
+    let parsed = params
+        .list(name)
+        .iter()
+        .map(|id| parse(id))
+        .collect::<Option<Vec<T>>>();
+    parsed.ok_or_else(|| {
+        Problem::query(
+            name,
+            "an id has 1 to 800 characters and no control characters",
+        )
+    })
 }
 
 pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Fields), Problem> {
     params.only(V3)?;
     let targets = ["traceId", "sessionId", "experimentId"];
-    let given: Vec<_> = targets.into_iter().filter(|name| params.text(name).is_some()).collect();
+    let given: Vec<_> = targets
+        .into_iter()
+        .filter(|name| params.text(name).is_some())
+        .collect();
     if let [_, second, ..] = given.as_slice() {
-        return Err(Problem::query(second, "traceId, sessionId and experimentId exclude each other"));
+        return Err(Problem::query(
+            second,
+            "traceId, sessionId and experimentId exclude each other",
+        ));
     }
     if params.text("observationId").is_some() && params.text("traceId").is_none() {
         return Err(Problem::query("observationId", "needs traceId"));
@@ -114,12 +153,14 @@ fn values(params: &Params, data_types: &[ScoreDataType]) -> Result<ScoreValues, 
         [ScoreDataType::Numeric] => {
             let number = |text: &String| text.parse().ok().filter(|n: &f64| n.is_finite());
             let numbers: Option<Vec<f64>> = list.iter().map(number).collect();
-            let numbers = numbers.ok_or_else(|| Problem::query("value", "finite numbers are expected"))?;
+            let numbers =
+                numbers.ok_or_else(|| Problem::query("value", "finite numbers are expected"))?;
             Ok(ScoreValues::Numeric(numbers))
         }
         [ScoreDataType::Boolean] => {
             let truths: Option<Vec<bool>> = list.iter().map(|text| text.parse().ok()).collect();
-            let truths = truths.ok_or_else(|| Problem::query("value", "true or false is expected"))?;
+            let truths =
+                truths.ok_or_else(|| Problem::query("value", "true or false is expected"))?;
             Ok(ScoreValues::Boolean(truths))
         }
         [ScoreDataType::Categorical] => Ok(ScoreValues::Categorical(list)),
@@ -155,7 +196,13 @@ pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
             return Err(Problem::query(name, message));
         }
     }
-    let one = |name: &str| params.text(name).map(str::to_owned).into_iter().collect::<Vec<_>>();
+    let one = |name: &str| {
+        params
+            .text(name)
+            .map(str::to_owned)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
     let source = params.choice("source", ScoreSource::ALL, ScoreSource::as_str)?;
     let data_type = params.choice("dataType", ScoreDataType::ALL, ScoreDataType::as_str)?;
     Ok(ScoreQuery {
@@ -186,9 +233,15 @@ fn comparison(params: &Params) -> Result<Vec<(Order, f64)>, Problem> {
         Order::NotEqual,
         Order::Equal,
     ];
-    match (params.choice("operator", &orders, Order::sign)?, params.number("value")?) {
+    match (
+        params.choice("operator", &orders, Order::sign)?,
+        params.number("value")?,
+    ) {
         (Some(order), Some(value)) => Ok(vec![(order, value)]),
         (None, None) => Ok(Vec::new()),
-        _ => Err(Problem::new(Code::InvalidQuery, "operator and value go together")),
+        _ => Err(Problem::new(
+            Code::InvalidQuery,
+            "operator and value go together",
+        )),
     }
 }

@@ -63,7 +63,9 @@ pub(super) async fn create_scores(
     for (at, item) in items.into_iter().enumerate() {
         match read(item) {
             Ok(score) => scores.push(score),
-            Err(problem) => errors.push(json!({ "message": format!("[{at}] {}", problem.message()) })),
+            Err(problem) => {
+                errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }))
+            }
         }
     }
     app.store.put_scores(&caller.project, &scores, now).await?;
@@ -77,19 +79,32 @@ pub(super) async fn create_scores(
 impl ScoreInput {
     fn check(self, ids: &dyn IdSource, now: Timestamp) -> Result<NewScore, Problem> {
         if self.config_id.is_some() {
-            return Err(Problem::body("configId", "no such score config in this project"));
+            return Err(Problem::body(
+                "configId",
+                "no such score config in this project",
+            ));
         }
         let data_type = self.data_type()?;
         let subject = self.subject()?;
         let is_correction = data_type == ScoreDataType::Correction;
         if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
-            return Err(Problem::body("dataType", "a CORRECTION is about a trace or an observation"));
+            return Err(Problem::body(
+                "dataType",
+                "a CORRECTION is about a trace or an observation",
+            ));
         }
         let source = self.source(is_correction)?;
         let value = value(data_type, &self.value)?;
-        let name = if is_correction { "output".to_owned() } else { self.name };
+        let name = if is_correction {
+            "output".to_owned()
+        } else {
+            self.name
+        };
         if name.is_empty() || name.chars().any(char::is_control) {
-            return Err(Problem::body("name", "1 or more characters, none of them control characters"));
+            return Err(Problem::body(
+                "name",
+                "1 or more characters, none of them control characters",
+            ));
         }
         let id = self.id.unwrap_or_else(|| ids.uuid().to_string());
         let timestamp = self.timestamp.as_deref().map(Timestamp::parse).transpose();
@@ -117,7 +132,10 @@ impl ScoreInput {
         match &self.data_type {
             Some(text) => text.parse().map_err(|_| {
                 let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
-                Problem::body("dataType", format!("{text:?} is none of {}", names.join(", ")))
+                Problem::body(
+                    "dataType",
+                    format!("{text:?} is none of {}", names.join(", ")),
+                )
             }),
             None if self.value.is_string() => Ok(ScoreDataType::Categorical),
             None => Ok(ScoreDataType::Numeric),
@@ -128,14 +146,25 @@ impl ScoreInput {
         match self.source.as_deref() {
             None | Some("API") => Ok(ScoreSource::Api),
             Some("ANNOTATION") if is_correction => Ok(ScoreSource::Annotation),
-            Some("ANNOTATION") => Err(Problem::body("configId", "source ANNOTATION needs a score config")),
-            Some("EVAL") => Err(Problem::body("source", "EVAL scores are made by evaluation rules only")),
-            Some(other) => Err(Problem::body("source", format!("{other:?} is none of API, ANNOTATION"))),
+            Some("ANNOTATION") => Err(Problem::body(
+                "configId",
+                "source ANNOTATION needs a score config",
+            )),
+            Some("EVAL") => Err(Problem::body(
+                "source",
+                "EVAL scores are made by evaluation rules only",
+            )),
+            Some(other) => Err(Problem::body(
+                "source",
+                format!("{other:?} is none of API, ANNOTATION"),
+            )),
         }
     }
 
     fn subject(&self) -> Result<Subject, Problem> {
-        let bad = |field| move |error: assay_domain::ids::InvalidId| Problem::body(field, error.to_string());
+        let bad = |field| {
+            move |error: assay_domain::ids::InvalidId| Problem::body(field, error.to_string())
+        };
         match (&self.trace_id, &self.session_id, &self.dataset_run_id) {
             (Some(trace), None, None) => {
                 let trace = TraceId::new(trace).map_err(bad("traceId"))?;
@@ -147,8 +176,12 @@ impl ScoreInput {
                     None => Ok(Subject::Trace(trace)),
                 }
             }
-            _ if self.observation_id.is_some() => Err(Problem::body("observationId", "needs traceId")),
-            (None, Some(session), None) if !session.is_empty() => Ok(Subject::Session(session.clone())),
+            _ if self.observation_id.is_some() => {
+                Err(Problem::body("observationId", "needs traceId"))
+            }
+            (None, Some(session), None) if !session.is_empty() => {
+                Ok(Subject::Session(session.clone()))
+            }
             (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
             _ => Err(Problem::body(
                 "traceId",

@@ -39,7 +39,10 @@ impl Drop for Scratch {
 fn config(dir: &Path, secret: &str, listen: &str) -> anyhow::Result<Config> {
     let flags = [
         ("server.listen", listen),
-        ("data.dir", dir.to_str().context("the directory's name is not UTF-8")?),
+        (
+            "data.dir",
+            dir.to_str().context("the directory's name is not UTF-8")?,
+        ),
         ("log.level", "warn"),
         ("init.public_key", PUBLIC_KEY),
         ("init.secret_key", secret),
@@ -55,7 +58,9 @@ fn config(dir: &Path, secret: &str, listen: &str) -> anyhow::Result<Config> {
 pub(super) fn demo(once: bool, data_dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     use assay_domain::ids::IdSource as _;
     let name = format!("assay-demo-{}", RandomIds.uuid().simple());
-    let dir = data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+    let dir = data_dir
+        .clone()
+        .unwrap_or_else(|| std::env::temp_dir().join(name));
     let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
     let secret = format!("sk-demo-{}", RandomIds.uuid().simple());
     let config_at = |listen: &str| config(&dir, &secret, listen);
@@ -67,7 +72,11 @@ pub(super) fn demo(once: bool, data_dir: Option<PathBuf>) -> anyhow::Result<Exit
         say("Starting Assay on an embedded SQLite database ...");
         let usual = config_at("127.0.0.1:4717")?;
         let is_free = std::net::TcpListener::bind(usual.listen).is_ok();
-        let config = if is_free { usual } else { config_at("127.0.0.1:0")? };
+        let config = if is_free {
+            usual
+        } else {
+            config_at("127.0.0.1:0")?
+        };
         let server = serve::open(config).await?;
         let (origin, login_url) = (server.origin(), server.login_url());
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
@@ -83,27 +92,50 @@ pub(super) fn demo(once: bool, data_dir: Option<PathBuf>) -> anyhow::Result<Exit
             invite(&origin, &login_url, &secret);
         }
         serving.await??;
-        Ok(if all_came { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if all_came {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     })
 }
 
 /// Makes rules, sends traces, waits for the scores and prints them. `true` when all of them came.
 async fn show(client: &Client, origin: &str) -> anyhow::Result<bool> {
     let measures = rules::all();
-    let n_expected: usize = measures.iter().map(|measure| measure.n_per_trace).sum::<usize>() * sample::N_TRACES;
+    let n_expected: usize = measures
+        .iter()
+        .map(|measure| measure.n_per_trace)
+        .sum::<usize>()
+        * sample::N_TRACES;
     for measure in measures {
         measure.create(client).await?;
     }
-    say(&format!("Sending {} traces of a support agent to {origin}{OTLP_PATH} ...", sample::N_TRACES));
+    say(&format!(
+        "Sending {} traces of a support agent to {origin}{OTLP_PATH} ...",
+        sample::N_TRACES
+    ));
     for request in sample::requests(&RandomIds, SystemClock.now()) {
         let headers = [("content-type", "application/x-protobuf")];
-        let answer = client.send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec()).await?;
-        anyhow::ensure!(answer.status.is_success(), "OTLP: {} {}", answer.status, answer.text());
+        let answer = client
+            .send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec())
+            .await?;
+        anyhow::ensure!(
+            answer.status.is_success(),
+            "OTLP: {} {}",
+            answer.status,
+            answer.text()
+        );
     }
     let begun = Instant::now();
     let scores = loop {
-        let answer = client.get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100").await?;
-        let scores = answer.json()["data"].as_array().cloned().unwrap_or_default();
+        let answer = client
+            .get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100")
+            .await?;
+        let scores = answer.json()["data"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         if scores.len() >= n_expected || begun.elapsed() > PATIENCE {
             break scores;
         }
@@ -114,8 +146,14 @@ async fn show(client: &Client, origin: &str) -> anyhow::Result<bool> {
     let all_came = scores.len() == n_expected;
     let n = scores.len();
     say(&match all_came {
-        true => format!("All {n} scores came, the last {} ms after its trace was sent.", begun.elapsed().as_millis()),
-        false => format!("{n} of {n_expected} scores came within {} s.", PATIENCE.as_secs()),
+        true => format!(
+            "All {n} scores came, the last {} ms after its trace was sent.",
+            begun.elapsed().as_millis()
+        ),
+        false => format!(
+            "{n} of {n_expected} scores came within {} s.",
+            PATIENCE.as_secs()
+        ),
     });
     Ok(all_came)
 }
@@ -124,8 +162,12 @@ fn invite(origin: &str, login_url: &str, secret: &str) {
     say("");
     say(&format!("Look at them:   {login_url}"));
     say("Send your own:");
-    say(&format!("  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"));
+    say(&format!(
+        "  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"
+    ));
     say("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
-    say(&format!("  keys: {PUBLIC_KEY} / {secret} (as user and password of Basic authentication)"));
+    say(&format!(
+        "  keys: {PUBLIC_KEY} / {secret} (as user and password of Basic authentication)"
+    ));
     say("Stop with Ctrl+C; the data of the demo goes with it.");
 }

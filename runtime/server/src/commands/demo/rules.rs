@@ -82,7 +82,12 @@ impl Measure {
         self.evaluator["type"] = "plugin".into();
         let path = "/api/public/v2/evaluators";
         let made = client.json(Method::POST, path, &self.evaluator).await?;
-        anyhow::ensure!(made.status.is_success(), "{}: {}", self.evaluator["name"], made.text());
+        anyhow::ensure!(
+            made.status.is_success(),
+            "{}: {}",
+            self.evaluator["name"],
+            made.text()
+        );
         let rule = json!({
             "name": self.evaluator["name"],
             "enabled": true,
@@ -94,7 +99,12 @@ impl Measure {
         });
         let path = "/api/public/v2/evaluation-rules";
         let made = client.json(Method::POST, path, &rule).await?;
-        anyhow::ensure!(made.status.is_success(), "{}: {}", rule["name"], made.text());
+        anyhow::ensure!(
+            made.status.is_success(),
+            "{}: {}",
+            rule["name"],
+            made.text()
+        );
         Ok(())
     }
 }

@@ -4,7 +4,9 @@
 use assay_domain::ids::IdSource;
 use assay_domain::time::Timestamp;
 
-use super::wire::{ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text};
+use super::wire::{
+    ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text,
+};
 
 /// One ticket and what the agent made of it.
 struct Ticket {
@@ -81,7 +83,13 @@ struct Draft<'a> {
 struct Moment(u64, u64);
 
 impl Draft<'_> {
-    fn span(&mut self, parent: &[u8], name: &str, at: &Moment, attributes: Vec<KeyValue>) -> Vec<u8> {
+    fn span(
+        &mut self,
+        parent: &[u8],
+        name: &str,
+        at: &Moment,
+        attributes: Vec<KeyValue>,
+    ) -> Vec<u8> {
         let span_id = self.ids.uuid().as_bytes()[..8].to_vec();
         let start = self.begun + at.0 * 1_000_000;
         self.spans.push(Span {
@@ -104,7 +112,12 @@ fn message(role: &str, content: &str) -> String {
 
 fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
     let trace_id = ids.uuid().as_bytes().to_vec();
-    let mut draft = Draft { ids, trace_id, begun, spans: Vec::new() };
+    let mut draft = Draft {
+        ids,
+        trace_id,
+        begun,
+        spans: Vec::new(),
+    };
     let root = draft.span(
         &[],
         "support ticket",
@@ -128,7 +141,10 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("gen_ai.request.model", "gpt-4o-mini"),
             text("gen_ai.input.messages", message("user", ticket.question)),
             text("assay.observation.output", ticket.intent),
-            text("assay.observation.metadata.expected_intent", ticket.expected_intent),
+            text(
+                "assay.observation.metadata.expected_intent",
+                ticket.expected_intent,
+            ),
             int("gen_ai.usage.input_tokens", 180),
             int("gen_ai.usage.output_tokens", 3),
             text("assay.environment", "demo"),
@@ -174,12 +190,19 @@ pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest>
     let request = |(at, ticket): (usize, &Ticket)| {
         let begun = now_nanos - (TICKETS.len() - at) as u64 * 3 * second;
         let scope_spans = vec![ScopeSpans {
-            scope: Some(Scope { name: "support-agent".to_owned() }),
+            scope: Some(Scope {
+                name: "support-agent".to_owned(),
+            }),
             spans: spans(ticket, ids, begun),
         }];
-        let resource = Resource { attributes: vec![text("service.name", "support-agent")] };
+        let resource = Resource {
+            attributes: vec![text("service.name", "support-agent")],
+        };
         ExportRequest {
-            resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }],
+            resource_spans: vec![ResourceSpans {
+                resource: Some(resource),
+                scope_spans,
+            }],
         }
     };
     TICKETS.iter().enumerate().map(request).collect()

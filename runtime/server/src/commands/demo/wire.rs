@@ -90,7 +90,9 @@ pub(super) enum AnyKind {
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
-        value: Some(AnyValue { kind: Some(AnyKind::Text(value.into())) }),
+        value: Some(AnyValue {
+            kind: Some(AnyKind::Text(value.into())),
+        }),
     }
 }
 
@@ -98,6 +100,8 @@ pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
 pub(super) fn int(key: &str, value: i64) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
-        value: Some(AnyValue { kind: Some(AnyKind::Int(value)) }),
+        value: Some(AnyValue {
+            kind: Some(AnyKind::Int(value)),
+        }),
     }
 }
