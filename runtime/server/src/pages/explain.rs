@@ -26,7 +26,12 @@ struct Said {
 
 impl Said {
     fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
-        Self { state, tone, sentence: sentence.into(), facts: Vec::new() }
+        Self {
+            state,
+            tone,
+            sentence: sentence.into(),
+            facts: Vec::new(),
+        }
     }
 
     fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -58,7 +63,8 @@ pub(super) async fn verdicts(
     let mut names: HashMap<EvaluatorId, String> = HashMap::new();
     let mut verdicts = Vec::new();
     for rule in rules.iter().filter(|rule| rule.target == target.kind()) {
-        let is_scored = |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
+        let is_scored =
+            |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
         let open: Vec<&EvaluatorId> = rule
             .assignments
             .iter()
@@ -92,26 +98,39 @@ pub(super) async fn verdicts(
     Ok(verdicts)
 }
 
-fn last_execution<'a>(explanation: &'a Explanation, evaluator: &EvaluatorId) -> Option<&'a Execution> {
-    let executions = explanation.executions.iter().rev().map(|row| &row.execution);
-    executions.into_iter().find(|execution| execution.made.evaluator_id == *evaluator)
+fn last_execution<'a>(
+    explanation: &'a Explanation,
+    evaluator: &EvaluatorId,
+) -> Option<&'a Execution> {
+    let executions = explanation
+        .executions
+        .iter()
+        .rev()
+        .map(|row| &row.execution);
+    executions
+        .into_iter()
+        .find(|execution| execution.made.evaluator_id == *evaluator)
 }
 
 fn of_execution(execution: &Execution) -> Said {
-    let message = execution.error_message.as_deref().unwrap_or("No more is known.");
+    let message = execution
+        .error_message
+        .as_deref()
+        .unwrap_or("No more is known.");
     let due = clock(execution.due_at);
     let said = match execution.state {
         ExecutionState::Pending => Said::new("waiting", Tone::Waiting, "Waits for a worker."),
         ExecutionState::Running => Said::new("running", Tone::Waiting, "Is being evaluated now."),
-        ExecutionState::Delayed => {
-            Said::new("will retry", Tone::Waiting, message).fact("Next attempt", format!("{due} UTC"))
-        }
+        ExecutionState::Delayed => Said::new("will retry", Tone::Waiting, message)
+            .fact("Next attempt", format!("{due} UTC")),
         ExecutionState::Held => {
             Said::new("held", Tone::Waiting, message).fact("Given up at", format!("{due} UTC"))
         }
-        ExecutionState::Completed => {
-            Said::new("done", Tone::Plain, "It was scored; the score is no longer there.")
-        }
+        ExecutionState::Completed => Said::new(
+            "done",
+            Tone::Plain,
+            "It was scored; the score is no longer there.",
+        ),
         ExecutionState::Skipped => Said::new("nothing to measure", Tone::Plain, message),
         ExecutionState::Failed => Said::new("failed", Tone::Bad, message),
         ExecutionState::Cancelled => Said::new("cancelled", Tone::Plain, message),
@@ -135,7 +154,9 @@ fn of_step(step: &Step) -> Option<Said> {
         Step::NotComplete { complete_at: None } => {
             Some(Said::new("waiting", Tone::Waiting, "It has not ended yet."))
         }
-        Step::NotComplete { complete_at: Some(at) } => {
+        Step::NotComplete {
+            complete_at: Some(at),
+        } => {
             let sentence = "More may still arrive. It is scored when it counts as complete.";
             let said = Said::new("waiting", Tone::Waiting, sentence);
             Some(said.fact("Complete at", format!("{} UTC", clock(*at))))
@@ -145,7 +166,10 @@ fn of_step(step: &Step) -> Option<Said> {
             let sentence = "The rule takes it as it is now, but did not when it arrived; it is scored \
                             when something more of the trace arrives.";
             let said = Said::new("not scored", Tone::Plain, sentence);
-            Some(said.fact("Sampling number", sampled(*sample)).fact("Rate", rate.to_string()))
+            Some(
+                said.fact("Sampling number", sampled(*sample))
+                    .fact("Rate", rate.to_string()),
+            )
         }
     }
 }
@@ -153,13 +177,21 @@ fn of_step(step: &Step) -> Option<Said> {
 fn of_refusal(refusal: &Refusal) -> Said {
     match refusal {
         Refusal::RuleInactive => Said::new("off", Tone::Plain, "The rule is switched off."),
-        Refusal::RulePaused => {
-            Said::new("paused", Tone::Waiting, "The rule is paused, or all of its evaluators are.")
-        }
-        Refusal::InternalEnvironment => {
-            Said::new("left out", Tone::Plain, "The environment is one of Assay's own, which is never scored.")
-        }
-        Refusal::NotMatched { index, condition, actual } => {
+        Refusal::RulePaused => Said::new(
+            "paused",
+            Tone::Waiting,
+            "The rule is paused, or all of its evaluators are.",
+        ),
+        Refusal::InternalEnvironment => Said::new(
+            "left out",
+            Tone::Plain,
+            "The environment is one of Assay's own, which is never scored.",
+        ),
+        Refusal::NotMatched {
+            index,
+            condition,
+            actual,
+        } => {
             let sentence = format!("Condition {} of the rule does not hold.", index + 1);
             Said::new("not matched", Tone::Plain, sentence)
                 .fact("Wanted", self::sentence(condition))
@@ -197,20 +229,31 @@ mod tests {
 
     #[test]
     fn each_refusal_is_a_sentence_with_its_facts() {
-        let condition = json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
+        let condition =
+            json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
-        let said = of_refusal(&Refusal::NotMatched { index: 1, condition, actual });
+        let said = of_refusal(&Refusal::NotMatched {
+            index: 1,
+            condition,
+            actual,
+        });
         assert_eq!(said.sentence, "Condition 2 of the rule does not hold.");
         assert_eq!(said.facts[0].1, Text::from("environment = prod"));
         assert_eq!(said.facts[1].1, Text::from("staging"));
-        let said = of_refusal(&Refusal::SampledOut { value: 0.5, rate: 0.1 });
+        let said = of_refusal(&Refusal::SampledOut {
+            value: 0.5,
+            rate: 0.1,
+        });
         assert!(said.sentence.contains("10 %") && said.facts[1].1 == Text::from("below 0.1"));
     }
 
     #[test]
     fn an_incomplete_target_says_when_it_will_be_complete() {
         let at = Timestamp::from_millis(1_772_359_200_000);
-        let said = of_step(&Step::NotComplete { complete_at: Some(at) }).unwrap();
+        let said = of_step(&Step::NotComplete {
+            complete_at: Some(at),
+        })
+        .unwrap();
         assert_eq!(said.facts[0].1, Text::from("2026-03-01 10:00:00 UTC"));
         assert!(of_step(&Step::NoSuchTarget).is_none());
     }

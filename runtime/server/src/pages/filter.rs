@@ -53,7 +53,12 @@ impl ListForm {
     /// The conditions, or what is wrong with a field.
     pub(super) fn filter(&self) -> Result<Filter, String> {
         let mut conditions = Vec::new();
-        let mut add = |column, test| conditions.push(Condition { column: find(TRACES, column), test });
+        let mut add = |column, test| {
+            conditions.push(Condition {
+                column: find(TRACES, column),
+                test,
+            })
+        };
         let texts = [
             ("name", &self.name, TextOp::Contains),
             ("environment", &self.environment, TextOp::Equal),
@@ -69,9 +74,15 @@ impl ListForm {
             add("tags", Test::List(SetOp::AnyOf, vec![self.tag.clone()]));
         }
         if !self.level.is_empty() {
-            let least: Level = self.level.parse().map_err(|_| "Level is WARNING or ERROR.".to_owned())?;
+            let least: Level = self
+                .level
+                .parse()
+                .map_err(|_| "Level is WARNING or ERROR.".to_owned())?;
             let levels = Level::ALL.iter().filter(|level| least <= **level);
-            add("level", Test::AnyOf(levels.map(|level| level.as_str().to_owned()).collect()));
+            add(
+                "level",
+                Test::AnyOf(levels.map(|level| level.as_str().to_owned()).collect()),
+            );
         }
         if let Some(from) = time("From", &self.from)? {
             add("timestamp", Test::Time(Order::AtLeast, from));
@@ -80,7 +91,10 @@ impl ListForm {
             add("timestamp", Test::Time(Order::Less, to));
         }
         if !self.latency.is_empty() {
-            add("latency", Test::Number(Order::AtLeast, number("Latency", &self.latency)?));
+            add(
+                "latency",
+                Test::Number(Order::AtLeast, number("Latency", &self.latency)?),
+            );
         }
         if let Some((column, test)) = self.score()? {
             add(column, test);
@@ -95,24 +109,41 @@ impl ListForm {
             (true, "") => Ok(None),
             (true, _) => Err("Score: name the score whose value is meant.".to_owned()),
             (false, "") => Err("Score: give the value to compare with.".to_owned()),
-            (false, "true" | "false") => {
-                Ok(Some(("score_booleans", Test::MemberIs(name, value == "true"))))
-            }
+            (false, "true" | "false") => Ok(Some((
+                "score_booleans",
+                Test::MemberIs(name, value == "true"),
+            ))),
             (false, _) => match (value.parse::<f64>(), self.score_is.as_str()) {
-                (Ok(number), _) if !number.is_finite() => Err("Score: the value must be finite.".to_owned()),
-                (Ok(number), "le") => Ok(Some(("scores_avg", Test::MemberNumber(name, Order::AtMost, number)))),
-                (Ok(number), "eq") => Ok(Some(("scores_avg", Test::MemberNumber(name, Order::Equal, number)))),
-                (Ok(number), _) => Ok(Some(("scores_avg", Test::MemberNumber(name, Order::AtLeast, number)))),
-                (Err(_), _) => {
-                    Ok(Some(("score_categories", Test::CategoryAnyOf(name, vec![value.to_owned()]))))
+                (Ok(number), _) if !number.is_finite() => {
+                    Err("Score: the value must be finite.".to_owned())
                 }
+                (Ok(number), "le") => Ok(Some((
+                    "scores_avg",
+                    Test::MemberNumber(name, Order::AtMost, number),
+                ))),
+                (Ok(number), "eq") => Ok(Some((
+                    "scores_avg",
+                    Test::MemberNumber(name, Order::Equal, number),
+                ))),
+                (Ok(number), _) => Ok(Some((
+                    "scores_avg",
+                    Test::MemberNumber(name, Order::AtLeast, number),
+                ))),
+                (Err(_), _) => Ok(Some((
+                    "score_categories",
+                    Test::CategoryAnyOf(name, vec![value.to_owned()]),
+                ))),
             },
         }
     }
 }
 
 fn number(field: &str, raw: &str) -> Result<f64, String> {
-    let parsed = raw.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let parsed = raw
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite());
     parsed.ok_or_else(|| format!("{field}: {raw:?} is no number."))
 }
 
@@ -121,9 +152,15 @@ fn time(field: &str, raw: &str) -> Result<Option<Timestamp>, String> {
     if raw.is_empty() {
         return Ok(None);
     }
-    let seconds = if raw.matches(':').count() < 2 { ":00" } else { "" };
+    let seconds = if raw.matches(':').count() < 2 {
+        ":00"
+    } else {
+        ""
+    };
     let parsed = Timestamp::parse(raw).or_else(|_| Timestamp::parse(&format!("{raw}{seconds}Z")));
-    parsed.map(Some).map_err(|_| format!("{field}: {raw:?} is no date and time such as 2026-03-01T10:00."))
+    parsed
+        .map(Some)
+        .map_err(|_| format!("{field}: {raw:?} is no date and time such as 2026-03-01T10:00."))
 }
 
 #[cfg(test)]
@@ -149,29 +186,76 @@ mod tests {
         };
         let filter = form.filter().unwrap();
         assert_eq!(filter.conditions.len(), 10);
-        assert!(filter.conditions.iter().all(|condition| condition.column.is_some()));
+        assert!(
+            filter
+                .conditions
+                .iter()
+                .all(|condition| condition.column.is_some())
+        );
         let levels = Test::AnyOf(vec!["WARNING".to_owned(), "ERROR".to_owned()]);
-        assert!(filter.conditions.iter().any(|condition| condition.test == levels));
-        assert_eq!((form.page(), form.shown().address(2).contains("score_is=le")), (3, true));
+        assert!(
+            filter
+                .conditions
+                .iter()
+                .any(|condition| condition.test == levels)
+        );
+        assert_eq!(
+            (form.page(), form.shown().address(2).contains("score_is=le")),
+            (3, true)
+        );
     }
 
     #[test]
     fn the_value_of_a_score_decides_how_it_is_compared() {
         let test = |value: &str| {
-            let form = ListForm { score: "s".into(), score_value: value.into(), ..ListForm::default() };
+            let form = ListForm {
+                score: "s".into(),
+                score_value: value.into(),
+                ..ListForm::default()
+            };
             form.filter().unwrap().conditions.remove(0).test
         };
         assert_eq!(test("true"), Test::MemberIs("s".into(), true));
-        assert_eq!(test("2"), Test::MemberNumber("s".into(), Order::AtLeast, 2.0));
-        assert_eq!(test("good"), Test::CategoryAnyOf("s".into(), vec!["good".into()]));
+        assert_eq!(
+            test("2"),
+            Test::MemberNumber("s".into(), Order::AtLeast, 2.0)
+        );
+        assert_eq!(
+            test("good"),
+            Test::CategoryAnyOf("s".into(), vec!["good".into()])
+        );
     }
 
     #[test]
     fn a_wrong_field_is_named() {
         let wrong = |form: ListForm| form.filter().unwrap_err();
-        assert!(wrong(ListForm { latency: "fast".into(), ..Default::default() }).starts_with("Latency"));
-        assert!(wrong(ListForm { from: "monday".into(), ..Default::default() }).starts_with("From"));
-        assert!(wrong(ListForm { score: "s".into(), ..Default::default() }).starts_with("Score"));
-        assert!(wrong(ListForm { level: "loud".into(), ..Default::default() }).starts_with("Level"));
+        assert!(
+            wrong(ListForm {
+                latency: "fast".into(),
+                ..Default::default()
+            })
+            .starts_with("Latency")
+        );
+        assert!(
+            wrong(ListForm {
+                from: "monday".into(),
+                ..Default::default()
+            })
+            .starts_with("From")
+        );
+        assert!(
+            wrong(ListForm {
+                score: "s".into(),
+                ..Default::default()
+            })
+            .starts_with("Score")
+        );
+        assert!(
+            wrong(ListForm {
+                level: "loud".into(),
+                ..Default::default()
+            })
+            .starts_with("Level")
+        );
     }
 }

@@ -28,7 +28,10 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let Query(form) = form.map_err(|error| Problem::query("", error.body_text()))?;
     let query = form.shown();
-    let mut view = TracesPage { shell: viewer.shell(Section::Traces), ..TracesPage::default() };
+    let mut view = TracesPage {
+        shell: viewer.shell(Section::Traces),
+        ..TracesPage::default()
+    };
     match form.filter() {
         Ok(filter) => fill(&pages, &viewer, &form, filter, &mut view).await?,
         Err(problem) => view.problem = Some(Text::from(problem)),
@@ -36,9 +39,15 @@ pub(super) async fn show(
     if view.lines.is_empty() && !query.is_set() {
         view.origin = origin(&pages, &headers);
         let keys = pages.app.store.api_keys(&viewer.project).await?;
-        view.public_key = keys.first().map_or_else(String::new, |key| key.made.public_key.to_string());
+        view.public_key = keys
+            .first()
+            .map_or_else(String::new, |key| key.made.public_key.to_string());
     }
-    let status = if view.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let status = if view.problem.is_some() {
+        StatusCode::BAD_REQUEST
+    } else {
+        StatusCode::OK
+    };
     view.query = query;
     page(status, &view)
 }
@@ -53,7 +62,11 @@ async fn fill(
     let number = form.page();
     let found = read::traces(pages, &viewer.project, filter, number, PER_PAGE).await?;
     let ids: Vec<TraceId> = found.traces.iter().map(|trace| trace.id.clone()).collect();
-    let scores = pages.app.store.scores_of_traces(&viewer.project, &ids).await?;
+    let scores = pages
+        .app
+        .store
+        .scores_of_traces(&viewer.project, &ids)
+        .await?;
     let mut chips: HashMap<&TraceId, Vec<Chip>> = HashMap::new();
     let mut by_name: Vec<&Score> = scores.iter().collect();
     by_name.sort_by(|a, b| a.written.name.cmp(&b.written.name));
@@ -97,7 +110,11 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
         environment: Text::from(trace.environment.as_str()),
         user: text(&trace.user_id),
         session: text(&trace.session_id),
-        tags: trace.tags.iter().map(|tag| Text::from(tag.as_str())).collect(),
+        tags: trace
+            .tags
+            .iter()
+            .map(|tag| Text::from(tag.as_str()))
+            .collect(),
         latency_us: trace.latency_us,
         tokens: assay_ui::total_tokens(&trace.usage),
         cost: trace.total_cost,
@@ -115,5 +132,8 @@ fn origin(pages: &Pages, headers: &HeaderMap) -> String {
         return url.trim_end_matches('/').to_owned();
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    host.map_or_else(|| format!("http://{}", config.listen), |host| format!("http://{host}"))
+    host.map_or_else(
+        || format!("http://{}", config.listen),
+        |host| format!("http://{host}"),
+    )
 }

@@ -18,8 +18,7 @@ use crate::auth;
 use crate::problem::{Code, Problem};
 
 const START: &str = "/traces";
-const WRONG_TOKEN: &str =
-    "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
+const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
 const WRONG_PAIR: &str = "No project has this key pair.";
 
 #[derive(Debug, Default, Deserialize)]
@@ -46,7 +45,10 @@ pub(super) fn address(wanted: &Uri) -> String {
     if wanted == START {
         return "/login".to_owned();
     }
-    format!("/login?next={}", utf8_percent_encode(&wanted, NON_ALPHANUMERIC))
+    format!(
+        "/login?next={}",
+        utf8_percent_encode(&wanted, NON_ALPHANUMERIC)
+    )
 }
 
 /// Where to go after login: only ever a path on this server.
@@ -77,14 +79,21 @@ pub(super) async fn form(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        let view = LoginPage { next: query.next, ..LoginPage::default() };
+        let view = LoginPage {
+            next: query.next,
+            ..LoginPage::default()
+        };
         return page(StatusCode::OK, &view);
     }
     if is_token(&pages, &query.token) {
         return enter(&pages, &pages.app.home_project, &query.next).await;
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
-    if pages.viewer(&headers, pages.app.clock.now()).await?.is_some() {
+    if pages
+        .viewer(&headers, pages.app.clock.now())
+        .await?
+        .is_some()
+    {
         return Ok(Redirect::to(destination(&query.next)).into_response());
     }
     refuse(WRONG_TOKEN, query.next, String::new())
@@ -118,32 +127,50 @@ pub(super) async fn logout(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
-    Ok(with_cookie(Redirect::to("/login"), &pages.sessions().await?.no_cookie()))
+    Ok(with_cookie(
+        Redirect::to("/login"),
+        &pages.sessions().await?.no_cookie(),
+    ))
 }
 
 /// Browsers say where a form was sent from; other clients say nothing and carry no cookie of ours.
 fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
         None | Some(b"same-origin" | b"none") => Ok(()),
-        Some(_) => Err(Problem::new(Code::AccessDenied, "this form was sent from another site")),
+        Some(_) => Err(Problem::new(
+            Code::AccessDenied,
+            "this form was sent from another site",
+        )),
     }
 }
 
 /// Whether this is the token of the printed address, which opens the installation's first project.
 fn is_token(pages: &Pages, token: &str) -> bool {
-    pages.app.login_token.as_bytes().ct_eq(token.trim().as_bytes()).into()
+    pages
+        .app
+        .login_token
+        .as_bytes()
+        .ct_eq(token.trim().as_bytes())
+        .into()
 }
 
 /// A key pair, checked by the very code that checks it for the API.
 async fn by_pair(pages: &Pages, form: &LoginForm) -> Result<ProjectId, Problem> {
-    let pair = STANDARD.encode(format!("{}:{}", form.public_key.trim(), form.secret_key.trim()));
+    let pair = STANDARD.encode(format!(
+        "{}:{}",
+        form.public_key.trim(),
+        form.secret_key.trim()
+    ));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
     auth::project_of(&pages.app, &headers).await
 }
 
 async fn enter(pages: &Pages, project: &ProjectId, next: &str) -> Result<Response, Problem> {
-    let cookie = pages.sessions().await?.cookie(project, pages.app.clock.now());
+    let cookie = pages
+        .sessions()
+        .await?
+        .cookie(project, pages.app.clock.now());
     Ok(with_cookie(Redirect::to(destination(next)), &cookie))
 }
 
@@ -156,7 +183,12 @@ fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
 }
 
 fn refuse(problem: &'static str, next: String, public_key: String) -> Result<Response, Problem> {
-    let view = LoginPage { problem: Some(problem), next, public_key, ..LoginPage::default() };
+    let view = LoginPage {
+        problem: Some(problem),
+        next,
+        public_key,
+        ..LoginPage::default()
+    };
     page(StatusCode::UNAUTHORIZED, &view)
 }
 
@@ -166,8 +198,18 @@ mod tests {
 
     #[test]
     fn login_leads_only_to_this_server() {
-        assert_eq!(destination("/traces/a?observation=b"), "/traces/a?observation=b");
-        for outside in ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "x"] {
+        assert_eq!(
+            destination("/traces/a?observation=b"),
+            "/traces/a?observation=b"
+        );
+        for outside in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a\r\nb",
+            "x",
+        ] {
             assert_eq!(destination(outside), START, "{outside:?}");
         }
     }
@@ -176,7 +218,13 @@ mod tests {
     fn the_wanted_address_is_kept() {
         let asked = |path: &str| address(&path.parse().unwrap());
         assert_eq!(asked("/traces"), "/login");
-        assert_eq!(asked("/traces?name=a%26"), "/login?next=%2Ftraces%3Fname%3Da%2526");
-        assert_eq!(asked("/traces/t/detail?observation=o"), "/login?next=%2Ftraces%2Ft%3Fobservation%3Do");
+        assert_eq!(
+            asked("/traces?name=a%26"),
+            "/login?next=%2Ftraces%3Fname%3Da%2526"
+        );
+        assert_eq!(
+            asked("/traces/t/detail?observation=o"),
+            "/login?next=%2Ftraces%2Ft%3Fobservation%3Do"
+        );
     }
 }

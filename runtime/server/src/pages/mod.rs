@@ -51,7 +51,11 @@ pub(super) struct Pages {
 /// The address to print at start: opening it logs in.
 #[must_use]
 pub fn login_url(app: &App, origin: &str) -> String {
-    format!("{}/?token={}", origin.trim_end_matches('/'), app.login_token)
+    format!(
+        "{}/?token={}",
+        origin.trim_end_matches('/'),
+        app.login_token
+    )
 }
 
 /// All pages.
@@ -64,12 +68,18 @@ pub fn router<S>(app: App) -> Router<S> {
         .route("/traces/{trace}", get(trace::show))
         .route("/traces/{trace}/detail", get(trace::detail))
         .route("/traces/{trace}/raw/{part}", get(raw::of_trace))
-        .route("/traces/{trace}/observations/{observation}/raw/{part}", get(raw::of_observation))
+        .route(
+            "/traces/{trace}/observations/{observation}/raw/{part}",
+            get(raw::of_observation),
+        )
         .route("/project/{project}/traces/{trace}", get(trace::by_project))
         .route("/rules", get(rules::show))
         .route("/assets/{file}", get(asset))
         .layer(middleware::from_fn(as_page))
-        .with_state(Pages { app, sessions: Arc::default() })
+        .with_state(Pages {
+            app,
+            sessions: Arc::default(),
+        })
 }
 
 /// The right to look at one project: a session, read from its cookie. Without one the visitor is sent
@@ -82,7 +92,10 @@ pub(super) struct Viewer {
 
 impl Viewer {
     fn shell(&self, section: Section) -> Shell {
-        Shell { project: Some(Text::from(self.name.as_str())), section }
+        Shell {
+            project: Some(Text::from(self.name.as_str())),
+            section,
+        }
     }
 }
 
@@ -90,7 +103,11 @@ impl Pages {
     /// The signing key is read when the first visitor comes: a server without visitors needs none.
     async fn sessions(&self) -> Result<&Sessions, Problem> {
         let app = &self.app;
-        let is_secure = app.config.public_url.as_deref().is_some_and(|url| url.starts_with("https:"));
+        let is_secure = app
+            .config
+            .public_url
+            .as_deref()
+            .is_some_and(|url| url.starts_with("https:"));
         let open = || Sessions::open(&app.store, app.ids.as_ref(), is_secure);
         Ok(self.sessions.get_or_try_init(open).await?)
     }
@@ -98,13 +115,21 @@ impl Pages {
     /// The project of the session in these headers, while it exists.
     async fn viewer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Option<Viewer>, Problem> {
         let sessions = self.sessions().await?;
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let session = cookies.filter_map(|header| sessions.project(header, now)).next();
+        let cookies = headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let session = cookies
+            .filter_map(|header| sessions.project(header, now))
+            .next();
         let Some(project) = session else {
             return Ok(None);
         };
         let found = self.app.store.project(&project).await?;
-        Ok(found.map(|found| Viewer { project, name: found.name }))
+        Ok(found.map(|found| Viewer {
+            project,
+            name: found.name,
+        }))
     }
 }
 
@@ -113,7 +138,10 @@ impl FromRequestParts<Pages> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Response> {
         let viewer = pages.viewer(&parts.headers, pages.app.clock.now()).await;
-        let address = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0);
+        let address = parts
+            .extensions
+            .get::<OriginalUri>()
+            .map_or(&parts.uri, |uri| &uri.0);
         match viewer {
             Ok(Some(viewer)) => Ok(viewer),
             Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
@@ -127,7 +155,10 @@ fn page(status: StatusCode, view: &impl assay_ui::Template) -> Result<Response, 
     match assay_ui::render(view) {
         Ok(html) => Ok((status, Html(html)).into_response()),
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "page not rendered");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "page not rendered"
+            );
             Err(Problem::internal())
         }
     }
@@ -163,12 +194,19 @@ pub async fn as_page(request: Request, next: Next) -> Response {
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // Addresses of this server, the one with the token above all, are nobody else's business.
         (REFERRER_POLICY, "no-referrer"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
     ];
     for (name, value) in fixed {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-store"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("private, no-store"));
     response
 }
 
@@ -181,9 +219,10 @@ pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
 fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
     let status = problem.code().status();
     let (title, message) = match problem.code() {
-        Code::NotFound => {
-            ("Not found", "There is nothing at this address, or it belongs to another project.".to_owned())
-        }
+        Code::NotFound => (
+            "Not found",
+            "There is nothing at this address, or it belongs to another project.".to_owned(),
+        ),
         Code::Internal => (
             "Something broke here",
             "The page could not be made. Nothing that was sent to this server is lost.".to_owned(),
@@ -202,12 +241,17 @@ fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
     let mut response = (status, Html(html)).into_response();
     problem.set_headers(&mut response);
     // A challenge would make browsers ask for a password in a window of their own.
-    response.headers_mut().remove(axum::http::header::WWW_AUTHENTICATE);
+    response
+        .headers_mut()
+        .remove(axum::http::header::WWW_AUTHENTICATE);
     response
 }
 
 /// A body that is shown as text, whatever it holds.
 fn plain(text: String) -> Response {
-    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CONTENT_SECURITY_POLICY, "sandbox")];
+    let headers = [
+        (CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, "sandbox"),
+    ];
     (headers, Body::from(text)).into_response()
 }

@@ -20,7 +20,9 @@ pub(super) async fn of_trace(
     Path((trace, part)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let trace = super::read::whole(&pages, &viewer.project, &id).await?.ok_or_else(unknown)?;
+    let trace = super::read::whole(&pages, &viewer.project, &id)
+        .await?
+        .ok_or_else(unknown)?;
     let content = Content {
         input: trace.input,
         output: trace.output,
@@ -44,12 +46,19 @@ pub(super) async fn of_observation(
 
 fn pick(content: &Content, part: &str) -> Result<Response, Problem> {
     let text = match part {
-        "input" => content.input.as_ref().map(|value| value.as_str().to_owned()),
-        "output" => content.output.as_ref().map(|value| value.as_str().to_owned()),
+        "input" => content
+            .input
+            .as_ref()
+            .map(|value| value.as_str().to_owned()),
+        "output" => content
+            .output
+            .as_ref()
+            .map(|value| value.as_str().to_owned()),
         "metadata" => serde_json::to_string(&content.metadata).ok(),
-        "tools" => {
-            content.tool_definitions.clone().map(|value| Payload::from_value(value).as_str().to_owned())
-        }
+        "tools" => content
+            .tool_definitions
+            .clone()
+            .map(|value| Payload::from_value(value).as_str().to_owned()),
         _ => None,
     };
     text.map(plain).ok_or_else(unknown)

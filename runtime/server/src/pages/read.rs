@@ -24,7 +24,12 @@ pub(super) async fn traces(
     page: u32,
     limit: u32,
 ) -> Result<Found, Problem> {
-    let query = TraceQuery { filter, page, limit, ..TraceQuery::default() };
+    let query = TraceQuery {
+        filter,
+        page,
+        limit,
+        ..TraceQuery::default()
+    };
     let found = pages.app.store.traces(project, &query).await?;
     Ok(Found {
         traces: found.items.into_iter().map(|stored| stored.trace).collect(),

@@ -20,8 +20,10 @@ pub(super) async fn show(State(pages): State<Pages>, viewer: Viewer) -> Result<R
     let store = &pages.app.store;
     let rules = store.rules(&viewer.project, None, LIMIT).await?.items;
     let evaluators = store.evaluators(&viewer.project, None, LIMIT).await?.items;
-    let names: HashMap<&EvaluatorId, &str> =
-        evaluators.iter().map(|evaluator| (&evaluator.id, evaluator.name.as_str())).collect();
+    let names: HashMap<&EvaluatorId, &str> = evaluators
+        .iter()
+        .map(|evaluator| (&evaluator.id, evaluator.name.as_str()))
+        .collect();
     let view = RulesPage {
         shell: viewer.shell(Section::Rules),
         rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
@@ -45,9 +47,16 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
         target: rule.target.as_str(),
         state,
         tone,
-        reason: rule.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
+        reason: rule
+            .paused
+            .as_ref()
+            .map(|pause| Text::from(pause.message.as_str())),
         sampling: format!("{} %", (rule.sampling * 1e6).round() / 1e4),
-        conditions: rule.filter.iter().map(|condition| Text::from(sentence(condition))).collect(),
+        conditions: rule
+            .filter
+            .iter()
+            .map(|condition| Text::from(sentence(condition)))
+            .collect(),
         evaluators: assigned.collect(),
     }
 }
@@ -57,10 +66,16 @@ fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
     EvaluatorRow {
         name: Text::from(evaluator.name.as_str()),
         version: version.number,
-        plugin: Text::from(format!("{} {}", version.plugin_name, version.plugin_version)),
+        plugin: Text::from(format!(
+            "{} {}",
+            version.plugin_name, version.plugin_version
+        )),
         function: Text::from(version.plugin_evaluator.as_str()),
         fingerprint: version.fingerprint.to_string(),
-        paused: evaluator.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
+        paused: evaluator
+            .paused
+            .as_ref()
+            .map(|pause| Text::from(pause.message.as_str())),
     }
 }
 
@@ -70,12 +85,16 @@ pub(super) fn sentence(condition: &Value) -> String {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Array(items)) => {
-            let shown = items.iter().map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
+            let shown = items
+                .iter()
+                .map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
             Some(shown.collect::<Vec<_>>().join(", "))
         }
         Some(other) => Some(other.to_string()),
     };
-    let parts = ["column", "key", "operator", "value"].iter().filter_map(|key| part(key));
+    let parts = ["column", "key", "operator", "value"]
+        .iter()
+        .filter_map(|key| part(key));
     parts.collect::<Vec<_>>().join(" ")
 }
 

@@ -72,7 +72,10 @@ impl Sessions {
     /// The `Set-Cookie` value of a session in `project` that starts `now`.
     pub(super) fn cookie(&self, project: &ProjectId, now: Timestamp) -> String {
         let until = now.as_millis() / 1_000 + SESSION_SECONDS;
-        let signature = self.signature(until, project.as_str()).finalize().into_bytes();
+        let signature = self
+            .signature(until, project.as_str())
+            .finalize()
+            .into_bytes();
         let value = format!(
             "{until}.{}.{}",
             URL_SAFE_NO_PAD.encode(project.as_str()),
@@ -94,8 +97,12 @@ impl Sessions {
     /// The project of the session in a `Cookie` header; `None` when there is none, or it has run out,
     /// or it was not signed here.
     pub(super) fn project(&self, header: &str, now: Timestamp) -> Option<ProjectId> {
-        let cookies = header.split(';').filter_map(|pair| pair.trim().split_once('='));
-        let mut ours = cookies.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
+        let cookies = header
+            .split(';')
+            .filter_map(|pair| pair.trim().split_once('='));
+        let mut ours = cookies
+            .filter(|(name, _)| *name == COOKIE)
+            .map(|(_, value)| value);
         ours.find_map(|value| self.read(value, now))
     }
 
@@ -105,7 +112,9 @@ impl Sessions {
         let until: i64 = until.parse().ok()?;
         let project = String::from_utf8(URL_SAFE_NO_PAD.decode(project).ok()?).ok()?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        self.signature(until, &project).verify_slice(&signature).ok()?;
+        self.signature(until, &project)
+            .verify_slice(&signature)
+            .ok()?;
         (now.as_millis() / 1_000 < until).then(|| ProjectId::new(&project).ok())?
     }
 }
@@ -124,13 +133,22 @@ mod tests {
 
     #[test]
     fn a_session_is_read_back_until_it_ends() {
-        let (project, start) = (ProjectId::new("p 1;ü").unwrap(), Timestamp::from_millis(1_000_000));
+        let (project, start) = (
+            ProjectId::new("p 1;ü").unwrap(),
+            Timestamp::from_millis(1_000_000),
+        );
         let cookie = sessions("k").cookie(&project, start);
-        assert!(cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"), "{cookie}");
+        assert!(
+            cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"),
+            "{cookie}"
+        );
         let header = format!("other=1; {}; last=2", pair(&cookie));
         assert_eq!(sessions("k").project(&header, start), Some(project.clone()));
         let end = start.plus_millis(SESSION_SECONDS * 1_000);
-        assert_eq!(sessions("k").project(&header, end.plus_millis(-1)), Some(project));
+        assert_eq!(
+            sessions("k").project(&header, end.plus_millis(-1)),
+            Some(project)
+        );
         assert_eq!(sessions("k").project(&header, end), None);
     }
 
@@ -141,10 +159,19 @@ mod tests {
         assert_eq!(sessions("other").project(pair(&cookie), now), None);
         let longer = pair(&cookie).replacen("=1", "=9", 1);
         assert_eq!(sessions("k").project(&longer, now), None);
-        for broken in ["", "assay_session=", "assay_session=1.cDE.", "assay_session=x.y.z", "a"] {
+        for broken in [
+            "",
+            "assay_session=",
+            "assay_session=1.cDE.",
+            "assay_session=x.y.z",
+            "a",
+        ] {
             assert_eq!(sessions("k").project(broken, now), None, "{broken}");
         }
-        assert_eq!(sessions("k").project(pair(&sessions("k").no_cookie()), now), None);
+        assert_eq!(
+            sessions("k").project(pair(&sessions("k").no_cookie()), now),
+            None
+        );
     }
 
     #[test]

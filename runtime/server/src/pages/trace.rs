@@ -5,9 +5,7 @@ use std::collections::{HashMap, HashSet};
 use assay_domain::evaluation::Target;
 use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
 use assay_domain::score::{Score, ScoreOrigin, Subject};
-use assay_ui::{
-    DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage,
-};
+use assay_ui::{DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -27,7 +25,9 @@ pub(super) struct Look {
 impl Look {
     /// An id that no observation can have is one that none has: the trace is shown.
     fn observation(&self) -> Option<ObservationId> {
-        self.observation.as_deref().and_then(|id| ObservationId::new(id).ok())
+        self.observation
+            .as_deref()
+            .and_then(|id| ObservationId::new(id).ok())
     }
 }
 
@@ -43,7 +43,9 @@ pub(super) async fn by_project(
 ) -> Result<Response, Problem> {
     let prefix = "/project/";
     let path = address.path();
-    let own = path.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
+    let own = path
+        .strip_prefix(prefix)
+        .and_then(|rest| rest.split_once('/'));
     match own {
         Some((_, rest)) if project == viewer.project.as_str() => {
             Ok(Redirect::to(&format!("/{rest}")).into_response())
@@ -60,11 +62,13 @@ pub(super) async fn show(
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let (mut trace, mut observations) =
-        read::trace_with_steps(&pages, &viewer.project, &id).await?.ok_or_else(unknown)?;
+    let (mut trace, mut observations) = read::trace_with_steps(&pages, &viewer.project, &id)
+        .await?
+        .ok_or_else(unknown)?;
     let selected = look.observation();
-    let looked_at =
-        selected.as_ref().and_then(|id| observations.iter_mut().find(|step| step.id == *id));
+    let looked_at = selected
+        .as_ref()
+        .and_then(|id| observations.iter_mut().find(|step| step.id == *id));
     let target = Target {
         trace_id: id.clone(),
         observation_id: looked_at.as_ref().map(|step| step.id.clone()),
@@ -81,7 +85,11 @@ pub(super) async fn show(
             }
         }
     }
-    let scores = pages.app.store.scores_of_traces(&viewer.project, &[id]).await?;
+    let scores = pages
+        .app
+        .store
+        .scores_of_traces(&viewer.project, &[id])
+        .await?;
     let detail = detail_of(&pages, &viewer, &target, &scores).await?;
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
@@ -89,7 +97,10 @@ pub(super) async fn show(
         observations,
         selected,
         detail,
-        scored: scores.iter().map(|score| observation_of(score).cloned()).collect(),
+        scored: scores
+            .iter()
+            .map(|score| observation_of(score).cloned())
+            .collect(),
         show_all: look.all.is_some(),
     });
     page(StatusCode::OK, &view)
@@ -103,8 +114,15 @@ pub(super) async fn detail(
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let target = Target { trace_id: id.clone(), observation_id: look.observation() };
-    let scores = pages.app.store.scores_of_traces(&viewer.project, &[id.clone()]).await?;
+    let target = Target {
+        trace_id: id.clone(),
+        observation_id: look.observation(),
+    };
+    let scores = pages
+        .app
+        .store
+        .scores_of_traces(&viewer.project, std::slice::from_ref(&id))
+        .await?;
     let input = detail_of(&pages, &viewer, &target, &scores).await?;
     let view = match &target.observation_id {
         Some(observation) => {
@@ -137,7 +155,9 @@ async fn detail_of(
         .iter()
         .filter(|score| observation_of(score) == target.observation_id.as_ref())
         .collect();
-    let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
+    let origins = about
+        .iter()
+        .filter_map(|score| score.written.origin.as_ref());
     let names = Names::read(pages, viewer, origins).await?;
     let scored: HashSet<(RuleId, EvaluatorId)> = about
         .iter()
@@ -146,9 +166,14 @@ async fn detail_of(
         .collect();
     let views = about.iter().map(|score| {
         let written = &score.written;
-        ScoreView::new(&written.name, &written.value, written.source, written.timestamp)
-            .comment(written.comment.as_deref())
-            .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
+        ScoreView::new(
+            &written.name,
+            &written.value,
+            written.source,
+            written.timestamp,
+        )
+        .comment(written.comment.as_deref())
+        .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
     });
     Ok(DetailInput {
         scores: views.collect(),
@@ -186,14 +211,20 @@ impl Names {
             if names.versions.contains_key(&origin.evaluator_version_id) {
                 continue;
             }
-            let version = store.evaluator_version(project, &origin.evaluator_version_id).await?;
+            let version = store
+                .evaluator_version(project, &origin.evaluator_version_id)
+                .await?;
             let evaluator = store.evaluator(project, &origin.evaluator_id).await?;
             if let (Some((_, version)), Some(evaluator)) = (version, evaluator) {
                 let plugin = format!(
                     "{} {} · {}",
                     version.plugin_name, version.plugin_version, version.plugin_evaluator
                 );
-                let known = Version { evaluator: evaluator.name, number: version.number, plugin };
+                let known = Version {
+                    evaluator: evaluator.name,
+                    number: version.number,
+                    plugin,
+                };
                 names.versions.insert(version.id, known);
             }
         }
@@ -202,7 +233,10 @@ impl Names {
 
     fn origin(&self, origin: &ScoreOrigin) -> Origin {
         let version = self.versions.get(&origin.evaluator_version_id);
-        let rule = self.rules.get(&origin.rule_id).map_or(origin.rule_id.as_str(), String::as_str);
+        let rule = self
+            .rules
+            .get(&origin.rule_id)
+            .map_or(origin.rule_id.as_str(), String::as_str);
         Origin {
             evaluator: match version {
                 Some(version) => Text::from(version.evaluator.as_str()),
