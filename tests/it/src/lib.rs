@@ -246,6 +246,19 @@ pub async fn wait_for(
     path: &str,
     done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
+    wait_up_to(PATIENCE, client, path, done).await
+}
+
+/// Asks until `done` says so, at most `patience` long.
+///
+/// # Errors
+/// When it does not come true.
+pub async fn wait_up_to(
+    patience: Duration,
+    client: &Client,
+    path: &str,
+    done: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
     let mut last = Value::Null;
     let poll = async {
         loop {
@@ -260,7 +273,7 @@ pub async fn wait_for(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, poll).await.is_ok();
+    let in_time = tokio::time::timeout(patience, poll).await.is_ok();
     anyhow::ensure!(
         in_time,
         "{path} did not become what was waited for; last: {last}"

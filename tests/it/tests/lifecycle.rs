@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use assay_it::{Child, KEYS, OTLP, Trace, command, count, free_address, trace_id, wait_for};
+use assay_it::{
+    Child, KEYS, OTLP, Trace, command, count, free_address, trace_id, wait_for, wait_up_to,
+};
 use assay_server::client::Client;
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -269,7 +271,11 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
     let n_traces = arrived["meta"]["totalItems"].as_u64().unwrap();
     let list = "/api/public/v2/scores?limit=1&fields=score";
     let all = |answer: &Value| answer["meta"]["totalItems"].as_u64() >= Some(n_traces);
-    wait_for(&child.client, list, all).await.unwrap();
+    // What a killed server had leased comes back when the lease runs out, after a minute.
+    let patience = Duration::from_secs(150);
+    wait_up_to(patience, &child.client, list, all)
+        .await
+        .unwrap();
     let traces = scored(&child.client).await;
     let unique: BTreeSet<&String> = traces.iter().collect();
     assert_eq!(unique.len(), traces.len(), "a score was written twice");
