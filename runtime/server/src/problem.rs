@@ -121,9 +121,12 @@ impl Issue {
     }
 }
 
-/// Why a request was not done.
+/// Why a request was not done. One pointer wide, so that results which carry it stay small.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
     code: Code,
     message: String,
     details: Map<String, Value>,
@@ -134,13 +137,13 @@ pub struct Problem {
 impl Problem {
     /// A problem with a sentence for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Parts {
             code,
             message: message.into(),
             details: Map::new(),
             issues: Vec::new(),
             retry_after: None,
-        }
+        }))
     }
 
     /// No such thing in this project. A foreign one answers exactly the same.
@@ -157,7 +160,7 @@ impl Problem {
     /// The server cannot take it now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Unavailable, message);
-        problem.retry_after = Some(RETRY_AFTER_SECONDS);
+        problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
         problem
     }
 
@@ -169,7 +172,7 @@ impl Problem {
             _ => "Invalid request data".to_owned(),
         };
         let mut problem = Self::new(code, message);
-        problem.issues = issues;
+        problem.0.issues = issues;
         problem
     }
 
@@ -186,38 +189,38 @@ impl Problem {
     /// With a further detail.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(key.to_owned(), value.into());
+        self.0.details.insert(key.to_owned(), value.into());
         self
     }
 
     /// Its code.
     #[must_use]
-    pub const fn code(&self) -> Code {
-        self.code
+    pub fn code(&self) -> Code {
+        self.0.code
     }
 
     /// Its sentence.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Seconds to wait, where waiting helps.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<u64> {
-        self.retry_after
+    pub fn retry_after(&self) -> Option<u64> {
+        self.0.retry_after
     }
 
     fn details(&self) -> Map<String, Value> {
-        let mut details = self.details.clone();
-        if self.code.as_str() != self.code.compat() {
-            details.insert("reason".to_owned(), self.code.as_str().into());
+        let mut details = self.0.details.clone();
+        if self.0.code.as_str() != self.0.code.compat() {
+            details.insert("reason".to_owned(), self.0.code.as_str().into());
         }
-        if !self.issues.is_empty() {
-            let issues = self.issues.iter().map(Issue::to_json).collect();
+        if !self.0.issues.is_empty() {
+            let issues = self.0.issues.iter().map(Issue::to_json).collect();
             details.insert("issues".to_owned(), Value::Array(issues));
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.0.retry_after {
             details.insert("retryAfterSeconds".to_owned(), seconds.into());
         }
         details
@@ -225,15 +228,15 @@ impl Problem {
 
     /// The body of the compat API: a superset that all its clients can read.
     fn compat_body(&self) -> Value {
-        let error = if self.issues.is_empty() {
-            Value::from(self.code.classic())
+        let error = if self.0.issues.is_empty() {
+            Value::from(self.0.code.classic())
         } else {
-            self.issues.iter().map(Issue::to_json).collect()
+            self.0.issues.iter().map(Issue::to_json).collect()
         };
         json!({
-            "message": self.message,
+            "message": self.0.message,
             "error": error,
-            "code": self.code.compat(),
+            "code": self.0.code.compat(),
             "details": self.details(),
         })
     }
@@ -241,11 +244,11 @@ impl Problem {
     /// The body of our own API.
     fn rfc9457_body(&self) -> Value {
         let mut body = json!({
-            "type": format!("urn:assay:problem:{}", self.code.as_str()),
-            "title": self.code.title(),
-            "status": self.code.status().as_u16(),
-            "code": self.code.as_str(),
-            "detail": self.message,
+            "type": format!("urn:assay:problem:{}", self.0.code.as_str()),
+            "title": self.0.code.title(),
+            "status": self.0.code.status().as_u16(),
+            "code": self.0.code.as_str(),
+            "detail": self.0.message,
         });
         for (key, value) in self.details() {
             if key != "reason" && body.get(&key).is_none() {
@@ -258,11 +261,11 @@ impl Problem {
     /// The headers that go with it, whatever its form.
     pub fn set_headers(&self, response: &mut Response) {
         let headers = response.headers_mut();
-        if self.code == Code::AuthenticationFailed {
+        if self.0.code == Code::AuthenticationFailed {
             let challenge = HeaderValue::from_static("Basic realm=\"assay\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.0.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
     }
@@ -283,7 +286,7 @@ fn dotted(path: &[Value]) -> String {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.code.status(), axum::Json(self.compat_body())).into_response();
+        let mut response = (self.0.code.status(), axum::Json(self.compat_body())).into_response();
         self.set_headers(&mut response);
         response.extensions_mut().insert(self);
         response

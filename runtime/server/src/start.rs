@@ -122,7 +122,6 @@ impl Server {
         let options = assay_store::Options {
             n_readers: config.database_readers,
             wait: config.database_wait,
-            ..assay_store::Options::default()
         };
         let store = Store::open(&url, &options)
             .await

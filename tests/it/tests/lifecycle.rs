@@ -1,5 +1,7 @@
 //! The program as a process: bad settings, signals, and being killed.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

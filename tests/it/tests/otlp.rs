@@ -1,5 +1,7 @@
 //! The OTLP paths by status, in both encodings (otlp.md 1).
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::Write as _;
 
 use assay_it::{OTLP, TestApp, Trace, protobuf, trace_id};

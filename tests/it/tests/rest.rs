@@ -1,5 +1,7 @@
 //! The REST API: shapes, strictness, and errors that name the field.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use assay_it::{TestApp, Trace, count};
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -55,10 +55,9 @@ fn fill_defaults(root: &Value, schema: &Value, value: &mut Value, depth: u32) {
     if let Some(target) = schema["$ref"]
         .as_str()
         .and_then(|reference| reference.strip_prefix('#'))
+        .and_then(|path| root.pointer(path))
     {
-        if let Some(target) = root.pointer(target) {
-            fill_defaults(root, target, value, depth - 1);
-        }
+        fill_defaults(root, target, value, depth - 1);
     }
     for part in schema["allOf"].as_array().into_iter().flatten() {
         fill_defaults(root, part, value, depth - 1);
