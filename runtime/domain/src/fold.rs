@@ -241,11 +241,13 @@ impl<'a> Set<'a> {
                 continue;
             }
             let own_cost = observation.effective_cost();
-            if !observation.usage.is_empty() || !own_cost.is_empty() {
-                add_usage(&mut usage, &observation.usage);
-                costs.push(cost_total(own_cost));
-            } else if !counted_below.contains(&observation.id) {
+            let counts_aggregate = !counted_below.contains(&observation.id);
+            add_usage(&mut usage, &observation.usage);
+            costs.push(cost_total(own_cost));
+            if counts_aggregate && observation.usage.is_empty() {
                 add_usage(&mut usage, &observation.aggregate_usage);
+            }
+            if counts_aggregate && own_cost.is_empty() {
                 costs.push(cost_total(&observation.aggregate_cost));
             }
         }
@@ -638,6 +640,16 @@ mod tests {
         assert_eq!(total(vec![agent.clone(), step.clone()]), Some(200));
         let model = call("call", Some("plain"), "lib", 100);
         assert_eq!(total(vec![agent, step, plain, model]), Some(100));
+    }
+
+    #[test]
+    fn tokens_and_money_of_an_aggregate_count_each_on_their_own() {
+        let agent = observation("agent", None, 0, |o| {
+            o.aggregate_usage = usage(300);
+            o.cost.insert("total".to_owned(), 0.5);
+        });
+        let trace = folded(vec![agent]);
+        assert_eq!((trace.usage["total"], trace.total_cost), (300, 0.5));
     }
 
     #[test]

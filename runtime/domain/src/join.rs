@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::batch::SpanLog;
 use crate::observation::Observation;
 use crate::payload::Payload;
+use crate::tool_calls::tool_calls;
 
 /// The event that carries whole message lists.
 pub const OPERATION_DETAILS: &str = "gen_ai.client.inference.operation.details";
@@ -111,7 +112,11 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
     let details = details_content(&events);
     let messages = message_content(&events);
     let content = &mut observation.content;
-    for (row, found) in [(DETAILS_ROW, details), (EVENTS_ROW, messages)] {
+    let had_output = content.output.clone();
+    let instructions = content.system_instructions.clone();
+    let with_instructions = |list| with_system(list, instructions.as_ref());
+    for (row, mut found) in [(DETAILS_ROW, details), (EVENTS_ROW, messages)] {
+        found.input = found.input.map(with_instructions);
         take(found.input, row, &mut content.input, &mut content.input_row);
         take(
             found.output,
@@ -120,7 +125,17 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
             &mut content.output_row,
         );
     }
+    if content.output != had_output {
+        content.tool_calls = tool_calls(content.output.as_ref(), parsed_text);
+        let names = content.tool_calls.iter().map(|call| call.name.clone());
+        observation.called_tools = names.collect();
+    }
     observation.has_content = content.input.is_some() || content.output.is_some();
+}
+
+/// Any JSON held as text, else the text.
+fn parsed_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// Sets `slot` unless it came from an earlier row. The same row is set again: more records may have come.

@@ -25,4 +25,5 @@ pub mod sampling;
 pub mod score;
 pub mod template;
 pub mod time;
+pub mod tool_calls;
 pub mod trace;

@@ -247,6 +247,9 @@ pub struct Content {
     pub tool_definitions: Option<Value>,
     /// Tool calls of the output.
     pub tool_calls: Vec<ToolCall>,
+    /// The span's own system instructions, for message lists that arrive later in log records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_instructions: Option<Value>,
     /// Row of the table in otlp.md 2.7 that gave `input`; 0 when none did. GenAI log records that
     /// arrive later replace an input of a later row, see [`crate::join`].
     pub input_row: u8,

@@ -357,6 +357,10 @@ fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
     prices
         .get(bucket)
         .or_else(|| prices.get(alias))
+        .or_else(|| {
+            let mut others = prices.iter();
+            Some(others.find(|(name, _)| canonical_bucket(name) == alias)?.1)
+        })
         .or_else(|| prices.get(side(bucket).or_else(|| side(alias))?))
         .copied()
 }

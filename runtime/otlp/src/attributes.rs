@@ -16,6 +16,8 @@ pub(crate) struct Entry<'s> {
     pub(crate) key: &'s str,
     pub(crate) value: &'s Value<'s>,
     order: usize,
+    /// The prefix that a native attribute was sent with.
+    pub(crate) prefix: &'static str,
 }
 
 /// Attributes sorted by key, the last of equal keys. Those under a native prefix stand apart.
@@ -24,7 +26,10 @@ pub(crate) struct Attributes<'s> {
     plain: Vec<Entry<'s>>,
     /// Keys without `assay.` or `langfuse.`; where both were sent, the value of `assay.`.
     native: Vec<Entry<'s>>,
+    /// Which plain keys may be there.
     filter: [u64; 8],
+    /// The same for the native ones.
+    native_filter: [u64; 8],
     /// The same for the first four bytes of keys: most prefixes that are asked for are absent.
     heads: u64,
     /// Attributes beyond the limit, which are not in here.
@@ -32,15 +37,12 @@ pub(crate) struct Attributes<'s> {
 }
 
 /// A position in the filter, from a few bytes that differ between known keys.
+#[inline]
 fn filter_bit(key: &str) -> (usize, u64) {
     let bytes = key.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
     let len = bytes.len();
-    let hash = len * 131
-        + byte(len.wrapping_sub(1)) * 31
-        + byte(len.wrapping_sub(4)) * 7
-        + byte(len / 2) * 17
-        + byte(2) * 3;
+    let hash = len * 131 + byte(len.wrapping_sub(1)) * 31 + byte(len / 2) * 17;
     ((hash >> 6) & 7, 1 << (hash & 63))
 }
 
@@ -61,40 +63,47 @@ impl<'s> Attributes<'s> {
             ..Self::default()
         };
         for (order, (key, value)) in pairs.iter().take(max_attributes).enumerate() {
-            let (list, key, order) = if let Some(suffix) = key.strip_prefix("assay.") {
+            let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("assay.") {
                 // Sorted behind every `langfuse.` entry, so that it is the last and wins.
-                (&mut attributes.native, suffix, order + max_attributes)
+                let order = order + max_attributes;
+                (&mut attributes.native, "assay.", suffix, order)
             } else if let Some(suffix) = key.strip_prefix("langfuse.") {
-                (&mut attributes.native, suffix, order)
+                (&mut attributes.native, "langfuse.", suffix, order)
             } else {
-                (&mut attributes.plain, key.as_ref(), order)
+                (&mut attributes.plain, "", key.as_ref(), order)
             };
-            list.push(Entry { key, value, order });
+            list.push(Entry {
+                key,
+                value,
+                order,
+                prefix,
+            });
         }
-        for list in [&mut attributes.plain, &mut attributes.native] {
+        for (list, filter) in [
+            (&mut attributes.plain, &mut attributes.filter),
+            (&mut attributes.native, &mut attributes.native_filter),
+        ] {
             list.sort_unstable_by(|a, b| a.key.cmp(b.key).then(b.order.cmp(&a.order)));
             list.dedup_by(|later, first| later.key == first.key);
             for entry in list.iter() {
                 let (word, bit) = filter_bit(entry.key);
-                attributes.filter[word] |= bit;
-                attributes.heads |= head_bit(entry.key);
+                filter[word] |= bit;
             }
+        }
+        for entry in &attributes.plain {
+            attributes.heads |= head_bit(entry.key);
         }
         attributes
     }
 
-    fn find(&self, list: &[Entry<'s>], key: &str) -> Option<&'s Value<'s>> {
+    /// The attribute, when it is present in the sense of the specification: not null, not empty.
+    #[inline]
+    pub(crate) fn get(&self, key: &str) -> Option<&'s Value<'s>> {
         let (word, bit) = filter_bit(key);
         if self.filter[word] & bit == 0 {
             return None;
         }
-        let at = list.binary_search_by(|entry| entry.key.cmp(key)).ok()?;
-        Some(list[at].value).filter(|value| value.is_present())
-    }
-
-    /// The attribute, when it is present in the sense of the specification: not null, not empty.
-    pub(crate) fn get(&self, key: &str) -> Option<&'s Value<'s>> {
-        self.find(&self.plain, key)
+        find(&self.plain, key)
     }
 
     /// The first of these keys that is present.
@@ -104,10 +113,11 @@ impl<'s> Attributes<'s> {
 
     /// The attribute `assay.SUFFIX`, else `langfuse.SUFFIX`.
     pub(crate) fn native(&self, suffix: &str) -> Option<&'s Value<'s>> {
-        if self.native.is_empty() {
+        let (word, bit) = filter_bit(suffix);
+        if self.native_filter[word] & bit == 0 {
             return None;
         }
-        self.find(&self.native, suffix)
+        find(&self.native, suffix)
     }
 
     /// The first native attribute of these suffixes that is present.
@@ -164,6 +174,11 @@ impl<'s> Attributes<'s> {
     }
 }
 
+fn find<'s>(list: &[Entry<'s>], key: &str) -> Option<&'s Value<'s>> {
+    let at = list.binary_search_by(|entry| entry.key.cmp(key)).ok()?;
+    Some(list[at].value).filter(|value| value.is_present())
+}
+
 fn slice_of<'l, 's>(list: &'l [Entry<'s>], prefix: &str) -> &'l [Entry<'s>] {
     let start = list.partition_point(|entry| entry.key < prefix);
     let n_matching = list[start..].partition_point(|entry| entry.key.starts_with(prefix));
@@ -193,6 +208,15 @@ pub(crate) fn default_json(value: &Value<'_>) -> Json {
         Value::Text(text) => json::value(text),
         other => other.to_json(),
     }
+}
+
+/// Key-value pairs as a JSON object whose values follow the default rule.
+pub(crate) fn to_content(pairs: &[(Cow<'_, str>, Value<'_>)]) -> Map<String, Json> {
+    pairs
+        .iter()
+        .filter(|(_, value)| *value != Value::Absent)
+        .map(|(key, value)| (key.as_ref().to_owned(), default_json(value)))
+        .collect()
 }
 
 /// A value as a tree by the JSON-any rule.

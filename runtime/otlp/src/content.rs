@@ -48,7 +48,7 @@ fn details(source: &Source<'_>, events: &[(&str, Map<String, Json>)]) -> EventCo
     content
 }
 
-const SYSTEM: &str = "gen_ai.system_instructions";
+pub(crate) const SYSTEM: &str = "gen_ai.system_instructions";
 
 struct Rows<'r, 's> {
     source: &'r Source<'s>,
@@ -73,11 +73,12 @@ fn any_payload(value: &Value<'_>) -> Payload {
     }
 }
 
-/// Whether a payload still says something after parsing.
+/// Whether a payload still says something after parsing. An empty object does: it may be the arguments
+/// of a tool that takes none.
 fn says_something(payload: &Payload) -> bool {
     match payload {
         Payload::Text(text) => !text.is_empty(),
-        Payload::Json(json) => !matches!(json.as_str(), "null" | "[]" | "{}"),
+        Payload::Json(json) => json != "null",
     }
 }
 
@@ -169,10 +170,10 @@ impl Rows<'_, '_> {
             .or_else(|| {
                 row(
                     10,
-                    self.first(&[
+                    self.vertex(
                         "gcp.vertex.agent.llm_request",
                         "gcp.vertex.agent.tool_call_args",
-                    ]),
+                    ),
                 )
             })
             .or_else(|| {
@@ -285,10 +286,10 @@ impl Rows<'_, '_> {
             .or_else(|| {
                 row(
                     10,
-                    self.first(&[
+                    self.vertex(
                         "gcp.vertex.agent.llm_response",
                         "gcp.vertex.agent.tool_response",
-                    ]),
+                    ),
                 )
             })
             .or_else(|| {
@@ -418,6 +419,13 @@ impl Rows<'_, '_> {
         }
     }
 
+    /// Row 10: tool spans carry an empty model call beside the call of the tool.
+    fn vertex(&self, model_call: &str, tool_call: &str) -> Option<Payload> {
+        self.one(model_call)
+            .filter(|payload| payload.as_str() != "{}")
+            .or_else(|| self.one(tool_call))
+    }
+
     fn flue(&self, keys: &[&str]) -> Option<Payload> {
         let is_flue = self.source.scope.name == "@flue/opentelemetry";
         is_flue.then(|| self.first(keys)).flatten()
@@ -511,13 +519,9 @@ impl Rows<'_, '_> {
         ))
     }
 
-    fn is_logfire(&self) -> bool {
-        self.source.scope.name.contains("logfire") || self.source.attributes.has_prefix("logfire.")
-    }
-
     /// Row 17, input.
     fn logfire_input(&self) -> Option<Payload> {
-        if !self.is_logfire() {
+        if !self.source.is_logfire() {
             return None;
         }
         self.one("prompt")
@@ -527,7 +531,7 @@ impl Rows<'_, '_> {
 
     /// Row 17, output.
     fn logfire_output(&self) -> Option<Payload> {
-        if !self.is_logfire() {
+        if !self.source.is_logfire() {
             return None;
         }
         self.one("all_messages_events")

@@ -106,7 +106,7 @@ pub(crate) fn provider(source: &Source<'_>) -> Option<String> {
         .or_else(|| attributes.get("mlflow.llm.provider").and_then(any_text))?;
     let provider = text.trim().to_lowercase();
     // The dotted names of the conventions say who; other dots divide the provider from its API.
-    let is_dotted_name = ["azure.", "aws.", "gcp.", "ibm.", "x.", "moonshot."]
+    let is_dotted_name = ["azure.ai.", "aws.", "gcp.", "ibm.", "x.", "moonshot."]
         .iter()
         .any(|company| provider.starts_with(company));
     match provider.split_once('.') {

@@ -79,19 +79,17 @@ fn number(text: &str) -> Json {
 pub(crate) fn parse_body(bytes: &[u8]) -> Result<Node<'_>> {
     // Each level of an attribute value takes four levels of OTLP/JSON.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    Reader::new(bytes, 5 * MAX_DEPTH + 16, false).document()
+    Reader::of_body(bytes, 5 * MAX_DEPTH + 16).document()
 }
 
 /// Reads JSON held as text; none when it is not JSON. Parts deeper than the limit are null.
 pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
-    Reader::new(text.as_bytes(), MAX_DEPTH, true)
-        .document()
-        .ok()
+    Reader::of_text(text).document().ok()
 }
 
 /// The JSON text held in `text`, compact, with what cannot be stored repaired; none when it is not JSON.
 pub(crate) fn compact(text: &str) -> Option<String> {
-    let mut reader = Reader::new(text.as_bytes(), MAX_DEPTH, true);
+    let mut reader = Reader::of_text(text);
     let mut out = String::with_capacity(text.len());
     reader.skip_blanks();
     reader.copy_value(0, &mut out).ok()?;
@@ -165,6 +163,8 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
 
 struct Reader<'a> {
     bytes: &'a [u8],
+    /// The same, where it is known to be UTF-8.
+    text: Option<&'a str>,
     at: usize,
     max_depth: usize,
     /// Control characters inside strings are an error, as JSON has it.
@@ -174,12 +174,25 @@ struct Reader<'a> {
 type Result<T> = std::result::Result<T, DecodeError>;
 
 impl<'a> Reader<'a> {
-    const fn new(bytes: &'a [u8], max_depth: usize, is_strict: bool) -> Self {
+    /// Of a request body: lenient about control characters and invalid UTF-8.
+    const fn of_body(bytes: &'a [u8], max_depth: usize) -> Self {
         Self {
             bytes,
+            text: None,
             at: 0,
             max_depth,
-            is_strict,
+            is_strict: false,
+        }
+    }
+
+    /// Of JSON held as text, by the book.
+    const fn of_text(text: &'a str) -> Self {
+        Self {
+            bytes: text.as_bytes(),
+            text: Some(text),
+            at: 0,
+            max_depth: MAX_DEPTH,
+            is_strict: true,
         }
     }
 
@@ -336,8 +349,23 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
+    /// What stands from `start` to here.
+    fn since(&self, start: usize) -> Cow<'a, str> {
+        match self.text {
+            // Strings begin and end at ASCII characters, so this never cuts one.
+            Some(text) => Cow::Borrowed(text.get(start..self.at).unwrap_or_default()),
+            None => String::from_utf8_lossy(&self.bytes[start..self.at]),
+        }
+    }
+
     /// Moves over plain characters and returns the special one that ended them, not consumed.
     fn plain(&mut self) -> Result<u8> {
+        while let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            if has_special(u64::from_le_bytes(*word)) {
+                break;
+            }
+            self.at += 8;
+        }
         while let Some(byte) = self.peek() {
             if byte == b'"' || byte == b'\\' {
                 return Ok(byte);
@@ -356,11 +384,11 @@ impl<'a> Reader<'a> {
         }
         let start = self.at;
         if self.plain()? == b'"' {
-            let text = String::from_utf8_lossy(&self.bytes[start..self.at]);
+            let text = self.since(start);
             self.at += 1;
             return Ok(crate::wire::clean(text));
         }
-        let mut text = String::from_utf8_lossy(&self.bytes[start..self.at]).into_owned();
+        let mut text = self.since(start).into_owned();
         loop {
             if self.accept(b'"') {
                 return Ok(crate::wire::clean(Cow::Owned(text)));
@@ -369,7 +397,7 @@ impl<'a> Reader<'a> {
             text.extend(character.filter(|c| *c != '\0'));
             let start = self.at;
             self.plain()?;
-            text.push_str(&String::from_utf8_lossy(&self.bytes[start..self.at]));
+            text.push_str(&self.since(start));
         }
     }
 
@@ -494,18 +522,33 @@ impl<'a> Reader<'a> {
         loop {
             if self.plain()? == b'"' {
                 self.at += 1;
-                out.push_str(&String::from_utf8_lossy(&self.bytes[start..self.at]));
+                out.push_str(&self.since(start));
                 return Ok(());
             }
             let before = self.at;
             let (character, is_repaired) = self.escape()?;
             if is_repaired {
-                out.push_str(&String::from_utf8_lossy(&self.bytes[start..before]));
+                let end = std::mem::replace(&mut self.at, before);
+                out.push_str(&self.since(start));
+                self.at = end;
                 out.extend(character);
                 start = self.at;
             }
         }
     }
+}
+
+/// Whether one of eight bytes is a quote, a backslash or a control character: what may end a run of
+/// plain characters. May say yes for a byte above 127, never no for a special one.
+const fn has_special(word: u64) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES << 7;
+    const fn below(word: u64, bound: u64) -> u64 {
+        word.wrapping_sub(ONES * bound) & !word
+    }
+    let quote = below(word ^ (ONES * b'"' as u64), 1);
+    let backslash = below(word ^ (ONES * b'\\' as u64), 1);
+    (below(word, 0x20) | quote | backslash) & HIGHS != 0
 }
 
 #[cfg(test)]
@@ -567,6 +610,18 @@ mod tests {
         assert_eq!(kept, format!("{}null{}", "[".repeat(64), "]".repeat(64)));
         assert!(parse_body(deep.as_bytes()).is_ok());
         assert!(parse_body("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_special_byte_is_seen_wherever_it_stands_in_a_word() {
+        for special in [b'"', b'\\', 0, b'\n', 0x1f] {
+            for at in 0..8 {
+                let mut word = *b"plain \xc3\xa9";
+                assert!(!has_special(u64::from_le_bytes(word)));
+                word[at] = special;
+                assert!(has_special(u64::from_le_bytes(word)), "{special} at {at}");
+            }
+        }
     }
 
     #[test]

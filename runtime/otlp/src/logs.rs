@@ -4,7 +4,7 @@ use assay_domain::batch::{Batch, SpanLog};
 use assay_domain::ids::{ObservationId, TraceId};
 use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, to_content};
 use crate::mapping::Source;
 use crate::media::Extractor;
 use crate::model::{LogRecord, Scope, Span, Value, to_object};
@@ -104,9 +104,14 @@ fn span_log(record: &LogRecord<'_>, context: &Context) -> Option<SpanLog> {
     if !is_used {
         return None;
     }
-    let mut attributes = to_object(&record.attributes);
+    // Results of evaluations are plain texts; all else is content, where JSON held as text is JSON.
+    let read = match event {
+        EVALUATION_RESULT => to_object,
+        _ => to_content,
+    };
+    let mut attributes = read(&record.attributes);
     if let Some(Value::Map(body)) = &record.body {
-        attributes.extend(to_object(body));
+        attributes.extend(read(body));
     }
     Some(SpanLog {
         trace_id,

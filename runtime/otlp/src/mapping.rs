@@ -2,7 +2,7 @@
 
 use assay_domain::batch::Batch;
 use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
+use assay_domain::join::{CHOICE, DETAILS_ROW, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 use assay_domain::observation::{
     Content, ExperimentLink, Observation, ObservationKind as Kind, TraceFacts,
 };
@@ -10,7 +10,7 @@ use assay_domain::payload::Payload;
 use assay_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use crate::attributes::{Attributes, default_json, is_true};
+use crate::attributes::{Attributes, default_json, is_true, to_content};
 use crate::facts::plain_text;
 use crate::limits::{Limits, cut_bytes, cut_chars};
 use crate::media::Extractor;
@@ -62,6 +62,11 @@ impl<'s> Source<'s> {
         source
     }
 
+    /// Whether Logfire made the span: only there do some bare words mean content.
+    pub(crate) fn is_logfire(&self) -> bool {
+        self.scope.name.contains("logfire") || self.attributes.has_prefix("logfire.")
+    }
+
     /// Span events that carry content, in order of time.
     pub(crate) fn events(&self) -> Vec<(&'s str, Map<String, Json>)> {
         let mut events: Vec<_> = self
@@ -76,7 +81,7 @@ impl<'s> Source<'s> {
         events.sort_by_key(|event| event.time_nanos);
         events
             .into_iter()
-            .map(|event| (event.name.as_ref(), to_object(&event.attributes)))
+            .map(|event| (event.name.as_ref(), to_content(&event.attributes)))
             .collect()
     }
 }
@@ -302,6 +307,10 @@ fn content_of(source: &Source<'_>, kind: Kind) -> Content {
         tool_calls: tools::calls(output.as_ref()),
         output,
         metadata: Map::new(),
+        // Log records may bring messages of a better row; what is better still needs none.
+        system_instructions: (input_row == 0 || input_row >= DETAILS_ROW)
+            .then(|| source.attributes.get(content::SYSTEM).map(default_json))
+            .flatten(),
         input_row,
         output_row,
     }

@@ -3,7 +3,7 @@
 use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 use serde_json::{Map, Value as Json};
 
-use crate::attributes::{Attributes, any_json, default_json, object_of};
+use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
 use crate::limits::{MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
@@ -64,10 +64,10 @@ fn add_native(
     for name in names {
         if wants_whole {
             match attributes.native(name) {
-                Some(value) => match object_of(value) {
-                    Some(object) => into.extend(object),
-                    None => {
-                        into.insert("metadata".to_owned(), default_json(value));
+                Some(value) => match decoded(source, value) {
+                    Json::Object(object) => into.extend(object),
+                    other => {
+                        into.insert("metadata".to_owned(), other);
                     }
                 },
                 None => continue,
@@ -80,13 +80,17 @@ fn add_native(
             if key.is_empty() || RESERVED_NATIVE.contains(&key) || *entry.value == Value::Absent {
                 continue;
             }
-            let value = if source.encodes_metadata {
-                any_json(entry.value)
-            } else {
-                default_json(entry.value)
-            };
-            into.insert(key.to_owned(), value);
+            into.insert(key.to_owned(), decoded(source, entry.value));
         }
+    }
+}
+
+/// A native metadata value, by the rule for the SDK that sent it.
+fn decoded(source: &Source<'_>, value: &Value<'_>) -> Json {
+    if source.encodes_metadata {
+        any_json(value)
+    } else {
+        default_json(value)
     }
 }
 
@@ -260,16 +264,28 @@ fn leftovers(source: &Source<'_>) -> Map<String, Json> {
     let attributes: &Attributes<'_> = source.attributes;
     let mut left = Map::with_capacity(attributes.plain().len());
     for entry in attributes.plain() {
-        if *entry.value != Value::Absent && !is_content_key(entry.key) {
+        if *entry.value != Value::Absent && !is_read(source, entry.key) {
             left.insert(entry.key.to_owned(), noted(entry.value));
         }
     }
     for entry in attributes.natives() {
         if *entry.value != Value::Absent && !is_native_content(entry.key) {
-            left.insert(format!("langfuse.{}", entry.key), noted(entry.value));
+            left.insert(format!("{}{}", entry.prefix, entry.key), noted(entry.value));
         }
     }
     left
+}
+
+/// Whether a rule reads the attribute of this span, as content or as metadata.
+fn is_read(source: &Source<'_>, key: &str) -> bool {
+    is_content_key(key)
+        && match key {
+            "prompt" | "request_data" | "response_data" | "events" | "all_messages_events" => {
+                source.is_logfire()
+            }
+            "metadata" => source.attributes.object(key).is_some(),
+            _ => true,
+        }
 }
 
 /// A value in which long number arrays are replaced by a note of their length.

@@ -2,23 +2,24 @@
 
 use assay_domain::observation::ToolCall;
 use assay_domain::payload::Payload;
-use serde_json::{Map, Value as Json};
+use assay_domain::tool_calls::tool_calls;
+use serde_json::Value as Json;
 
 use crate::attributes::{Attributes, any_json, default_json};
 use crate::json;
 use crate::messages::unflatten;
 use crate::model::Value;
 
-/// How deep calls are looked for in an output.
-const MAX_DEPTH: usize = 10;
-/// Calls kept of one output.
-const MAX_CALLS: usize = 1_000;
-
 /// Tool definitions of every source; of two with one name the first stays.
 pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     let mut found: Vec<Json> = Vec::new();
+    // A list of definitions may hold each of them as JSON text.
+    let unpacked = |item: Json| match item {
+        Json::String(text) => json::value(&text),
+        other => other,
+    };
     let mut add = |value: Json| match value {
-        Json::Array(items) => found.extend(items),
+        Json::Array(items) => found.extend(items.into_iter().map(unpacked)),
         Json::Null => {}
         other => found.push(other),
     };
@@ -30,10 +31,12 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
         Some(value) => add(default_json(value)),
         None => {}
     }
-    for entry in attributes.with_prefix("llm.tools.") {
-        if entry.key.ends_with(".tool.json_schema") {
-            add(default_json(entry.value));
-        }
+    if let Some(Json::Array(tools)) = unflatten(attributes.with_prefix("llm.tools."), "llm.tools.")
+    {
+        let schemas = tools
+            .iter()
+            .filter_map(|tool| tool.get("tool")?.get("json_schema"));
+        schemas.cloned().map(unpacked).for_each(&mut add);
     }
     let functions = unflatten(
         attributes.with_prefix("llm.request.functions."),
@@ -88,89 +91,7 @@ fn tool_name(definition: &Json) -> Option<&str> {
 
 /// Tool calls found in an output, in order.
 pub(crate) fn calls(output: Option<&Payload>) -> Vec<ToolCall> {
-    const MARKERS: [&str; 4] = ["tool", "function_call", "toolName", "function\""];
-    let Some(Payload::Json(text)) = output else {
-        return Vec::new();
-    };
-    if !MARKERS.iter().any(|marker| text.contains(marker)) {
-        return Vec::new();
-    }
-    let mut calls = Vec::new();
-    if let Some(node) = json::parse(text) {
-        collect(&node.to_json(), 0, &mut calls);
-    }
-    calls
-}
-
-fn collect(value: &Json, depth: usize, calls: &mut Vec<ToolCall>) {
-    if depth > MAX_DEPTH || calls.len() >= MAX_CALLS {
-        return;
-    }
-    match value {
-        Json::Array(items) => {
-            for item in items {
-                collect(item, depth + 1, calls);
-            }
-        }
-        Json::Object(members) => {
-            if let Some(call) = part_call(members) {
-                calls.push(call);
-                return;
-            }
-            for (key, inner) in members {
-                match (key.as_str(), inner) {
-                    ("tool_calls" | "toolCalls", Json::Array(list)) => {
-                        calls.extend(list.iter().filter_map(listed_call));
-                    }
-                    ("function_call", Json::Object(_)) => calls.extend(listed_call(inner)),
-                    _ => collect(inner, depth + 1, calls),
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// A part of a message that is a call: GenAI, Anthropic, AI SDK.
-fn part_call(members: &Map<String, Json>) -> Option<ToolCall> {
-    match members.get("type").and_then(Json::as_str) {
-        Some("tool_call" | "tool_use" | "tool-call" | "function_call") => call_of(members),
-        _ if members.contains_key("toolName") && members.contains_key("toolCallId") => {
-            let is_result = members.contains_key("output") || members.contains_key("result");
-            (!is_result).then(|| call_of(members)).flatten()
-        }
-        _ => None,
-    }
-}
-
-/// An entry of `tool_calls`.
-fn listed_call(value: &Json) -> Option<ToolCall> {
-    call_of(value.as_object()?)
-}
-
-fn call_of(members: &Map<String, Json>) -> Option<ToolCall> {
-    let inner = members
-        .get("function")
-        .and_then(Json::as_object)
-        .unwrap_or(members);
-    let text = |from: &Map<String, Json>, keys: &[&str]| {
-        let found = keys.iter().find_map(|key| from.get(*key)?.as_str())?;
-        (!found.is_empty()).then(|| found.to_owned())
-    };
-    let name = text(inner, &["name", "toolName"])?;
-    let arguments = ["arguments", "input", "args"]
-        .iter()
-        .find_map(|key| inner.get(*key))
-        .cloned()
-        .unwrap_or(Json::Null);
-    Some(ToolCall {
-        id: text(members, &["id", "toolCallId", "call_id"]),
-        name,
-        arguments: match arguments {
-            Json::String(text) => json::value_any(&text),
-            other => other,
-        },
-    })
+    tool_calls(output, json::value_any)
 }
 
 #[cfg(test)]

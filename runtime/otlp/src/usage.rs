@@ -52,7 +52,8 @@ pub(crate) fn numbers(source: &Source<'_>, kind: Kind) -> Numbers {
     } else {
         numbers.cost = cost;
     }
-    if numbers.aggregate_usage.is_empty() && attributes.has_prefix(AGGREGATED) {
+    let has_usage = !numbers.usage.is_empty() || !numbers.aggregate_usage.is_empty();
+    if !has_usage && attributes.has_prefix(AGGREGATED) {
         numbers.aggregate_usage = table_usage(&|key| {
             let name = key.strip_prefix(USAGE)?;
             crate::attributes::count(attributes.get(&format!("{AGGREGATED}{name}"))?)
@@ -169,17 +170,18 @@ fn convention_usage(source: &Source<'_>) -> Usage {
         return Usage::new();
     }
     table_usage(&|key| {
-        if let Some((carrier, path)) = key.split_once('/') {
-            let object = match carrier {
-                "genkit" => &genkit,
-                "provider" => &provider,
-                _ => &vertex,
-            };
-            return at_path(object.as_ref()?, path);
+        for (carrier, object) in [
+            ("genkit/", &genkit),
+            ("provider/", &provider),
+            ("vertex/", &vertex),
+        ] {
+            if let Some(path) = key.strip_prefix(carrier) {
+                return at_path(object.as_ref()?, path);
+            }
         }
         let in_mlflow = || {
-            let name = key.strip_prefix(USAGE).unwrap_or(key);
-            json_count(mlflow.as_ref()?.get(name)?)
+            let counts = mlflow.as_ref()?;
+            json_count(counts.get(key.strip_prefix(USAGE).unwrap_or(key))?)
         };
         in_mlflow().or_else(|| crate::attributes::count(attributes.get(key)?))
     })
@@ -378,6 +380,7 @@ fn convention_cost(source: &Source<'_>) -> Cost {
                 "gen_ai.usage.input_cost",
                 "gen_ai.cost.input_cost",
                 "llm.cost.prompt",
+                "mlflow.llm.cost.input_cost",
             ],
             "input_cost",
         ),
@@ -387,6 +390,7 @@ fn convention_cost(source: &Source<'_>) -> Cost {
                 "gen_ai.usage.output_cost",
                 "gen_ai.cost.output_cost",
                 "llm.cost.completion",
+                "mlflow.llm.cost.output_cost",
             ],
             "output_cost",
         ),
@@ -398,6 +402,7 @@ fn convention_cost(source: &Source<'_>) -> Cost {
                 "gen_ai.cost.total_cost",
                 "llm.cost.total",
                 "operation.cost",
+                "mlflow.llm.cost.total_cost",
             ],
             "total_cost",
         ),

@@ -653,3 +653,136 @@ fn experiment_attributes_link_the_observation() {
         (Some("e"), None, Some(json!({ "k": "v" })))
     );
 }
+
+#[test]
+fn cost_of_mlflow_is_read_from_attributes_of_its_own() {
+    let observation = one(json!({
+        "mlflow.spanType": "\"LLM\"", "mlflow.llm.cost.input_cost": "0.001",
+        "mlflow.llm.cost.output_cost": 0.002,
+    }));
+    assert_eq!(observation.cost["total"], 0.003);
+    let total = one(json!({ "mlflow.spanType": "LLM", "mlflow.llm.cost.total_cost": 0.5 }));
+    assert_eq!(total.cost["total"], 0.5);
+}
+
+#[test]
+fn leftovers_keep_the_prefix_they_were_sent_with_and_what_no_rule_reads() {
+    let observation = one(json!({
+        "assay.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words",
+    }));
+    assert_eq!(
+        observation.content.metadata["attributes"],
+        json!({ "assay.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words" })
+    );
+}
+
+#[test]
+fn a_tool_without_arguments_has_an_empty_object_as_input() {
+    let tool = one(json!({
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": "{}",
+        "input.value": "later",
+    }));
+    assert_eq!(input(&tool), json!({}));
+    let vertex = scoped(
+        "gcp.vertex.agent",
+        json!({
+            "gen_ai.operation.name": "execute_tool", "gcp.vertex.agent.llm_request": "{}",
+            "gcp.vertex.agent.tool_call_args": "{}", "gcp.vertex.agent.llm_response": "{}",
+            "gcp.vertex.agent.tool_response": "{\"a\":1}",
+        }),
+    );
+    assert_eq!(
+        (input(&vertex), output(&vertex)),
+        (json!({}), json!({ "a": 1 }))
+    );
+}
+
+#[test]
+fn tools_stand_in_the_order_of_their_numbers_and_may_be_json_text() {
+    let tools = one(json!({
+        "llm.tools.10.tool.json_schema": "{\"name\":\"last\"}",
+        "llm.tools.2.tool.json_schema": "{\"name\":\"first\"}",
+        "gen_ai.tool.definitions": ["{\"name\":\"text\"}"],
+    }));
+    assert_eq!(
+        tools.content.tool_definitions.unwrap(),
+        json!([{ "name": "text" }, { "name": "first" }, { "name": "last" }])
+    );
+}
+
+#[test]
+fn azure_of_the_ai_sdk_loses_its_suffix_and_that_of_the_conventions_stays() {
+    for (sent, provider) in [
+        ("azure.chat", "azure"),
+        ("azure.ai.openai", "azure.ai.openai"),
+        ("aws.bedrock", "aws.bedrock"),
+        ("openai.responses", "openai"),
+    ] {
+        let observation = one(json!({ "ai.model.provider": sent }));
+        assert_eq!(observation.provider.as_deref(), Some(provider), "{sent}");
+    }
+}
+
+#[test]
+fn whole_metadata_of_an_encoding_sdk_is_decoded_and_an_empty_object_adds_nothing() {
+    let context = Context {
+        sdk_name: Some("python".to_owned()),
+        sdk_version: Some("5.1".to_owned()),
+        ..Context::default()
+    };
+    let user_keys = |sent: &str| {
+        let attributes = json!({ "langfuse.observation.metadata": sent });
+        let body = request(&[span(&attributes, &json!({}))], &json!({}), &json!({}));
+        Value::Object(
+            mapped(&body, &context).batch.observations[0]
+                .content
+                .metadata
+                .clone(),
+        )
+    };
+    assert_eq!(user_keys("\"note\""), json!({ "metadata": "note" }));
+    assert_eq!(user_keys("{}"), json!({}));
+    assert_eq!(user_keys("{\"a\":1}"), json!({ "a": 1 }));
+}
+
+#[test]
+fn joined_logs_take_the_instructions_of_the_span_and_bring_their_tool_calls() {
+    let mut observation = one(json!({
+        "gen_ai.operation.name": "chat", "gen_ai.system_instructions": "Be brief.",
+    }));
+    let record = |event: &str, body: Value| {
+        json!({
+            "traceId": TRACE, "spanId": "0102030405060708", "timeUnixNano": START.to_string(),
+            "eventName": event, "body": any_value(&body),
+        })
+    };
+    let call = json!([{ "role": "assistant", "parts": [
+        { "type": "tool_call", "id": "1", "name": "look_up", "arguments": { "a": 1 } },
+    ] }]);
+    let details = record(
+        "gen_ai.client.inference.operation.details",
+        json!({
+            "gen_ai.input.messages": "[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"x\\u0000\\ud83d\"}]}]",
+            "gen_ai.output.messages": call,
+        }),
+    );
+    let body = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [details] }] }] });
+    let body = body.to_string();
+    let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
+    let logs = map_logs(&request, &Context::default()).logs;
+    for _ in 0..2 {
+        assay_domain::join::join_logs(&mut observation, &logs);
+        assert_eq!(
+            input(&observation),
+            json!([
+                { "role": "system", "parts": [{ "type": "text", "content": "Be brief." }] },
+                { "role": "user", "parts": [{ "type": "text", "content": "x\u{fffd}" }] },
+            ])
+        );
+        assert_eq!(observation.called_tools, ["look_up"]);
+        assert_eq!(
+            observation.content.tool_calls[0].arguments,
+            json!({ "a": 1 })
+        );
+    }
+}
