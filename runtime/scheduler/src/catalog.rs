@@ -60,6 +60,11 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// Which state of the stored catalog it shows.
+    pub(crate) const fn revision(&self) -> i64 {
+        self.revision
+    }
+
     /// Enabled rules of a project for one kind of target.
     pub(crate) fn rules(&self, project: &ProjectId, target: TargetKind) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
@@ -77,18 +82,18 @@ impl Catalog {
 pub(crate) struct Cached(Mutex<Option<Arc<Catalog>>>);
 
 impl Cached {
-    /// The current catalog, and whether it is a new one since the last call.
-    pub(crate) async fn current(&self, store: &Store) -> Result<(Arc<Catalog>, bool), Error> {
+    /// The current catalog.
+    pub(crate) async fn current(&self, store: &Store) -> Result<Arc<Catalog>, Error> {
         let mut cached = self.0.lock().await;
         let revision = store.catalog_revision().await?;
         if let Some(catalog) = &*cached
             && catalog.revision == revision
         {
-            return Ok((Arc::clone(catalog), false));
+            return Ok(Arc::clone(catalog));
         }
         let catalog = Arc::new(load(store).await?);
         *cached = Some(Arc::clone(&catalog));
-        Ok((catalog, true))
+        Ok(catalog)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use assay_domain::evaluation::{Execution, OnMissing, Pause, TargetKind};
 use assay_domain::identity;
@@ -17,7 +18,7 @@ use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
-use crate::{Breakpoint, Error, Inner};
+use crate::{Breakpoint, Error, Inner, NEVER};
 
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
@@ -113,8 +114,29 @@ impl Inner {
         Ok(self.split(leased, lease))
     }
 
-    /// Lets held executions go on whose rule and evaluator are no longer paused.
+    /// Lets held executions go on whose rule and evaluator are no longer paused, once for each catalog.
     pub(crate) async fn let_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+        if self.let_go_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
+            return Ok(());
+        }
+        let done = self.let_all_go_on(catalog, now).await;
+        if done.is_err() {
+            self.let_go_at.store(NEVER, Ordering::Release);
+        }
+        done
+    }
+
+    /// Executions were held by an older catalog, after the newer one let go of what was held before: it
+    /// has to do so once more, or they would wait for the next change of any rule.
+    async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
+        if self.deps.store.catalog_revision().await? != used.revision() {
+            self.let_go_at.store(NEVER, Ordering::Release);
+            self.woken.notify_one();
+        }
+        Ok(())
+    }
+
+    async fn let_all_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
         let store = &self.deps.store;
         for (project, rule_id, evaluator) in store.held().await? {
             let Some(rule) = catalog.rule(&project, &rule_id) else {
@@ -125,12 +147,8 @@ impl Inner {
                 }
                 continue;
             };
-            if rule
-                .assignments
-                .iter()
-                .any(|each| *each.evaluator.id() == evaluator)
-                && pause_of(rule, &evaluator).is_none()
-            {
+            // Also where the rule no longer uses the evaluator: then they end as cancelled.
+            if pause_of(rule, &evaluator).is_none() {
                 store.unhold(&project, &rule_id, &evaluator, now).await?;
             }
         }
@@ -141,7 +159,7 @@ impl Inner {
     pub(crate) async fn execute(&self, work: Work) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
         let store = &self.deps.store;
-        let (catalog, _) = self.catalog.current(store).await?;
+        let catalog = self.catalog.current(store).await?;
         let Sorted {
             prepared,
             mut finished,
@@ -149,7 +167,8 @@ impl Inner {
         } = self.sort(&work, &catalog, started_at).await?;
         let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
         let n_calls = calls.len();
-        let results = self.evaluate(calls, work.lease).await;
+        let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
+        let results = self.evaluate(calls, work.lease, &seqs).await;
         self.reach(Breakpoint::Evaluated)?;
         let now = self.deps.clock.now();
         let mut given_back = Vec::new();
@@ -167,6 +186,7 @@ impl Inner {
             store
                 .release_executions(fence, &held, Release::Held(until), now)
                 .await?;
+            self.look_again_at_held(&catalog).await?;
         }
         if !given_back.is_empty() {
             store
@@ -174,17 +194,55 @@ impl Inner {
                 .await?;
         }
         if !finished.is_empty() {
-            let ended = store
-                .finish_executions(fence, &finished, started_at, now)
-                .await?;
+            let ended = self.finish(fence, &finished, started_at, now).await?;
             self.reach(Breakpoint::Finished)?;
             self.pause(&finished, &ended, &work, now).await?;
         }
         Ok(())
     }
 
+    /// Writes what came of a batch. Where the database takes the batch for wrong, one of it is at fault
+    /// and the others must not suffer: each is written alone. What cannot be written stays under its
+    /// lease, is tried again when that ends, and is given up with [`MAX_LOST`].
+    async fn finish(
+        &self,
+        fence: i64,
+        finished: &[Finished],
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Ended, Error> {
+        let store = &self.deps.store;
+        let together = store
+            .finish_executions(fence, finished, started_at, now)
+            .await;
+        if finished.len() < 2
+            || !matches!(
+                together,
+                Err(assay_store::Error::Sql(_) | assay_store::Error::Inconsistent { .. })
+            )
+        {
+            return Ok(together?);
+        }
+        let mut all = Ended::default();
+        for each in finished {
+            let alone = std::slice::from_ref(each);
+            match store.finish_executions(fence, alone, started_at, now).await {
+                Ok(ended) => {
+                    all.mine.extend(ended.mine);
+                    all.failures.extend(ended.failures);
+                }
+                Err(error) => tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    execution.id = %each.id,
+                    "result of an execution cannot be written"
+                ),
+            }
+        }
+        Ok(all)
+    }
+
     /// Calls, with signs of life to the ledger while they run.
-    async fn evaluate(&self, calls: Vec<Call>, lease: Lease) -> Vec<CallResult> {
+    async fn evaluate(&self, calls: Vec<Call>, lease: Lease, seqs: &[i64]) -> Vec<CallResult> {
         if calls.is_empty() {
             return Vec::new();
         }
@@ -196,7 +254,7 @@ impl Inner {
                     let now = self.deps.clock.now();
                     let until = now.plus_millis(self.deps.options.lease_ms);
                     let renewed = Lease { until, ..lease };
-                    if let Err(error) = self.deps.store.renew_lease(renewed).await {
+                    if let Err(error) = self.deps.store.renew_lease(renewed, seqs).await {
                         tracing::warn!(error = &error as &dyn std::error::Error, "lease not renewed");
                     }
                 }

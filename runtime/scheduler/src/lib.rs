@@ -23,6 +23,7 @@ mod target;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -151,7 +152,12 @@ struct Inner {
     catalog: Cached,
     /// Leases of running batches, to be given back at shutdown.
     leases: Mutex<HashMap<i64, Vec<i64>>>,
+    /// The revision of the catalog by which held executions were last let go on.
+    let_go_at: AtomicI64,
 }
+
+/// No catalog has this revision.
+pub(crate) const NEVER: i64 = i64::MIN;
 
 impl Scheduler {
     /// A scheduler; it does nothing until it is run.
@@ -163,6 +169,7 @@ impl Scheduler {
                 woken: Notify::new(),
                 catalog: Cached::default(),
                 leases: Mutex::default(),
+                let_go_at: AtomicI64::new(NEVER),
             }),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target, TargetKind};
-use assay_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
+use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
@@ -19,6 +19,8 @@ use crate::{Breakpoint, Error, Inner};
 
 /// Ingest requests looked at in one transaction.
 const N_TOUCHED: u32 = 32;
+/// Observations in them, about: what is more waits for the next transaction.
+const N_OBSERVATIONS: usize = 10_000;
 /// Watches looked at in one transaction.
 const N_WATCHES: u32 = 256;
 
@@ -28,6 +30,23 @@ struct Pass<'p> {
     catalog: &'p Catalog,
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
+    /// Executions in the batch: a target may be touched while its watch is due.
+    asked_for: HashSet<ExecutionId>,
+}
+
+/// As many touched rows as one transaction takes, one at least.
+fn bounded(mut touched: Vec<Touched>) -> Vec<Touched> {
+    let mut n_observations = 0;
+    let mut n_rows = 0;
+    for row in &touched {
+        n_observations += row.observations.len();
+        if 0 < n_rows && N_OBSERVATIONS < n_observations {
+            break;
+        }
+        n_rows += 1;
+    }
+    touched.truncate(n_rows);
+    touched
 }
 
 impl Inner {
@@ -36,11 +55,9 @@ impl Inner {
     pub(crate) async fn match_once(&self, n_free: usize) -> Result<(bool, Vec<Work>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
-        let (catalog, is_new) = self.catalog.current(store).await?;
-        if is_new {
-            self.let_go_on(&catalog, now).await?;
-        }
-        let touched = store.touched(N_TOUCHED).await?;
+        let catalog = self.catalog.current(store).await?;
+        self.let_go_on(&catalog, now).await?;
+        let touched = bounded(store.touched(N_TOUCHED).await?);
         let mut watches = store.due_watches(now, N_WATCHES).await?;
         if touched.is_empty() && watches.is_empty() {
             return Ok((false, Vec::new()));
@@ -50,6 +67,7 @@ impl Inner {
             catalog: &catalog,
             batch: MatchBatch::default(),
             counts: HashMap::new(),
+            asked_for: HashSet::new(),
         };
         self.match_touched(&mut pass, &touched).await?;
         // A change sets a watch anew; what it was before no longer matters.
@@ -393,6 +411,9 @@ impl Pass<'_> {
         };
         for verdict in verdicts {
             match verdict {
+                Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
+                    count("duplicate");
+                }
                 Verdict::Make(made) => {
                     // Counted when it is made, or found to exist.
                     self.batch

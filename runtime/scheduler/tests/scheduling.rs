@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_domain::evaluation::{
-    CompletionReason, ExecutionState, Late, OnMissing, Target, TargetKind,
+    CompletionReason, ExecutionState, Late, OnMissing, Pause, Target, TargetKind,
 };
 use assay_domain::observation::ObservationKind;
 use assay_domain::plugin::FailureClass;
@@ -23,7 +23,8 @@ use assay_scheduler::{Breakpoint, Error, Options, Refusal, Step};
 use assay_store::testing::on_each_database;
 use serde_json::json;
 use support::{
-    FakeEvaluate, Hanging, StopOnce, World, child_of, generation, generations_only, span, trace_id,
+    FakeEvaluate, Gate, Hanging, StopOnce, World, child_of, generation, generations_only, span,
+    trace_id,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -593,6 +594,127 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
             .await
             .unwrap();
         assert_eq!(all[0].execution.attempts, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world
+            .rule("settles", OBSERVATION, |rule| {
+                rule.timing.settle_ms = Some(10_000);
+            })
+            .await;
+        let at_once = world.rule("at-once", OBSERVATION, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let first = generation(1, 1);
+        world.ingest(vec![first.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 1);
+        // A change starts the wait anew.
+        world.clock.advance(6_000);
+        let mut second = first.clone();
+        second.attribute_count = 2;
+        world.ingest(vec![second.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(6_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 1);
+        // Due and touched in one pass: one execution, called once.
+        world.clock.advance(6_000);
+        let mut third = second;
+        third.attribute_count = 3;
+        world.ingest(vec![third]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(60_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 2);
+        let counts = world.counts(&rule).await;
+        assert_eq!((counts["made"], counts["completed"]), (1, 1));
+        assert_eq!(world.counts(&at_once).await["made"], 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_target_touched_while_its_watch_is_due_is_called_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world
+            .rule("settles", OBSERVATION, |rule| {
+                rule.timing.settle_ms = Some(1_000);
+            })
+            .await;
+        let evaluate = FakeEvaluate::length();
+        let scheduler = world.scheduler(evaluate.clone());
+        let first = generation(1, 1);
+        world.ingest(vec![first.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let mut second = first;
+        second.attribute_count = 2;
+        world.ingest(vec![second]).await;
+        world.clock.advance(5_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!((world.scores().await.len(), evaluate.n_calls()), (1, 1));
+        assert_eq!(world.counts(&rule).await["made"], 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let first = world.rule("runs", OBSERVATION, |_| {}).await;
+        // A second rule with the same evaluator: both are in one batch.
+        world
+            .rule("paused", OBSERVATION, |rule| {
+                rule.assignments[0].evaluator_id = first.assignments[0].evaluator_id.clone();
+            })
+            .await;
+        let paused = "paused".parse().unwrap();
+        let pause = Pause {
+            reason: "PLUGIN_FAILING".to_owned(),
+            message: "by the test".to_owned(),
+            at: world.clock.now(),
+        };
+        world
+            .ingest((0..4).map(|n| generation(n, n)).collect())
+            .await;
+        let stop = StopOnce::at(Breakpoint::Made);
+        let killed = world.scheduler_with(FakeEvaluate::length(), Some(stop), Options::default());
+        killed.run_until_idle().await.unwrap_err();
+        world.clock.advance(LEASE_MS);
+        world
+            .store
+            .pause_rule(&world.project, &paused, &pause)
+            .await
+            .unwrap();
+
+        // The pause is taken back while calls of the batch run.
+        let gate = Gate::new();
+        let scheduler = world.scheduler(gate.clone());
+        let working = tokio::spawn({
+            let scheduler = scheduler.clone();
+            async move { scheduler.run_until_idle().await }
+        });
+        gate.called().await;
+        let now = world.clock.now();
+        world
+            .store
+            .unpause_rule(&world.project, &paused, now)
+            .await
+            .unwrap();
+        // The other half of one scheduler: it sees the new catalog before anything is held.
+        scheduler.run_until_idle().await.unwrap();
+        gate.open();
+        working.await.unwrap().unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 8);
     })
     .await;
 }

@@ -24,6 +24,7 @@ use assay_store::scores::ScoreQuery;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 #[derive(Debug)]
 pub struct TestClock(AtomicI64);
@@ -148,6 +149,44 @@ pub struct Hanging;
 impl Evaluate for Hanging {
     fn evaluate(&self, _: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
         std::future::pending().boxed()
+    }
+}
+
+/// Answers as [`FakeEvaluate::length`] once it is opened.
+#[derive(Debug)]
+pub struct Gate {
+    called: Semaphore,
+    opened: Semaphore,
+    answers: Arc<FakeEvaluate>,
+}
+
+impl Gate {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            called: Semaphore::new(0),
+            opened: Semaphore::new(0),
+            answers: FakeEvaluate::length(),
+        })
+    }
+
+    /// Ends when the first calls have come.
+    pub async fn called(&self) {
+        drop(self.called.acquire().await.unwrap());
+    }
+
+    pub fn open(&self) {
+        self.opened.add_permits(1_000);
+    }
+}
+
+impl Evaluate for Gate {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+        async move {
+            self.called.add_permits(1);
+            drop(self.opened.acquire().await.unwrap());
+            self.answers.evaluate(calls).await
+        }
+        .boxed()
     }
 }
 

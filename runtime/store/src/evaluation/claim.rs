@@ -59,7 +59,16 @@ const CLAIM_POSTGRES: &str = "
                     ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
     RETURNING ";
 const NEXT_DUE: &str = "SELECT MIN(due_at) FROM executions WHERE state < 4";
-const RENEW: &str = "UPDATE executions SET due_at = $2 WHERE state = 1 AND state < 4 AND fence = $1 AND due_at < $2";
+/// By place in the ledger: a look for the fence would read the whole queue.
+static RENEW: Sized = Sized::new(|n| {
+    format!(
+        "UPDATE executions SET due_at = $2 \
+         WHERE state = 1 AND fence = $1 AND due_at < $2 AND seq IN ({})",
+        bulk::list(n, 3)
+    )
+});
+const GIVE_BACK_ALL: &str =
+    "UPDATE executions SET state = 0, due_at = $1, fence = 0 WHERE state = 1 AND state < 4";
 static RELEASE: Sized = Sized::new(|n| {
     format!(
         "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($4, error_class) \
@@ -135,17 +144,25 @@ impl Store {
         Ok(due.map(Timestamp::from_micros))
     }
 
-    /// Prolongs all leases of a fence. Crosses tenants: for the engine.
+    /// Prolongs the lease of these executions, as far as they are still under it. Crosses tenants: for
+    /// the engine.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn renew_lease(&self, lease: Lease) -> Result<(), Error> {
+    pub async fn renew_lease(&self, lease: Lease, seqs: &[i64]) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(RENEW)
-                .bind(lease.fence)
-                .bind(lease.until.as_micros())
-                .execute(&mut *tx)
-                .await?;
+            let mut rest = seqs;
+            while !rest.is_empty() {
+                let (sql, chunk, later) = RENEW.next(rest);
+                let mut query = sqlx::query(sql)
+                    .bind(lease.fence)
+                    .bind(lease.until.as_micros());
+                for seq in chunk {
+                    query = query.bind(seq);
+                }
+                query.execute(&mut *tx).await?;
+                rest = later;
+            }
         });
         Ok(())
     }
@@ -182,6 +199,21 @@ impl Store {
             }
         });
         Ok(())
+    }
+
+    /// Lets every leased execution go without counting an attempt. Only for a caller who alone holds the
+    /// database: whoever had the leases is gone. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(GIVE_BACK_ALL)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        }))
     }
 
     /// Fails executions that were held until now. Crosses tenants: for the engine.

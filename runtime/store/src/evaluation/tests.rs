@@ -110,7 +110,11 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
                 .unwrap()
                 .is_empty()
         );
-        store.renew_lease(lease(12, 90_000)).await.unwrap();
+        let seqs: Vec<i64> = two.iter().map(|each| each.seq).collect();
+        // Only its own: the others stay under the lease they have, whatever the fence.
+        let others: Vec<i64> = one.iter().map(|each| each.seq).collect();
+        store.renew_lease(lease(12, 90_000), &seqs).await.unwrap();
+        store.renew_lease(lease(12, 90_000), &others).await.unwrap();
         let late = store
             .claim_executions(20, lease(14, 120_000), at(60_000))
             .await
@@ -119,6 +123,34 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
         assert!(late.iter().all(|each| each.execution.attempts == 1));
         let class = late[0].execution.error_class.as_deref();
         assert_eq!(class, Some("worker_lost"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() {
+    on_each_database(|store| async move {
+        make(&store, 5, 0).await;
+        let former = store
+            .claim_executions(3, lease(11, 60_000), at(1))
+            .await
+            .unwrap();
+        assert_eq!(store.give_back_all_leases(at(2)).await.unwrap(), 3);
+        let taken = store
+            .claim_executions(9, lease(12, 60_000), at(2))
+            .await
+            .unwrap();
+        assert_eq!(taken.len(), 5);
+        assert!(taken.iter().all(|each| each.execution.attempts == 0));
+        // The fence of the former one opens nothing any more.
+        let seqs: Vec<i64> = former.iter().map(|each| each.seq).collect();
+        let given_back = Release::GivenBack;
+        let late = store.release_executions(11, &seqs, given_back, at(3)).await;
+        late.unwrap();
+        let free = store.claim_executions(9, lease(13, 60_000), at(3)).await;
+        assert!(free.unwrap().is_empty());
+        assert_eq!(store.give_back_all_leases(at(4)).await.unwrap(), 5);
+        assert_eq!(store.give_back_all_leases(at(5)).await.unwrap(), 0);
     })
     .await;
 }

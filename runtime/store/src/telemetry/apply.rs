@@ -50,15 +50,21 @@ static INSERT_PAYLOADS: Sized = Sized::new(|n| {
         value_rows(n, 2, 1)
     )
 });
+/// Not the largest number that stands: one whose row was deleted is never given again, so that a reader
+/// between two statements cannot find the content of another row, of another tenant even, under it.
 const NEXT_SQLITE: [&str; 2] = [
-    "SELECT COALESCE(MAX(seq), 0) + 1 FROM observations",
-    "SELECT COALESCE(MAX(seq), 0) + 1 FROM payloads",
+    "SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'observations'",
+    "SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'payloads'",
 ];
 const NEXT_POSTGRES: [&str; 2] = [
     "SELECT nextval(pg_get_serial_sequence('observations', 'seq')) FROM generate_series(1, $1)",
     "SELECT nextval(pg_get_serial_sequence('payloads', 'seq')) FROM generate_series(1, $1)",
 ];
 const STANDING: &str = "SELECT seq FROM observations WHERE seq >= $1 AND seq <= $2";
+/// Two nodes that replace the same observation take turns: the second must see what the first wrote, or
+/// its better version would be lost. SQLite has one writer at a time anyway.
+const LOCK_TRACE_POSTGRES: &str =
+    "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2 FOR UPDATE";
 const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
 const PAYLOAD: &str = "SELECT body FROM payloads WHERE seq = $1";
 const DELETE_UNUSED_PAYLOAD: &str = "
@@ -350,12 +356,17 @@ struct Standing {
     content: String,
 }
 
+/// A stored observation, to be replaced: until the transaction ends nobody else replaces it.
 async fn load(
     db: &mut Db<'_>,
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Standing>, Error> {
+    if db.is_postgres() {
+        let args = [tenant.number.into(), trace.as_str().into()];
+        db.integer(LOCK_TRACE_POSTGRES, &args).await?;
+    }
     let Some(row) = db.observation_row(tenant.number, trace, id).await? else {
         return Ok(None);
     };
@@ -669,7 +680,10 @@ async fn touch_traces(
             // Too many rather than too few until the trace is folded: completeness may wait, not err.
             part.map_or(0, |part| part.n_open).into(),
         ];
-        db.execute(TOUCH_TRACE, &args).await?;
+        if db.execute(TOUCH_TRACE, &args).await? == 0 {
+            // Nothing would lead to the observations just written.
+            return Err(Error::Unavailable("a trace is being deleted".to_owned()));
+        }
     }
     Ok(())
 }

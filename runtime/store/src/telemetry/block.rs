@@ -60,12 +60,21 @@ pub(super) fn unpack(packed: &[u8]) -> Result<Block, Error> {
 impl Block {
     /// The text at `place`.
     pub(super) fn text(&self, place: i64) -> Result<&str, Error> {
-        let texts: Vec<&str> = postcard::from_bytes(&self.0).map_err(wrong)?;
-        usize::try_from(place)
-            .ok()
-            .and_then(|place| texts.get(place).copied())
-            .ok_or_else(|| wrong("nothing stands at that place"))
+        at_place(&self.texts()?, place)
     }
+
+    /// All texts, for whoever wants several of them.
+    pub(super) fn texts(&self) -> Result<Vec<&str>, Error> {
+        postcard::from_bytes(&self.0).map_err(wrong)
+    }
+}
+
+/// One of the texts of a block.
+pub(super) fn at_place<'t>(texts: &[&'t str], place: i64) -> Result<&'t str, Error> {
+    usize::try_from(place)
+        .ok()
+        .and_then(|place| texts.get(place).copied())
+        .ok_or_else(|| wrong("nothing stands at that place"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 mod apply;
 mod block;
 mod cells;
+mod contents;
 mod db;
 mod prepare;
 mod queue;

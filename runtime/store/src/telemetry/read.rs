@@ -13,7 +13,7 @@ use super::db::{Arg, Db, bind_args, value_list};
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{
     ObservationCursor, ObservationQuery, Page, StoredMedia, StoredObservation, StoredTrace,
-    TraceOrder, TraceQuery, block, refresh,
+    TraceOrder, TraceQuery, refresh,
 };
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::{Pool, in_transaction, on_reader};
@@ -200,30 +200,9 @@ impl Store {
         if !with_content {
             return Ok(stored);
         }
-        let mut blocks: Vec<i64> = rows.iter().filter_map(|row| row.payload).collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        let mut unpacked = HashMap::with_capacity(blocks.len());
-        for chunk in blocks.chunks(LIST) {
-            let sql = format!(
-                "SELECT seq, body FROM payloads WHERE seq IN ({})",
-                value_list(chunk.len(), 1)
-            );
-            let args: Vec<Arg<'_>> = chunk.iter().map(|seq| Arg::from(*seq)).collect();
-            let found: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db| {
-                bind_args!(sqlx::query_as(AssertSqlSafe(sql.clone())), &args)
-                    .fetch_all(db)
-                    .await?
-            });
-            for (seq, body) in found {
-                unpacked.insert(seq, block::unpack(&body)?);
-            }
-        }
-        for (row, stored) in rows.iter().zip(&mut stored) {
-            // A block that is gone was replaced or deleted since the row was read.
-            if let Some(block) = row.payload.and_then(|seq| unpacked.get(&seq)) {
-                stored.observation.content = block::from_json(block.text(row.place)?)?;
-            }
+        let contents = self.contents(rows).await?;
+        for (stored, content) in stored.iter_mut().zip(contents) {
+            stored.observation.content = content.unwrap_or_default();
         }
         Ok(stored)
     }
@@ -305,8 +284,8 @@ impl Store {
         let rest = where_of(&mut sql, &query.filter, trace_column, self.is_postgres());
         let direction = if query.ascending { "ASC" } else { "DESC" };
         let from = std::mem::take(&mut sql.text);
-        let select = format!(
-            "SELECT {READ_TRACE}{from} ORDER BY {} {direction}, t.trace_id",
+        let order = format!(
+            "{from} ORDER BY {} {direction}, t.trace_id",
             query.order.column()
         );
         let limit = u64::from(query.limit);
@@ -315,11 +294,12 @@ impl Store {
             let n_total = self
                 .count(&format!("SELECT COUNT(*){from}"), &sql.args)
                 .await?;
-            let select = format!("{select} LIMIT {limit} OFFSET {skip}");
+            let select = format!("SELECT {READ_TRACE}{order} LIMIT {limit} OFFSET {skip}");
             let rows = self.trace_rows(&select, &sql.args).await?;
             let items = rows.into_iter().map(TraceRow::stored);
             (items.collect::<Result<Vec<_>, _>>()?, n_total)
         } else {
+            let select = format!("SELECT t.number{order}");
             let matching = self.scan_traces(project, &select, &sql.args, &rest);
             let matching = matching.await?;
             let n_total = matching.len() as u64;
@@ -341,8 +321,9 @@ impl Store {
         })
     }
 
-    /// Numbers of the traces that pass what is tested in memory, in order. Only numbers are held: a
-    /// filter over a large project costs time, not memory.
+    /// Numbers of the traces that pass what is tested in memory, in order. Only numbers are held, and
+    /// they are read at once: a filter over a large project costs time in step with its size, and little
+    /// memory.
     async fn scan_traces(
         &self,
         project: &ProjectId,
@@ -350,17 +331,15 @@ impl Store {
         args: &[Arg<'static>],
         rest: &Rest,
     ) -> Result<Vec<i64>, Error> {
+        let numbers: Vec<i64> = on_reader!(&self.pool, |db| {
+            bind_args!(sqlx::query_scalar(AssertSqlSafe(select.to_owned())), args)
+                .fetch_all(db)
+                .await?
+        });
         let mut matching = Vec::new();
-        let mut offset = 0_u64;
-        loop {
-            let sql = format!("{select} LIMIT {SCAN} OFFSET {offset}");
-            let rows = self.trace_rows(&sql, args).await?;
-            let n_rows = rows.len();
-            let numbers: Vec<i64> = rows.iter().map(|row| row.number).collect();
-            let mut traces = rows
-                .into_iter()
-                .map(TraceRow::stored)
-                .collect::<Result<Vec<_>, _>>()?;
+        for chunk in numbers.chunks(SCAN as usize) {
+            let (numbers, mut traces): (Vec<i64>, Vec<StoredTrace>) =
+                self.numbered_traces(chunk).await?.into_iter().unzip();
             if rest.reads_content() {
                 self.add_roots(project, &mut traces).await?;
             }
@@ -385,14 +364,17 @@ impl Store {
                     matching.push(number);
                 }
             }
-            if n_rows < SCAN as usize {
-                return Ok(matching);
-            }
-            offset += u64::from(SCAN);
         }
+        Ok(matching)
     }
 
     async fn traces_by_number(&self, numbers: &[i64]) -> Result<Vec<StoredTrace>, Error> {
+        let found = self.numbered_traces(numbers).await?;
+        Ok(found.into_iter().map(|(_, stored)| stored).collect())
+    }
+
+    /// Those of these traces that still stand, in the order of the numbers.
+    async fn numbered_traces(&self, numbers: &[i64]) -> Result<Vec<(i64, StoredTrace)>, Error> {
         let mut found = HashMap::new();
         for chunk in numbers.chunks(LIST) {
             let sql = format!(
@@ -406,7 +388,7 @@ impl Store {
         }
         Ok(numbers
             .iter()
-            .filter_map(|number| found.remove(number))
+            .filter_map(|number| Some((*number, found.remove(number)?)))
             .collect())
     }
 

@@ -1,13 +1,10 @@
 //! What the engine reads: the targets of many executions at once, and how far traces have come.
 
-use std::collections::HashMap;
-
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 
-use super::block;
 use super::db::{Sized, value_list, value_rows};
 use super::row::{ObservationRow, READ};
 use crate::catalog::checked;
@@ -43,15 +40,14 @@ static BY_KEYS: Sized = Sized::new(|n| {
         value_rows(n, 2, 2)
     )
 });
-static PAYLOADS: Sized = Sized::new(|n| {
-    format!(
-        "SELECT seq, body FROM payloads WHERE seq IN ({})",
-        value_list(n, 1)
-    )
-});
+/// Between folds `n_open` of a trace is too large, never too small: a span that ended since is still in
+/// it. Nobody looks again before the longest wait is over, so that what is above zero is counted here.
 static PROGRESS: Sized = Sized::new(|n| {
     format!(
-        "SELECT t.trace_id, t.first_seen, t.last_seen, t.root_ended_at, t.n_open, t.has_marker, \
+        "SELECT t.trace_id, t.first_seen, t.last_seen, t.root_ended_at, t.has_marker, \
+                CASE WHEN t.n_open = 0 THEN 0 \
+                     ELSE (SELECT COUNT(*) FROM observations o \
+                            WHERE o.trace = t.number AND o.ended_at IS NULL) END AS n_open, \
                 (SELECT COUNT(*) FROM observations o WHERE o.trace = t.number) AS n_observations, \
                 CASE WHEN t.root_ended_at IS NOT NULL THEN 1 \
                      WHEN EXISTS (SELECT 1 FROM observations o \
@@ -117,45 +113,17 @@ impl Store {
             .map(ObservationRow::observation)
             .collect::<Result<Vec<_>, _>>()?;
         if with_content {
-            self.fill_content(&found, &mut observations).await?;
+            let contents = self.contents(&found).await?;
+            // One that is gone by now does not exist: it must not be scored as if it were empty.
+            let filled = observations.into_iter().zip(contents);
+            observations = filled
+                .filter_map(|(mut observation, content)| {
+                    observation.content = content?;
+                    Some(observation)
+                })
+                .collect();
         }
         Ok(observations)
-    }
-
-    /// Unpacks each block once, however many of the observations stand in it.
-    async fn fill_content(
-        &self,
-        rows: &[ObservationRow],
-        observations: &mut [Observation],
-    ) -> Result<(), Error> {
-        let mut by_block: HashMap<i64, Vec<usize>> = HashMap::new();
-        for (at, row) in rows.iter().enumerate() {
-            if let Some(payload) = row.payload {
-                by_block.entry(payload).or_default().push(at);
-            }
-        }
-        let mut seqs: Vec<i64> = by_block.keys().copied().collect();
-        seqs.sort_unstable();
-        let mut rest = seqs.as_slice();
-        while !rest.is_empty() {
-            let (sql, n) = PAYLOADS.for_up_to(rest.len());
-            let (some, later) = rest.split_at(n.min(rest.len()));
-            let bodies: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(sql);
-                for seq in some {
-                    query = query.bind(*seq);
-                }
-                query.fetch_all(db).await?
-            });
-            for (seq, body) in bodies {
-                let block = block::unpack(&body)?;
-                for at in by_block.get(&seq).into_iter().flatten() {
-                    observations[*at].content = block::from_json(block.text(rows[*at].place)?)?;
-                }
-            }
-            rest = later;
-        }
-        Ok(())
     }
 
     /// A trace with the content of its root.

@@ -1,5 +1,7 @@
 //! What telemetry promises, on each database.
 
+mod races;
+
 use std::collections::BTreeMap;
 
 use assay_domain::batch::{Batch, Media, SpanLog};
