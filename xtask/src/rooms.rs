@@ -7,6 +7,7 @@ use crate::shell;
 /// Each room with the rooms it may name. An arrow that is not here is forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
     ("assay-domain", &[]),
+    ("assay-stats", &[]),
     ("assay-otlp", &["assay-domain"]),
     ("assay-store", &["assay-domain"]),
     ("assay-host", &["assay-domain"]),
@@ -28,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "assay-server",
         &[
             "assay-domain",
+            "assay-stats",
             "assay-otlp",
             "assay-store",
             "assay-host",
@@ -48,11 +50,11 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("askama", &["assay-ui"]),
 ];
 
-/// What `domain`, `otlp` and `ui` must not name: they are pure.
+/// What `domain`, `stats`, `otlp` and `ui` must not name: they are pure.
 const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
-const PURE_ROOMS: &[&str] = &["assay-domain", "assay-otlp", "assay-ui"];
+const PURE_ROOMS: &[&str] = &["assay-domain", "assay-stats", "assay-otlp", "assay-ui"];
 
 /// Modules of the standard library that do I/O or read the surroundings.
 const IMPURE_STD: &[&str] = &[
@@ -65,6 +67,7 @@ const IMPURE_STD: &[&str] = &[
 ];
 const PURE_FOLDERS: &[&str] = &[
     "runtime/domain/src",
+    "runtime/stats/src",
     "runtime/otlp/src",
     "runtime/ui/src",
     "plugins/measures/src",

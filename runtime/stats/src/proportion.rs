@@ -1,0 +1,55 @@
+//! Intervals of a share: `k` successes of `n` (evaluation.md 5.4).
+
+use crate::Interval;
+use crate::check::{self, Error};
+use crate::distribution::{at_least, at_most, normal_quantile, root};
+
+/// Wilson's interval, which Assay shows: right on average, and never outside `0..=1`.
+///
+/// # Errors
+/// [`Error::Empty`] for an `n` of 0, [`Error::Setting`] for more successes than trials or the level.
+pub fn wilson(k: u64, n: u64, level: f64) -> Result<Interval, Error> {
+    check_counts(k, n, level)?;
+    let z = normal_quantile(1.0 - level);
+    let (k, n) = (k as f64, n as f64);
+    let middle = (k + z * z / 2.0) / (n + z * z);
+    let reach = z / (n + z * z) * (k * (n - k) / n + z * z / 4.0).sqrt();
+    Ok(Interval {
+        // The ends are known there, and rounding would miss them.
+        lower: if k == 0.0 { 0.0 } else { middle - reach },
+        upper: if k == n { 1.0 } else { middle + reach },
+    })
+}
+
+/// The exact interval of Clopper and Pearson: it covers at least `level`, and is wider for it.
+///
+/// # Errors
+/// As [`wilson`].
+pub fn clopper_pearson(k: u64, n: u64, level: f64) -> Result<Interval, Error> {
+    check_counts(k, n, level)?;
+    let outside = (1.0 - level) / 2.0;
+    let share = k as f64 / n as f64;
+    let lower = match k {
+        0 => 0.0,
+        _ => root(0.0, share, |p| outside <= at_least(k, n, p)),
+    };
+    let upper = match n - k {
+        0 => 1.0,
+        _ => root(share, 1.0, |p| at_most(k, n, p) <= outside),
+    };
+    Ok(Interval { lower, upper })
+}
+
+fn check_counts(k: u64, n: u64, level: f64) -> Result<(), Error> {
+    check::level(level)?;
+    if n == 0 {
+        return Err(Error::Empty);
+    }
+    if n < k {
+        return Err(Error::Setting {
+            name: "k",
+            rule: "must not be larger than n",
+        });
+    }
+    Ok(())
+}
