@@ -16,6 +16,7 @@ mod filter_sql;
 mod migrate;
 mod pool;
 pub mod scores;
+mod spell;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

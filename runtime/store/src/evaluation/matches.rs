@@ -13,6 +13,7 @@ use super::row::{code, id_bytes, id_of};
 use crate::catalog::checked;
 use crate::pool::{in_transaction, on_reader};
 use crate::telemetry::touched_body;
+use crate::spell::Spell as _;
 use crate::{Error, Store};
 
 /// What one ingest request touched.
@@ -153,7 +154,7 @@ macro_rules! take_touched {
         let mut rest = $batch.touched.as_slice();
         while !rest.is_empty() {
             let (sql, seqs, later) = DELETE_TOUCHED.next(rest);
-            let mut query = sqlx::query(sql);
+            let mut query = sqlx::query($tx.spell(sql));
             for seq in seqs {
                 query = query.bind(seq);
             }
@@ -203,7 +204,7 @@ macro_rules! insert {
         let mut rest = $executions;
         while !rest.is_empty() {
             let (sql, rows, later) = INSERT.next(rest);
-            let mut query = sqlx::query_as::<_, (i64, Vec<u8>)>(sql);
+            let mut query = sqlx::query_as::<_, (i64, Vec<u8>)>($tx.spell(sql));
             for (project, new) in rows {
                 let id = id_bytes(&new.id).ok_or(Error::Conflict("no execution id"))?;
                 query = query

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, SqliteConnection};
 
 use super::{storable, storable_json};
 use crate::pool::in_transaction;
+use crate::spell::Spell as _;
 use crate::{Error, Store};
 
 /// A connection inside the caller's transaction: `(&mut *tx).into()` with either driver.
@@ -215,7 +216,7 @@ pub(crate) async fn put(
         while !rest.is_empty() {
             let (sql, size) = statement(rest.len());
             let (chunk, after) = rest.split_at(size);
-            let mut query = sqlx::query(sql);
+            let mut query = sqlx::query(db.spell(sql));
             for row in chunk {
                 query = bind_row!(query, project, row, now);
             }

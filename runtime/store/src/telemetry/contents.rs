@@ -8,6 +8,7 @@ use super::block;
 use super::db::{Sized, value_list};
 use super::row::ObservationRow;
 use crate::pool::on_reader;
+use crate::spell::Spell as _;
 use crate::{Error, Store};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
@@ -77,7 +78,7 @@ impl Store {
             let (sql, n) = BLOCKS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
             let bodies: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(sql);
+                let mut query = sqlx::query_as(db.spell(sql));
                 for seq in some {
                     query = query.bind(*seq);
                 }
@@ -115,7 +116,7 @@ impl Store {
             let (sql, n) = PLACES.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
             let places: Vec<(i64, Option<i64>, i64)> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(sql);
+                let mut query = sqlx::query_as(db.spell(sql));
                 for seq in some {
                     query = query.bind(*seq);
                 }

@@ -11,6 +11,7 @@ use assay_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ};
 use crate::Error;
+use crate::spell::Spell as _;
 
 /// A value for a placeholder. Nulls have a type: PostgreSQL wants to know.
 #[derive(Clone, Debug)]
@@ -174,11 +175,11 @@ impl Db<'_> {
         args: &[Arg<'_>],
     ) -> Result<u64, Error> {
         Ok(match self {
-            Self::Sqlite(db) => bind_args!(sqlx::query(sql), args)
+            Self::Sqlite(db) => bind_args!(sqlx::query(db.spell(sql)), args)
                 .execute(&mut **db)
                 .await?
                 .rows_affected(),
-            Self::Postgres(db) => bind_args!(sqlx::query(sql), args)
+            Self::Postgres(db) => bind_args!(sqlx::query(db.spell(sql)), args)
                 .execute(&mut **db)
                 .await?
                 .rows_affected(),
@@ -195,7 +196,7 @@ impl Db<'_> {
         let mut found = Vec::new();
         match self {
             Self::Sqlite(db) => {
-                for row in bind_args!(sqlx::query(sql), args)
+                for row in bind_args!(sqlx::query(db.spell(sql)), args)
                     .fetch_all(&mut **db)
                     .await?
                 {
@@ -203,7 +204,7 @@ impl Db<'_> {
                 }
             }
             Self::Postgres(db) => {
-                for row in bind_args!(sqlx::query(sql), args)
+                for row in bind_args!(sqlx::query(db.spell(sql)), args)
                     .fetch_all(&mut **db)
                     .await?
                 {

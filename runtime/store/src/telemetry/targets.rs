@@ -9,6 +9,7 @@ use super::db::{Sized, value_list, value_rows};
 use super::row::{ObservationRow, READ};
 use crate::catalog::checked;
 use crate::pool::on_reader;
+use crate::spell::Spell as _;
 use crate::{Error, Store};
 
 /// How far a trace has come, for its completeness.
@@ -99,7 +100,7 @@ impl Store {
             let (sql, n) = BY_KEYS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
             let rows: Vec<ObservationRow> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(sql).bind(project.as_str());
+                let mut query = sqlx::query_as(db.spell(sql)).bind(project.as_str());
                 for (trace, id) in some {
                     query = query.bind(trace.as_str()).bind(id.as_str());
                 }
@@ -179,7 +180,7 @@ impl Store {
             let (sql, n) = PROGRESS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
             let rows: Vec<ProgressRow> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(sql).bind(project.as_str());
+                let mut query = sqlx::query_as(db.spell(sql)).bind(project.as_str());
                 for id in some {
                     query = query.bind(id.as_str());
                 }

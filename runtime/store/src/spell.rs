@@ -1,0 +1,100 @@
+//! Placeholders as each driver reads them fastest.
+//!
+//! Statements are written once, with `$1, $2, ...`, and may run on either database. SQLite takes these
+//! for names, and finding the name of each placeholder is linear in their number: a statement over a
+//! thousand values would cost a million steps. Bare `?` have no names.
+
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use sqlx::{PgConnection, PgPool, SqliteConnection, SqlitePool};
+
+/// What statements run on.
+pub(crate) trait Spell {
+    /// The statement as this driver likes it. Asked with the statements of the program only: each text
+    /// is kept for good.
+    fn spell(&self, sql: &'static str) -> &'static str;
+}
+
+impl Spell for PgConnection {
+    fn spell(&self, sql: &'static str) -> &'static str {
+        sql
+    }
+}
+
+impl Spell for PgPool {
+    fn spell(&self, sql: &'static str) -> &'static str {
+        sql
+    }
+}
+
+impl Spell for SqliteConnection {
+    fn spell(&self, sql: &'static str) -> &'static str {
+        bare(sql)
+    }
+}
+
+impl Spell for SqlitePool {
+    fn spell(&self, sql: &'static str) -> &'static str {
+        bare(sql)
+    }
+}
+
+/// The known texts by address: a statement is one text for as long as the program runs.
+fn bare(sql: &'static str) -> &'static str {
+    static KNOWN: OnceLock<RwLock<HashMap<usize, &'static str>>> = OnceLock::new();
+    let known = KNOWN.get_or_init(RwLock::default);
+    let address = sql.as_ptr().addr();
+    if let Some(text) = known
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&address)
+    {
+        return text;
+    }
+    let text = with_bare_placeholders(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
+    known
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(address, text);
+    text
+}
+
+/// With `?` for each placeholder; none when they do not stand in the order `$1, $2, ...`, each once.
+fn with_bare_placeholders(sql: &str) -> Option<String> {
+    let mut out = String::with_capacity(sql.len());
+    let mut parts = sql.split('$');
+    out.push_str(parts.next()?);
+    for (at, part) in parts.enumerate() {
+        let n_digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        if part[..n_digits].parse() != Ok(at + 1) {
+            return None;
+        }
+        out.push('?');
+        out.push_str(&part[n_digits..]);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_placeholders_that_stand_in_order_lose_their_names() {
+        assert_eq!(
+            with_bare_placeholders("VALUES ($1, $2), ($3, $10)"),
+            None,
+            "a gap"
+        );
+        assert_eq!(
+            with_bare_placeholders("VALUES ($1, $2)").as_deref(),
+            Some("VALUES (?, ?)")
+        );
+        assert_eq!(with_bare_placeholders("a = $1 OR b = $1"), None);
+        assert_eq!(
+            with_bare_placeholders("SELECT 1").as_deref(),
+            Some("SELECT 1")
+        );
+    }
+}
