@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,6 +49,25 @@ pub(crate) struct Session {
     pub(crate) times: Mutex<Times>,
     pub(crate) to_worker: mpsc::UnboundedSender<ToWorker>,
     has_answered: AtomicBool,
+    /// Components that are fetched and compiled for it: its calls wait for the server, not for it.
+    n_building: AtomicUsize,
+}
+
+/// While it lives, the worker waits for a component.
+struct Building<'s>(&'s Session);
+
+impl<'s> Building<'s> {
+    fn new(session: &'s Session) -> Self {
+        session.n_building.fetch_add(1, Ordering::AcqRel);
+        Self(session)
+    }
+}
+
+impl Drop for Building<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.times).progress = Instant::now();
+        self.0.n_building.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 pub(crate) struct Pending {
@@ -85,6 +104,7 @@ pub(crate) async fn lane(shared: Arc<Shared>, mut stop: signal::Receiver<bool>) 
             }),
             to_worker,
             has_answered: AtomicBool::new(false),
+            n_building: AtomicUsize::new(0),
         });
         let ended = run(&shared, &session, messages, stop.clone()).await;
         let lost = std::mem::take(&mut *lock(&session.pending));
@@ -257,6 +277,7 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
         }
         FromWorker::NeedsComponent { digest, reason } => {
             tracing::info!(plugin.digest = %digest, reason, "a component is compiled");
+            let _building = Building::new(&session);
             let outcome = match shared.components.component(digest).await {
                 Some(bytes) => shared.compiler.rebuild(digest, &bytes).await,
                 None => Err(format!("the plug-in {digest} is not registered")),
@@ -293,7 +314,8 @@ async fn watch(shared: &Shared, session: &Session) -> String {
         if options.silence_limit < silent {
             return format!("it said nothing for {} ms", silent.as_millis());
         }
-        if Duration::from_millis(longest.into()) + options.hang_grace < stuck {
+        let is_building = 0 < session.n_building.load(Ordering::Acquire);
+        if !is_building && Duration::from_millis(longest.into()) + options.hang_grace < stuck {
             return format!("it answered nothing for {} ms", stuck.as_millis());
         }
     }

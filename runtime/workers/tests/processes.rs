@@ -61,6 +61,14 @@ fn main() -> ExitCode {
                         a_worker_that_hangs_is_replaced,
                     ),
                     trial(
+                        "a_worker_that_waits_for_a_component_is_not_taken_for_hung",
+                        a_worker_that_waits_for_a_component_is_not_taken_for_hung,
+                    ),
+                    trial(
+                        "dropping_the_future_cancels_what_a_worker_has",
+                        dropping_the_future_cancels_what_a_worker_has,
+                    ),
+                    trial(
                         "host_calls_carry_the_call_they_come_from",
                         host_calls_carry_the_call_they_come_from,
                     ),
@@ -303,6 +311,66 @@ fn a_worker_that_hangs_is_replaced() {
         assert_eq!(class(&answers[0]), Some(FailureClass::WorkerLost));
         let message = &answers[0].outcome.as_ref().unwrap_err().message;
         assert!(message.contains("said nothing"), "{message}");
+    });
+}
+
+/// Gives the component after a while, as a large one takes to compile.
+struct Slow(Registered, Duration);
+
+impl Components for Slow {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let never = std::future::pending::<()>();
+            drop(tokio::time::timeout(self.1, never).await);
+            self.0.component(digest).await
+        })
+    }
+}
+
+fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
+    let good = Guest::default();
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        let mut options = Options::new(std::env::current_exe().unwrap(), cache);
+        options.max_live = 16;
+        options.hang_grace = Duration::from_millis(200);
+        let bytes = good.bytes();
+        let registered = Registered([(Digest::of(&bytes), bytes)].into());
+        let slow = Slow(registered, Duration::from_secs(3));
+        let workers = Workers::start(options, Arc::new(slow), Arc::new(NoHostCalls));
+        let mut call = call(&good);
+        call.limits.wall_ms = 1_000;
+        let answers = workers.evaluate(vec![call]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+    });
+}
+
+fn dropping_the_future_cancels_what_a_worker_has() {
+    let good = Guest::default();
+    let spin = Guest {
+        evaluate: "(loop $forever (br $forever))",
+        ..Guest::default()
+    };
+    block_on(async {
+        // The endless call takes the only place there is.
+        let change = |options: &mut Options| options.max_in_flight = 1;
+        let bench = start(&[&good, &spin], change, Arc::new(NoHostCalls));
+        let warm = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(warm[0].outcome.is_ok());
+        let folder = bench.folder.path().join("cache");
+        tokio::select! {
+            answers = bench.workers.evaluate(vec![call(&spin)]) => unreachable!("{answers:?}"),
+            () = until(|| std::fs::read_dir(&folder).unwrap().count() == 2) => {}
+        }
+        let began = Instant::now();
+        let answers = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
     });
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod guest;
+mod inert;
 mod registration;
 
 use std::sync::Arc;
