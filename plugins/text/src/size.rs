@@ -9,6 +9,24 @@ pub struct Length;
 /// The lengths that pass.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+// Without a bound every text would pass, and `target` beside another bound has no meaning: the schema
+// refuses both, so that they show when the configuration is saved.
+#[schemars(extend("anyOf" = [
+    {
+        "required": ["min"],
+        "properties": { "min": { "type": "number" }, "target": { "type": "null" } }
+    },
+    {
+        "required": ["max"],
+        "properties": { "max": { "type": "number" }, "target": { "type": "null" } }
+    },
+    {
+        "required": ["target"],
+        "properties": {
+            "target": { "type": "number" }, "min": { "type": "null" }, "max": { "type": "null" }
+        }
+    }
+]))]
 pub struct LengthConfig {
     /// What is counted.
     pub unit: Unit,
@@ -27,7 +45,7 @@ pub struct LengthConfig {
 }
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Unicode characters.
