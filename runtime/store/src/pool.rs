@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
@@ -123,7 +124,14 @@ impl Pool {
                 let read = connect
                     .pragma("cache_size", "-4096")
                     .pragma("query_only", "ON");
-                let writer = pool(1).connect_with(write).await?;
+                // On a full disk SQLite may roll back by itself. The driver's own rollback then fails, it
+                // believes for ever that a transaction is open, and refuses to begin another one.
+                let writer = pool(1)
+                    .before_acquire(|connection, _| {
+                        Box::pin(async move { Ok(!connection.is_in_transaction()) })
+                    })
+                    .connect_with(write)
+                    .await?;
                 let reader = pool(options.n_readers).connect_lazy_with(read);
                 Ok(Self::Sqlite { reader, writer })
             }

@@ -224,6 +224,27 @@ where
     }
 }
 
+/// A full disk and its end, as SQLite sees them: with `true` the file may not grow any more, and a write
+/// that needs a further page fails as it does without space. It holds for the present connection: a failure
+/// that costs the connection ends it. PostgreSQL has no such switch.
+///
+/// # Panics
+/// When the database does not answer.
+#[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+pub async fn fill_disk(store: &Store, is_full: bool) {
+    let crate::pool::Pool::Sqlite { writer, .. } = &store.pool else {
+        return;
+    };
+    let limit = match is_full {
+        true => "PRAGMA max_page_count = 1",
+        false => "PRAGMA max_page_count = 4294967294",
+    };
+    sqlx::query(limit)
+        .execute(writer)
+        .await
+        .expect("SQLite takes the limit");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
