@@ -1,16 +1,21 @@
-//! What all requests pass: CORS, JSON answers for unknown paths and methods, one log line.
+//! What all requests pass: an id, CORS, answers for unknown paths and methods, one log line.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN, VARY,
 };
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::ingress;
 use crate::problem::{Code, Problem};
+use crate::{App, ingress, pages};
+
+/// Names a request in the answer, on error pages and in the log.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// A longer id is not a caller's id but a caller's burden on the log.
+const MAX_REQUEST_ID: usize = 128;
 
 /// CORS for the paths of the API. There is no credentials mode: a page gets what its key opens.
 pub(crate) async fn cors(request: Request, next: Next) -> Response {
@@ -58,6 +63,9 @@ pub(crate) async fn not_found(request: Request) -> Response {
         return Problem::new(Code::NotFound, format!("there is no endpoint {path}"))
             .into_response();
     }
+    if pages::wants_page(request.headers()) {
+        return pages::not_found(request.headers().get(REQUEST_ID));
+    }
     let text = "There is no such page. The traces are at /.\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
@@ -71,15 +79,31 @@ pub(crate) async fn method_not_allowed(request: Request) -> Problem {
     )
 }
 
-/// One line per request.
-pub(crate) async fn log(request: Request, next: Next) -> Response {
+/// The id that the caller or a proxy gave, where it may stand in a log line.
+fn given_id(request: &Request) -> Option<HeaderValue> {
+    let id = request.headers().get(REQUEST_ID)?;
+    let is_plain = id.as_bytes().iter().all(u8::is_ascii_graphic);
+    (is_plain && (1..=MAX_REQUEST_ID).contains(&id.len())).then(|| id.clone())
+}
+
+/// Gives each request an id, which the answer carries, and writes one line about it.
+pub(crate) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = next.run(request).await;
+    let id = given_id(&request).or_else(|| HeaderValue::try_from(app.ids.uuid().to_string()).ok());
+    request.headers_mut().remove(REQUEST_ID);
+    if let Some(id) = &id {
+        request.headers_mut().insert(REQUEST_ID, id.clone());
+    }
+    let mut response = next.run(request).await;
+    let request_id = id.as_ref().and_then(|id| id.to_str().ok());
     let status = response.status().as_u16();
     if response.status().is_server_error() {
-        tracing::warn!(%method, path, status, "request failed");
+        tracing::warn!(%method, path, status, request_id, "request failed");
     } else {
-        tracing::debug!(%method, path, status, "request");
+        tracing::debug!(%method, path, status, request_id, "request");
+    }
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }

@@ -18,13 +18,15 @@ mod engine;
 pub mod extract;
 mod first_start;
 pub mod ingress;
+mod listen;
+mod lock;
 pub mod pages;
 pub mod problem;
 mod start;
 mod system;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use app::{App, AppParts, NewApp};
 pub use engine::{Engine, InProcess};
@@ -39,7 +41,7 @@ pub fn router(app: App) -> Router {
         .merge(api::router())
         .merge(pages::router(app.clone()))
         .fallback(edge::not_found)
-        .layer(from_fn(edge::log))
         .layer(from_fn(edge::cors))
+        .layer(from_fn_with_state(app.clone(), edge::log))
         .with_state(app)
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use assay_domain::ids::{IdSource, ProjectId};
-use assay_domain::time::Clock;
+use assay_domain::time::{Clock, Timestamp};
 use assay_scheduler::{Deps, Scheduler};
 use assay_store::{DatabaseUrl, Store};
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
-use crate::{App, NewApp, pages, router};
+use crate::lock::Lock;
+use crate::{App, NewApp, listen, pages, router};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ pub struct Server {
     pub made: Option<KeyPair>,
     address: SocketAddr,
     listener: TcpListener,
+    lock: Option<Lock>,
 }
 
 fn make_private(dir: &Path) -> anyhow::Result<()> {
@@ -51,6 +52,35 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
         let owner_only = std::fs::Permissions::from_mode(0o700);
         // A directory of somebody else is used as it is: then its owner answers for it.
         let _ = std::fs::set_permissions(dir, owner_only);
+    }
+    Ok(())
+}
+
+/// Makes the directory of a database file, and this process its only server.
+fn own(database: &Path) -> anyhow::Result<Lock> {
+    let parent = database.parent();
+    if let Some(parent) = parent.filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot make the directory {}", parent.display()))?;
+    }
+    Lock::take(database)
+}
+
+/// What a server that was killed had leased goes on at once instead of when the leases run out. Sound
+/// only under the lock: no other server can have leases. Where evaluators run in the server's own process
+/// they may be what killed it, so there a lost lease counts as an attempt, and has to run out.
+async fn give_back_leases(
+    store: &Store,
+    config: &Config,
+    lock: Option<&Lock>,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    if lock.is_none() || config.evaluation.isolation == Isolation::InProcess {
+        return Ok(());
+    }
+    let n_given_back = store.give_back_all_leases(now).await?;
+    if n_given_back > 0 {
+        tracing::info!(n_given_back, "evaluations of the former run go on");
     }
     Ok(())
 }
@@ -107,14 +137,10 @@ impl Server {
         let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
         make_private(&cache_dir)?;
         let url = config.database();
-        if let DatabaseUrl::Sqlite(path) = &url
-            && let Some(parent) = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-        {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot make the directory {}", parent.display()))?;
-        }
+        let lock = match &url {
+            DatabaseUrl::Sqlite(path) => Some(own(path)?),
+            DatabaseUrl::Postgres(_) => None,
+        };
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
@@ -126,6 +152,7 @@ impl Server {
         let store = Store::open(&url, &options)
             .await
             .with_context(|| format!("cannot open the database {url} (--database-url)"))?;
+        give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
         let engine = match config.evaluation.isolation {
             Isolation::Process => {
@@ -158,6 +185,7 @@ impl Server {
             made: first.made,
             address,
             listener,
+            lock,
         })
     }
 
@@ -189,20 +217,25 @@ impl Server {
     /// # Errors
     /// When the listener fails.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let Self { app, listener, .. } = self;
+        let Self {
+            app,
+            listener,
+            lock: _lock,
+            ..
+        } = self;
         let grace = app.config.shutdown_grace;
         let stop_scheduler = CancellationToken::new();
         let scheduler = app.scheduler.clone();
         let stopped = stop_scheduler.clone();
         let scheduling = tokio::spawn(async move { scheduler.run(stopped).await });
 
-        let listener = listener.tap_io(|connection| {
-            // Answers are small: waiting to fill a packet would only delay them.
-            let _ = connection.set_nodelay(true);
-        });
-        let serving = axum::serve(listener, router(app.clone()))
-            .with_graceful_shutdown(shutdown.clone().cancelled_owned());
-        let mut serving = tokio::spawn(async move { serving.await });
+        let serving = listen::serve(
+            listener,
+            router(app.clone()),
+            app.config.ingest.read_timeout,
+            shutdown.clone(),
+        );
+        let mut serving = tokio::spawn(serving);
         let outcome = tokio::select! {
             ended = &mut serving => Some(ended),
             () = shutdown.cancelled() => tokio::time::timeout(grace, &mut serving).await.ok(),
@@ -221,7 +254,7 @@ impl Server {
         }
         app.store.close().await;
         match outcome {
-            Some(ended) => Ok(ended.context("the listener ended in a panic")??),
+            Some(ended) => Ok(ended.context("the listener ended in a panic")?),
             None => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ pub struct Child {
 }
 
 /// The `assay` program beside the test that runs, built when it is missing or stale.
-fn program() -> anyhow::Result<PathBuf> {
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
         let mut command = std::process::Command::new(env!("CARGO"));

@@ -24,6 +24,8 @@ pub use spans::{Trace, protobuf, trace_id};
 pub const KEYS: (&str, &str) = ("pk-test", "sk-test");
 /// Where traces are sent.
 pub const OTLP: &str = "/api/public/otel/v1/traces";
+/// The setting with which evaluators run in worker processes, as in production.
+pub const PROCESSES: (&str, &str) = ("evaluation.isolation", "process");
 /// Longest wait for a fact.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -102,7 +104,10 @@ impl TestApp {
             config,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             ids: Arc::new(RandomIds),
-            program: std::env::current_exe()?,
+            program: match settings.contains(&PROCESSES) {
+                true => child::program()?,
+                false => std::env::current_exe()?,
+            },
         })
         .await?;
         let (app, origin) = (server.app.clone(), server.origin());
@@ -246,19 +251,6 @@ pub async fn wait_for(
     path: &str,
     done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    wait_up_to(PATIENCE, client, path, done).await
-}
-
-/// Asks until `done` says so, at most `patience` long.
-///
-/// # Errors
-/// When it does not come true.
-pub async fn wait_up_to(
-    patience: Duration,
-    client: &Client,
-    path: &str,
-    done: impl Fn(&Value) -> bool,
-) -> anyhow::Result<Value> {
     let mut last = Value::Null;
     let poll = async {
         loop {
@@ -273,7 +265,7 @@ pub async fn wait_up_to(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(patience, poll).await.is_ok();
+    let in_time = tokio::time::timeout(PATIENCE, poll).await.is_ok();
     anyhow::ensure!(
         in_time,
         "{path} did not become what was waited for; last: {last}"

@@ -1,12 +1,15 @@
 //! The main job: traces come in, a rule takes them, scores are there and explain themselves.
 
-use assay_it::{OTLP, TestApp, Trace, count};
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use assay_it::{OTLP, PROCESSES, TestApp, Trace, count};
+use assay_store::DatabaseUrl;
+use assay_store::testing::TempDatabase;
 use axum::http::Method;
 use serde_json::json;
 
-#[tokio::test]
-async fn a_generation_is_scored_and_the_score_says_what_made_it() {
-    let app = TestApp::new().await.unwrap();
+/// The main job on one server, from the rule to the score, and a repeat that changes nothing.
+async fn main_story(app: TestApp) {
     let evaluator = app
         .evaluator("assay/text", "contains-any", json!({ "terms": ["order"] }))
         .await
@@ -39,6 +42,44 @@ async fn a_generation_is_scored_and_the_score_says_what_made_it() {
     assert_eq!(count(&executions), 1);
     assert_eq!(executions["data"][0]["id"], origin["executionId"]);
     assert_eq!(executions["data"][0]["state"], "completed");
+
+    app.ingest(&trace).await.unwrap();
+    let later = Trace::new(2, "ticket").generation("answer", "We are sorry.");
+    app.ingest(&later).await.unwrap();
+    // The later trace is scored after everything before it was looked at.
+    let scores = app.scores(2).await.unwrap();
+    assert_eq!(scores.len(), 2, "{scores:?}");
+    let value = |trace: &Trace| {
+        let found = scores
+            .iter()
+            .find(|score| score["subject"]["traceId"] == trace.id);
+        found.unwrap()["value"].clone()
+    };
+    assert_eq!((value(&trace), value(&later)), (json!(1.0), json!(0.0)));
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_generation_is_scored_and_the_score_says_what_made_it() {
+    main_story(TestApp::new().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_a_generation_is_scored_as_on_sqlite() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url() else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    let settings = [("database.url", url.as_str())];
+    main_story(TestApp::with(&settings).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn in_worker_processes_a_generation_is_scored_as_in_the_server() {
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    main_story(app).await;
 }
 
 #[tokio::test]

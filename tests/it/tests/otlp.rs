@@ -6,7 +6,10 @@ use std::io::Write as _;
 
 use assay_it::{OTLP, TestApp, Trace, protobuf, trace_id};
 use assay_server::client::{Answer, Client};
+use assay_store::testing::fill_disk;
 use axum::http::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/x-protobuf";
@@ -220,6 +223,82 @@ async fn when_too_much_is_in_flight_the_sender_is_asked_to_wait() {
     assert_eq!(answer.body[..2], [8, 14], "Status, code 14");
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &good()).await;
     assert_eq!(answer.status, 200, "the room is given back");
+}
+
+#[tokio::test]
+async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowledged() {
+    let app = TestApp::new().await.unwrap();
+    let first = Trace::new(1, "root");
+    app.ingest(&first).await.unwrap();
+    fill_disk(&app.app.store, true).await;
+
+    // What the file's free pages still take is acknowledged and stays; then there is no more room.
+    let mut kept = vec![first.id.clone()];
+    let refused = loop {
+        assert!(kept.len() < 50, "the disk never became full");
+        let number = kept.len() as u64 + 1;
+        // Text that does not compress to nothing.
+        let text: String = (0..20_000_u64)
+            .map(|n| (n * n + number).to_string())
+            .collect();
+        let trace = Trace::new(number, "root").generation("answer", &text);
+        let body = trace.to_json().to_string();
+        let answer = post(&app.client, &[("content-type", JSON)], body.as_bytes()).await;
+        if answer.status != 200 {
+            assert_eq!(media_type(&answer), JSON);
+            assert_eq!(answer.json()["code"], 14, "{}", answer.text());
+            break (trace, answer);
+        }
+        kept.push(trace.id);
+    };
+    let (refused, answer) = refused;
+    assert_eq!(answer.status, 503);
+    assert!(answer.headers.contains_key("retry-after"));
+    let many: Vec<[u8; 8]> = (1..20_000_u64).map(u64::to_be_bytes).collect();
+    let many: Vec<(&[u8], &[u8])> = many.iter().map(|id| (&[9; 16][..], &id[..])).collect();
+    let binary = protobuf(&many);
+    fill_disk(&app.app.store, true).await;
+    let answer = post(&app.client, &[("content-type", PROTOBUF)], &binary).await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(media_type(&answer), PROTOBUF);
+    assert_eq!(answer.body[..2], [8, 14], "Status, code 14");
+    let path = |id: &str| format!("/api/public/traces/{id}");
+    let found = app.client.get(&path(&refused.id)).await.unwrap();
+    assert_eq!(found.status, 404, "nothing of a refused batch is kept");
+
+    fill_disk(&app.app.store, false).await;
+    app.ingest(&refused).await.unwrap();
+    kept.push(refused.id);
+    for id in kept {
+        let found = app.client.get(&path(&id)).await.unwrap();
+        assert_eq!(found.status, 200, "{id}: {}", found.text());
+    }
+    let answer = post(&app.client, &[("content-type", PROTOBUF)], &binary).await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_send_the_head_of_a_request_is_closed() {
+    let app = TestApp::with(&[("ingest.read_timeout_seconds", "1")])
+        .await
+        .unwrap();
+    let address = app.origin.strip_prefix("http://").unwrap();
+    for head in [
+        "",
+        "PRI * HT",
+        "POST /v1/traces HTTP/1.1\r\nhost: x\r\nx-slow: ",
+    ] {
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let closed = tokio::time::timeout(assay_it::PATIENCE, slow.read_to_end(&mut answer));
+        assert!(closed.await.is_ok(), "the server waits for ever");
+        let answer = String::from_utf8_lossy(&answer);
+        let is_refusal = answer.is_empty() || answer.starts_with("HTTP/1.1 408");
+        assert!(is_refusal, "{answer}");
+    }
+    let answer = post(&app.client, &[("content-type", PROTOBUF)], &good()).await;
+    assert_eq!(answer.status, 200, "others are served");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use assay_it::{TestApp, Trace, count};
+use assay_server::client::Answer;
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -82,6 +83,64 @@ async fn unknown_paths_and_methods_are_json_and_preflights_are_answered() {
     assert_eq!(answer.status, 204);
     assert_eq!(answer.headers["access-control-allow-origin"], "http://page");
     assert_eq!(answer.headers["access-control-allow-headers"], "x-one");
+}
+
+#[tokio::test]
+async fn a_browser_that_asks_for_an_unknown_address_gets_a_page_and_programs_get_json_or_text() {
+    let app = TestApp::new().await.unwrap();
+    let kind = |answer: &Answer| answer.headers["content-type"].to_str().unwrap().to_owned();
+    let get = |path: &'static str, accept: &'static str| {
+        let anonymous = app.anonymous();
+        async move {
+            let headers = [("accept", accept)];
+            let answer = anonymous.send(Method::GET, path, &headers, "").await;
+            let answer = answer.unwrap();
+            assert_eq!(answer.status, 404, "{path}");
+            answer
+        }
+    };
+    let answer = get("/no/such/page", "text/html,application/xhtml+xml,*/*;q=0.8").await;
+    assert_eq!(kind(&answer), "text/html; charset=utf-8");
+    assert!(answer.headers.contains_key("content-security-policy"));
+    assert!(answer.text().contains("Not found"), "{}", answer.text());
+    let answer = get("/no/such/page", "*/*").await;
+    assert!(kind(&answer).starts_with("text/plain"));
+    let answer = get("/api/nothing", "text/html").await;
+    assert_eq!(kind(&answer), "application/json");
+}
+
+#[tokio::test]
+async fn every_answer_carries_an_id_and_a_callers_id_is_kept_where_it_is_harmless() {
+    let app = TestApp::new().await.unwrap();
+    let client = app.client.clone();
+    let id = |method: Method, path: &'static str, given: Option<&'static str>| {
+        let client = client.clone();
+        async move {
+            let headers: Vec<_> = given.map(|id| ("x-request-id", id)).into_iter().collect();
+            let answer = client.send(method, path, &headers, "").await.unwrap();
+            answer.headers["x-request-id"].to_str().unwrap().to_owned()
+        }
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for (method, path) in [
+        (Method::GET, "/api/public/health"),
+        (Method::GET, "/api/public/traces"),
+        (Method::GET, "/api/public/nothing"),
+        (Method::OPTIONS, "/api/public/scores"),
+        (Method::POST, assay_it::OTLP),
+        (Method::GET, "/login"),
+        (Method::GET, "/nothing"),
+    ] {
+        let id = id(method, path, None).await;
+        assert_eq!(id.len(), 36, "{path}: {id}");
+        seen.insert(id);
+    }
+    assert_eq!(seen.len(), 7, "no id comes twice");
+    let path = "/api/public/health";
+    assert_eq!(id(Method::GET, path, Some("abc-1")).await, "abc-1");
+    for bad in ["two words", &*"x".repeat(129).leak()] {
+        assert_ne!(id(Method::GET, path, Some(bad)).await, bad);
+    }
 }
 
 #[tokio::test]
@@ -337,8 +396,7 @@ async fn deleted_traces_are_gone_with_what_was_in_them() {
 async fn an_evaluator_is_checked_against_its_plug_in() {
     let app = TestApp::new().await.unwrap();
     let input = |more: Value| {
-        let mut body =
-            json!({ "type": "plugin", "name": "n", "plugin": "assay/text", "evaluator": "length" });
+        let mut body = json!({ "type": "plugin", "name": "n", "plugin": "assay/text", "evaluator": "length", "config": { "max": 3 } });
         body.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
@@ -350,11 +408,19 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
         made["config"].get("min").is_some(),
         "defaults are filled in: {made}"
     );
+    assert_eq!(made["config"]["unit"], "chars", "{made}");
     for (more, status, part) in [
         (json!({ "plugin": "assay/none" }), 404, "assay/none"),
         (json!({ "plugin": "assay/text@9.9.9" }), 404, "9.9.9"),
         (json!({ "evaluator": "none" }), 404, "none"),
         (json!({ "config": { "max": "x", "mxa": 1 } }), 422, "mxa"),
+        (json!({ "config": {} }), 422, "anyOf"),
+        (
+            json!({ "config": { "slope": 1, "max": null } }),
+            422,
+            "anyOf",
+        ),
+        (json!({ "config": { "target": 5, "max": 9 } }), 422, "anyOf"),
         (json!({ "type": "code", "sourceCode": "x" }), 422, "plug-in"),
         (json!({ "type": "llm_as_judge" }), 422, "plug-in"),
         (json!({ "typo": 1 }), 400, "typo"),

@@ -249,7 +249,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "30",
         since: "0.1",
-        text: "How long a sender may pause inside a body before the request is given up.",
+        text: "How long a sender may pause inside a body, or take for the head of a request or between two \
+               requests, before the connection is given up.",
         set: |config, text| {
             config.ingest.read_timeout = Duration::from_secs(number(text, 1, 600)?);
             Ok(())

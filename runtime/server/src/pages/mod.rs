@@ -37,6 +37,7 @@ use axum::routing::{get, post};
 use tokio::sync::OnceCell;
 
 use crate::App;
+use crate::edge::REQUEST_ID;
 use crate::problem::{Code, Problem};
 
 use session::Sessions;
@@ -182,12 +183,16 @@ pub fn wants_page(headers: &HeaderMap) -> bool {
 
 /// Layer: gives a [`Problem`] the form of a page, and every answer the headers that keep it inert.
 pub async fn as_page(request: Request, next: Next) -> Response {
-    let id = request.headers().get("x-request-id").cloned();
+    let id = request.headers().get(REQUEST_ID).cloned();
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>().cloned() {
-        let id = id.or_else(|| response.headers().get("x-request-id").cloned());
         response = error_page(&problem, id.as_ref());
     }
+    keep_inert(response)
+}
+
+/// Puts in the headers that keep a page from running or loading what is not ours.
+fn keep_inert(mut response: Response) -> Response {
     let headers = response.headers_mut();
     let fixed: [(HeaderName, &'static str); 4] = [
         (CONTENT_SECURITY_POLICY, assets::CONTENT_SECURITY_POLICY),
@@ -213,7 +218,7 @@ pub async fn as_page(request: Request, next: Next) -> Response {
 /// The page for an address that there is none at.
 #[must_use]
 pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
-    error_page(&Problem::not_found("page"), request_id)
+    keep_inert(error_page(&Problem::not_found("page"), request_id))
 }
 
 fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
