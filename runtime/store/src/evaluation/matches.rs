@@ -12,8 +12,8 @@ use super::counts::{self, Count};
 use super::row::{code, id_bytes, id_of};
 use crate::catalog::checked;
 use crate::pool::{in_transaction, on_reader};
-use crate::telemetry::touched_body;
 use crate::spell::Spell as _;
+use crate::telemetry::touched_body;
 use crate::{Error, Store};
 
 /// What one ingest request touched.
