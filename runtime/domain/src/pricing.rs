@@ -695,6 +695,10 @@ mod tests {
             &prices(&[("total", "2")]),
         );
         assert_eq!(only_total["total"], 10.0);
+        // The other way round: a price under the other name of the bucket.
+        let by_alias = prices(&[("input", "1"), ("cache_read_input_tokens", "0.5")]);
+        let cached = cost_of(&usage(&[("input_cached_tokens", 2)]), &by_alias);
+        assert_eq!(cached["total"], 1.0);
         assert_eq!(
             cost_of(&usage(&[("custom", 1), ("total", 1)]), &priced),
             Cost::new()

@@ -53,7 +53,7 @@ const RESERVED_NATIVE: [&str; 3] = ["langfuse_user_id", "langfuse_session_id", "
 /// The native metadata of an observation (`observation.metadata`, `metadata`) or a trace.
 fn add_native(
     source: &Source<'_>,
-    names: &[&str],
+    prefixes: &[&str],
     wants_whole: bool,
     into: &mut Map<String, Json>,
 ) {
@@ -61,9 +61,9 @@ fn add_native(
     if attributes.natives().is_empty() {
         return;
     }
-    for name in names {
+    for prefix in prefixes {
         if wants_whole {
-            match attributes.native(name) {
+            match attributes.native(prefix.trim_end_matches('.')) {
                 Some(value) => match decoded(source, value) {
                     Json::Object(object) => into.extend(object),
                     other => {
@@ -74,8 +74,7 @@ fn add_native(
             }
             continue;
         }
-        let prefix = format!("{name}.");
-        for entry in in_order(attributes.native_with_prefix(&prefix)) {
+        for entry in in_order(attributes.native_with_prefix(prefix)) {
             let key = &entry.key[prefix.len()..];
             if key.is_empty() || RESERVED_NATIVE.contains(&key) || *entry.value == Value::Absent {
                 continue;
@@ -103,8 +102,8 @@ fn in_order<'s>(entries: &[crate::attributes::Entry<'s>]) -> Vec<crate::attribut
 /// Native trace metadata.
 pub(crate) fn of_trace(source: &Source<'_>) -> Map<String, Json> {
     let mut metadata = Map::new();
-    add_native(source, &["trace.metadata"], true, &mut metadata);
-    add_native(source, &["trace.metadata"], false, &mut metadata);
+    add_native(source, &["trace.metadata."], true, &mut metadata);
+    add_native(source, &["trace.metadata."], false, &mut metadata);
     metadata
 }
 
@@ -134,7 +133,7 @@ fn user_keys(source: &Source<'_>) -> Map<String, Json> {
     let mut metadata = Map::new();
     add_native(
         source,
-        &["metadata", "observation.metadata"],
+        &["metadata.", "observation.metadata."],
         true,
         &mut metadata,
     );
@@ -151,7 +150,7 @@ fn user_keys(source: &Source<'_>) -> Map<String, Json> {
     }
     add_native(
         source,
-        &["metadata", "observation.metadata"],
+        &["metadata.", "observation.metadata."],
         false,
         &mut metadata,
     );
