@@ -93,7 +93,12 @@ pub(super) fn evaluator_id(id: &str) -> EvaluatorId {
     EvaluatorId::new(id).unwrap()
 }
 
-pub(super) async fn evaluator(store: &Store, project: &ProjectId, id: &str, now: Timestamp) -> Evaluator {
+pub(super) async fn evaluator(
+    store: &Store,
+    project: &ProjectId,
+    id: &str,
+    now: Timestamp,
+) -> Evaluator {
     let new = NewEvaluator {
         id: evaluator_id(id),
         name: "exact".to_owned(),
