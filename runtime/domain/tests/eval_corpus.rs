@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use assay_domain::cron::Schedule;
 use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use assay_domain::identity::{self, ExecutionKey};
 use assay_domain::ids::ExecutionId;
@@ -33,6 +34,7 @@ fn text(value: &Value) -> &str {
 #[test]
 fn every_file_of_the_eval_corpus_is_tested() {
     let known = [
+        "cron",
         "filters",
         "ids",
         "sampling",
@@ -107,6 +109,19 @@ fn filters_corpus() {
         let want = case["want"].as_bool().unwrap();
         assert_eq!(filter.matches(&row), want, "{}: {:?}", case["id"], filter);
         assert_eq!(filter.first_failing(&row).is_none(), want, "{}", case["id"]);
+    }
+}
+
+#[test]
+fn cron_corpus() {
+    for case in cases(&read("cron")) {
+        let schedule = Schedule::parse(text(&case["cron"]), text(&case["timezone"])).unwrap();
+        let mut last = Timestamp::parse(text(&case["after"])).unwrap();
+        for want in case["want"].as_array().unwrap() {
+            last = schedule.next_after(last).unwrap();
+            let want = Timestamp::parse(text(want)).unwrap();
+            assert_eq!(last, want, "{}: {}", case["id"], schedule.expression());
+        }
     }
 }
 
