@@ -78,7 +78,7 @@ fn check(cases: &[Case]) {
 }
 
 #[test]
-fn agent_libraries_become_agents_tools_and_model_calls() {
+fn agent_libraries_become_agents_and_model_calls() {
     check(&[
         Case {
             scope: "gcp.vertex.agent",
@@ -118,6 +118,12 @@ fn agent_libraries_become_agents_tools_and_model_calls() {
                 "output": { "message": "hello", "finish_reason": "end_turn" },
             }),
         },
+    ]);
+}
+
+#[test]
+fn steps_of_other_agent_libraries_keep_their_kind_and_content() {
+    check(&[
         Case {
             scope: "livekit-agents",
             name: "function_tool",
@@ -163,24 +169,28 @@ fn agent_libraries_become_agents_tools_and_model_calls() {
 }
 
 #[test]
-fn model_libraries_keep_their_usage_and_their_messages() {
+fn genkit_gives_messages_without_wrapper_and_usage() {
+    check(&[Case {
+        scope: "genkit-tracer",
+        name: "gpt",
+        attributes: json!({
+            "genkit:name": "googleai/gemini-2.5-flash", "genkit:metadata:subtype": "model",
+            "genkit:input": "{\"messages\":[{\"role\":\"user\",\"content\":[{\"text\":\"q\"}]}]}",
+            "genkit:output": "{\"message\":{\"role\":\"model\"},\"usage\":{\"inputTokens\":9,\"outputTokens\":7,\"thoughtsTokens\":3,\"totalTokens\":16}}",
+        }),
+        events: json!([]),
+        facts: json!({
+            "type": "GENERATION", "name": "googleai/gemini-2.5-flash",
+            "model": "googleai/gemini-2.5-flash", "output": { "role": "model" },
+            "input": [{ "role": "user", "content": [{ "text": "q" }] }],
+            "usage": { "input": 9, "output": 4, "output_reasoning_tokens": 3, "total": 16 },
+        }),
+    }]);
+}
+
+#[test]
+fn the_ai_sdk_divides_its_usage_and_names_its_functions() {
     check(&[
-        Case {
-            scope: "genkit-tracer",
-            name: "gpt",
-            attributes: json!({
-                "genkit:name": "googleai/gemini-2.5-flash", "genkit:metadata:subtype": "model",
-                "genkit:input": "{\"messages\":[{\"role\":\"user\",\"content\":[{\"text\":\"q\"}]}]}",
-                "genkit:output": "{\"message\":{\"role\":\"model\"},\"usage\":{\"inputTokens\":9,\"outputTokens\":7,\"thoughtsTokens\":3,\"totalTokens\":16}}",
-            }),
-            events: json!([]),
-            facts: json!({
-                "type": "GENERATION", "name": "googleai/gemini-2.5-flash",
-                "model": "googleai/gemini-2.5-flash", "output": { "role": "model" },
-                "input": [{ "role": "user", "content": [{ "text": "q" }] }],
-                "usage": { "input": 9, "output": 4, "output_reasoning_tokens": 3, "total": 16 },
-            }),
-        },
         Case {
             scope: "ai",
             name: "ai.generateText.doGenerate",
@@ -214,6 +224,12 @@ fn model_libraries_keep_their_usage_and_their_messages() {
                 "aggregate": { "input": 4, "total": 4 },
             }),
         },
+    ]);
+}
+
+#[test]
+fn older_conventions_still_give_content_and_cost() {
+    check(&[
         Case {
             scope: "logfire.openai",
             name: "Chat Completion",
