@@ -83,12 +83,13 @@ const GIVE_UP_HELD: &str = "
      WHERE state = 3 AND state < 4 AND due_at <= $1";
 const HELD_RULES: &str = "
     SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3 AND state < 4";
+/// `project_id || ''` keeps SQLite from reading all executions of the project: open ones have an index.
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
-     WHERE state = 3 AND state < 4 AND project_id = $1 AND rule_id = $2 AND evaluator_id = $3";
+     WHERE state = 3 AND state < 4 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
 const CANCEL_OF_RULE: &str = "
     UPDATE executions SET state = 7, error_class = $3, finished_at = $4, due_at = $4
-     WHERE state IN (0, 2, 3) AND state < 4 AND project_id = $1 AND rule_id = $2";
+     WHERE state IN (0, 2, 3) AND state < 4 AND project_id || '' = $1 AND rule_id = $2";
 const REQUEUE: &str = "
     UPDATE executions
        SET state = 0, attempts = 0, due_at = $3, first_attempt_at = NULL, finished_at = NULL,

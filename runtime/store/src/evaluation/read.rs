@@ -55,10 +55,11 @@ const DEAD: &str = "
 const ATTEMPTS: &str = "
     SELECT number, ended_at, class, message, evaluator_version_id, cpu_us
       FROM attempts WHERE execution_seq = $1 ORDER BY seq";
-/// Open ones and dead letters: finished ones are told by the counters.
+/// Open ones and dead letters: finished ones are told by the counters. `project_id || ''` keeps SQLite
+/// from reading the finished ones of the project for the open ones.
 const STATES: &str = "
     SELECT state, COUNT(*) FROM executions
-     WHERE state < 4 AND project_id = $1 AND rule_id = $2 GROUP BY state
+     WHERE state < 4 AND project_id || '' = $1 AND rule_id = $2 GROUP BY state
     UNION ALL
     SELECT state, COUNT(*) FROM executions
      WHERE state = 6 AND project_id = $1 AND rule_id = $2 GROUP BY state";

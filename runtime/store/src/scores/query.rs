@@ -55,6 +55,16 @@ pub struct ScoreQuery {
     pub to: Option<Timestamp>,
 }
 
+impl ScoreQuery {
+    /// Asks by a key that has an index of its own and few scores.
+    pub(super) fn leaves_few(&self) -> bool {
+        !self.ids.is_empty()
+            || !self.trace_ids.is_empty()
+            || !self.session_ids.is_empty()
+            || !self.experiment_ids.is_empty()
+    }
+}
+
 /// Values of one data type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ScoreValues {

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::ScoreQuery;
 use super::query::{Statement, bind_all};
 use crate::catalog::{Cursor, Page, checked, digest, from_json};
-use crate::pool::on_reader;
+use crate::pool::{Pool, on_reader};
 use crate::{Error, Store};
 
 /// A numbered page of scores, newest first.
@@ -143,6 +143,35 @@ impl TryFrom<ScoreRow> for Score {
 }
 
 const NEWEST_FIRST: &str = " ORDER BY s.timestamp DESC, s.id DESC";
+/// For conditions that leave few: SQLite would rather read a whole project in order than sort a handful.
+/// A plus takes the column out of its reach.
+const FEW_NEWEST_FIRST: &str = " ORDER BY +s.timestamp DESC, s.id DESC";
+
+/// The scores asked for, newest first, after a place in the list.
+pub(super) fn list(
+    pool: &Pool,
+    query: &ScoreQuery,
+    project: &ProjectId,
+    after: Option<&Cursor>,
+) -> Statement {
+    let mut statement = Statement::select(COLUMNS, project);
+    statement.filter(pool, query);
+    if let Some(cursor) = after {
+        statement.push(match query.leaves_few() {
+            true => " AND (+s.timestamp, s.id) < (",
+            false => " AND (s.timestamp, s.id) < (",
+        });
+        statement.integer(cursor.at.as_micros());
+        statement.push(", ");
+        statement.text(&cursor.id);
+        statement.push(")");
+    }
+    statement.push(match query.leaves_few() {
+        true => FEW_NEWEST_FIRST,
+        false => NEWEST_FIRST,
+    });
+    statement
+}
 
 /// Traces asked for in one statement.
 const TRACES_PER_STATEMENT: usize = 256;
@@ -180,16 +209,7 @@ impl Store {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<Score>, Error> {
-        let mut statement = Statement::select(COLUMNS, project);
-        statement.filter(&self.pool, query);
-        if let Some(cursor) = after {
-            statement.push(" AND (s.timestamp, s.id) < (");
-            statement.integer(cursor.at.as_micros());
-            statement.push(", ");
-            statement.text(&cursor.id);
-            statement.push(")");
-        }
-        statement.push(NEWEST_FIRST);
+        let mut statement = list(&self.pool, query, project, after);
         statement.push(" LIMIT ");
         statement.integer(i64::from(limit) + 1);
         let items = self.fetch_scores(statement).await?;
@@ -219,9 +239,7 @@ impl Store {
                 .fetch_one(db)
                 .await?
         });
-        let mut statement = Statement::select(COLUMNS, project);
-        statement.filter(&self.pool, query);
-        statement.push(NEWEST_FIRST);
+        let mut statement = list(&self.pool, query, project, None);
         statement.push(" LIMIT ");
         statement.integer(i64::from(limit));
         statement.push(" OFFSET ");
@@ -248,9 +266,7 @@ impl Store {
                 trace_ids: some.to_vec(),
                 ..ScoreQuery::default()
             };
-            let mut statement = Statement::select(COLUMNS, project);
-            statement.filter(&self.pool, &query);
-            statement.push(NEWEST_FIRST);
+            let statement = list(&self.pool, &query, project, None);
             scores.append(&mut self.fetch_scores(statement).await?);
         }
         Ok(scores)

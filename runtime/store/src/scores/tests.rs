@@ -754,3 +754,36 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
+    let database = crate::testing::TempDatabase::sqlite();
+    let store = database.open().await;
+    let crate::pool::Pool::Sqlite { reader, .. } = &store.pool else {
+        unreachable!("a file was asked for");
+    };
+    let of_trace = ScoreQuery {
+        trace_ids: vec!["t1".parse().unwrap(), "t2".parse().unwrap()],
+        ..ScoreQuery::default()
+    };
+    let after = crate::catalog::Cursor {
+        at: Timestamp::from_millis(1),
+        id: "s1".to_owned(),
+    };
+    let project: ProjectId = "p1".parse().unwrap();
+    for (query, index) in [
+        (of_trace, "scores_by_trace"),
+        (ScoreQuery::default(), "scores_newest"),
+    ] {
+        for after in [None, Some(&after)] {
+            let statement = super::read::list(&store.pool, &query, &project, after);
+            let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
+            let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
+                .fetch_all(reader)
+                .await
+                .unwrap();
+            assert!(plan[0].3.contains(index), "{plan:?}");
+        }
+    }
+    store.close().await;
+}

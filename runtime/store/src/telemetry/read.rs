@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use assay_domain::filter::{Condition, Filter, Row};
+use assay_domain::filter::{Condition, Filter, Row, Test, TextOp};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::score::Score;
 use assay_domain::time::Timestamp;
@@ -23,6 +23,8 @@ use crate::{Error, Store};
 const SCAN: u32 = 500;
 /// Rows named in one statement.
 const LIST: usize = 200;
+
+pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
 const TRACE_LATENCY: &str = "t.latency_us / 1000000.0";
 const LATENCY: &str = "(o.ended_at - o.started_at) / 1000000.0";
@@ -88,7 +90,7 @@ fn observation_column(id: &str) -> Option<Expr> {
 
 /// Conditions that are left for memory.
 #[derive(Debug, Default)]
-struct Rest {
+pub(super) struct Rest {
     filter: Filter,
 }
 
@@ -127,6 +129,34 @@ fn where_of(
         .iter()
         .filter(|condition| !sql.condition(condition, column, is_postgres));
     Rest::new(left.cloned().collect())
+}
+
+/// Whether only observations of named traces are asked for.
+fn names_traces(filter: &Filter) -> bool {
+    filter.conditions.iter().any(|condition| {
+        condition
+            .column
+            .is_some_and(|column| column.id == "traceId")
+            && matches!(
+                condition.test,
+                Test::AnyOf(_) | Test::Text(TextOp::Equal, _)
+            )
+    })
+}
+
+/// `FROM` and `WHERE` of a list of observations. The tenant is named twice, so that the list by time needs
+/// no look at traces; for named traces only once, or SQLite would read the whole list by time for them.
+pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool) -> (Sql, Rest) {
+    let mut sql = Sql::default();
+    let number = sql.bind(tenant.into());
+    sql.push(&format!(
+        " FROM observations o JOIN traces t ON t.number = o.trace WHERE t.tenant = {number}"
+    ));
+    if !names_traces(filter) {
+        sql.push(&format!(" AND o.tenant = {number}"));
+    }
+    let rest = where_of(&mut sql, filter, observation_column, is_postgres);
+    (sql, rest)
 }
 
 impl TraceOrder {
@@ -514,18 +544,7 @@ impl Store {
             return Ok(nothing());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
-        let mut sql = Sql::default();
-        let number = sql.bind(tenant.into());
-        sql.push(&format!(
-            " FROM observations o JOIN traces t ON t.number = o.trace \
-             WHERE o.tenant = {number} AND t.tenant = {number}"
-        ));
-        let rest = where_of(
-            &mut sql,
-            &query.filter,
-            observation_column,
-            self.is_postgres(),
-        );
+        let (mut sql, rest) = observations_from(tenant, &query.filter, self.is_postgres());
         if rest.is_empty() {
             self.plain_observations(&mut sql, query).await
         } else {
@@ -578,7 +597,7 @@ impl Store {
             ));
         }
         sql.push(&format!(
-            " ORDER BY o.started_at DESC, t.trace_id, o.id LIMIT {limit} OFFSET {offset}"
+            "{OBSERVATION_ORDER} LIMIT {limit} OFFSET {offset}"
         ));
         self.observation_rows(&sql.text, &sql.args).await
     }

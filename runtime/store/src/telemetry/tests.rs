@@ -1,5 +1,6 @@
 //! What telemetry promises, on each database.
 
+mod plans;
 mod races;
 
 use std::collections::BTreeMap;
