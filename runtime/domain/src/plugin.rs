@@ -312,37 +312,37 @@ pub struct Failure {
 
 named_enum!(
     /// Kinds of failure of a call, named as they are stored (evaluation.md 1.8; the names in
-    /// plugins.md 4 that differ are in brackets).
+    /// plugins.md 4 that differ stand behind).
     FailureClass {
         /// The configuration passed its schema and still cannot be used.
         InvalidConfig = "invalid_config",
         /// A part of the item is absent or has a wrong shape.
         InvalidInput = "invalid_input",
-        /// Nothing to measure [skipped].
+        /// Nothing to measure (`skipped`).
         NotApplicable = "not_applicable",
-        /// A host call failed [upstream].
+        /// A host call failed (`upstream`).
         UpstreamUnavailable = "upstream_unavailable",
         /// The plug-in judges that another attempt may work.
         Transient = "transient",
-        /// Anything else the plug-in reports [internal]: it is not retried.
+        /// Anything else the plug-in reports (`internal`): it is not retried.
         PluginError = "plugin_error",
         /// A trap, stack overflow, or exit.
         PluginTrap = "plugin_trap",
-        /// CPU limit [timeout].
+        /// CPU limit (`timeout`).
         FuelExhausted = "fuel_exhausted",
-        /// Wall-clock limit [timeout].
+        /// Wall-clock limit (`timeout`).
         WallTimeout = "wall_timeout",
-        /// Memory limit [memory].
+        /// Memory limit (`memory`).
         MemoryLimit = "memory_limit",
-        /// One of the data limits [limit].
+        /// One of the data limits (`limit`).
         OutputLimit = "output_limit",
-        /// The answer breaks the rules of scores [bad-result].
+        /// The answer breaks the rules of scores (`bad-result`).
         InvalidResult = "invalid_result",
         /// The run was cancelled.
         Cancelled = "cancelled",
         /// The worker process ended under the call.
         WorkerLost = "worker_lost",
-        /// A fault of the server [host].
+        /// A fault of the server (`host`).
         Internal = "internal",
     }
 );
