@@ -1,5 +1,7 @@
 //! Blocks of contents: JSON texts side by side, compressed together.
 
+use std::cell::RefCell;
+
 use assay_domain::observation::Content;
 
 use crate::Error;
@@ -31,8 +33,8 @@ pub(super) fn from_json(text: &str) -> Result<Content, Error> {
 pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
     thread_local! {
         // A context costs more to make than a block to compress.
-        static COMPRESSOR: std::cell::RefCell<Option<zstd::bulk::Compressor<'static>>> =
-            const { std::cell::RefCell::new(None) };
+        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
+            const { RefCell::new(None) };
     }
     let plain = postcard::to_allocvec(texts).map_err(wrong)?;
     COMPRESSOR.with_borrow_mut(|slot| {
@@ -52,9 +54,20 @@ pub(super) fn unpack(packed: &[u8]) -> Result<Block, Error> {
     let size = zstd::bulk::Decompressor::upper_bound(packed)
         .filter(|size| *size <= MAX_BYTES)
         .ok_or_else(|| wrong("its size is missing or too large"))?;
-    zstd::bulk::decompress(packed, size)
-        .map(Block)
-        .map_err(wrong)
+    thread_local! {
+        static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(zstd::bulk::Decompressor::new().map_err(wrong)?),
+        };
+        decompressor
+            .decompress(packed, size)
+            .map(Block)
+            .map_err(wrong)
+    })
 }
 
 impl Block {

@@ -37,7 +37,15 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     let digest = Digest::of(component);
     let cache = tempfile::tempdir()?;
     let cache_dir = cache.path().join("artifacts");
-    if let Err(problems) = assay_host::compile(component, &cache_dir, Default::default()) {
+    let compiled = {
+        // It blocks, and drives a runtime of its own.
+        let cache_dir = cache_dir.clone();
+        tokio::task::spawn_blocking(move || {
+            assay_host::compile(component, &cache_dir, Default::default())
+        })
+        .await?
+    };
+    if let Err(problems) = compiled {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         anyhow::bail!("assay/text does not compile: {}", problems.join("; "));
     }
