@@ -1,6 +1,6 @@
 //! The REST API: `/api/public` is the compat contract, `/api/v1` is what that lacks.
 //!
-//! One file per resource. A route and its description are one entry ([`routes::Routes`]), so the OpenAPI
+//! One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
 
 mod conditions;

@@ -1,7 +1,7 @@
 //! One typed tree of settings, from a TOML file, `ASSAY_*` variables and flags.
 //!
 //! Later sources win: built-in values, file, environment, flags. Every source is reduced to pairs of
-//! key and text and goes through the same table ([`settings::SETTINGS`]), so a setting behaves alike
+//! key and text and goes through the same table (`settings::SETTINGS`), so a setting behaves alike
 //! wherever it is written. An unknown key or a bad value stops the start and names the key.
 //!
 //! The environment comes in as a map: nothing here reads the process.
