@@ -3,13 +3,21 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::Context;
 
-/// The workspace's folder.
+/// The workspace's folder. Asked of cargo at run time: a target directory shared by two checkouts may
+/// hold the program that was built in the other one.
 pub(crate) fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let built_in = || env!("CARGO_MANIFEST_DIR").into();
+        let here: PathBuf =
+            std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_in, Into::into);
+        here.parent()
+            .map_or_else(|| here.clone(), Path::to_path_buf)
+    })
 }
 
 /// The cargo that runs this program, in the workspace's folder.
