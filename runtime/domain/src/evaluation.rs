@@ -8,7 +8,7 @@ use crate::ids::{
     TraceId,
 };
 use crate::observation::named_enum;
-use crate::plugin::Digest;
+use crate::plugin::{Digest, Grants};
 use crate::time::Timestamp;
 
 /// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
@@ -63,6 +63,8 @@ pub struct EvaluatorVersion {
     pub config: Value,
     /// Default mapping.
     pub mapping: Vec<Mapping>,
+    /// Capabilities it may use.
+    pub grants: Grants,
     /// Digest of everything that produces its scores.
     pub fingerprint: Fingerprint,
     /// Made at.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use crate::observation::named_enum;
 use crate::payload::Payload;
 
@@ -99,6 +100,82 @@ pub struct PluginInfo {
     pub description: String,
     /// At least one; ids are unique.
     pub evaluators: Vec<EvaluatorInfo>,
+    /// Capabilities its component imports: seen in the file, not said by `describe`.
+    #[serde(default)]
+    pub capabilities: Grants,
+    /// Its component exports `config-check`.
+    #[serde(default)]
+    pub checks_config: bool,
+}
+
+impl PluginInfo {
+    /// What an evaluator has to be granted before it can work: `model` where a slot has to be filled,
+    /// `trace` where the item's trace is needed, each as far as the component can ask for it at all.
+    #[must_use]
+    pub fn required(&self, evaluator: &EvaluatorInfo) -> Grants {
+        Grants {
+            model: self.capabilities.model && evaluator.slots.iter().any(|slot| slot.required),
+            trace_reader: self.capabilities.trace_reader && evaluator.needs.trace,
+        }
+    }
+}
+
+/// Capabilities that somebody has to grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Grants {
+    /// `assay:evaluator/model`.
+    pub model: bool,
+    /// `assay:evaluator/trace-reader`.
+    #[serde(rename = "trace")]
+    pub trace_reader: bool,
+}
+
+impl Grants {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        model: false,
+        trace_reader: false,
+    };
+
+    /// Everything there is.
+    pub const ALL: Self = Self {
+        model: true,
+        trace_reader: true,
+    };
+
+    /// The capability names: what people write and read.
+    pub const NAMES: [&str; 2] = ["model", "trace"];
+
+    /// The names of those that are set.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        let set = [self.model, self.trace_reader];
+        let named = Self::NAMES.into_iter().zip(set);
+        named
+            .filter_map(|(name, is_set)| is_set.then_some(name))
+            .collect()
+    }
+
+    /// The same with `name` set; `None` when there is no such capability.
+    #[must_use]
+    pub fn with(mut self, name: &str) -> Option<Self> {
+        match name {
+            "model" => self.model = true,
+            "trace" => self.trace_reader = true,
+            _ => return None,
+        }
+        Some(self)
+    }
+
+    /// What is set here and not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self {
+            model: self.model && !other.model,
+            trace_reader: self.trace_reader && !other.trace_reader,
+        }
+    }
 }
 
 /// One evaluator of a plug-in.
@@ -235,6 +312,36 @@ pub struct Call {
     pub run_time_ms: u64,
     /// Limits in force.
     pub limits: Limits,
+    /// What is asked.
+    pub purpose: Purpose,
+    /// In whose name; `None` has no capability. Never crosses to a worker: who asks is known by the
+    /// number of the call, which the server gave.
+    #[serde(skip)]
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// What a call asks of the plug-in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// Scores for the item.
+    #[default]
+    Evaluate,
+    /// Whether the configuration is usable, by `config-check`: no scores, or `invalid_config` with one
+    /// line for each problem, the pointer first. A plug-in without that export finds nothing wrong.
+    CheckConfig,
+}
+
+/// In whose name a call is made, and what was granted for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// Its version.
+    pub version: EvaluatorVersionId,
+    /// Capabilities of that version.
+    pub grants: Grants,
 }
 
 /// Limits of one call (plugins.md 3).

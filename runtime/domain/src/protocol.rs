@@ -13,6 +13,7 @@ use crate::plugin::{Call, CallResult, Digest, PluginInfo};
 
 pub mod host_call;
 
+pub use crate::plugin::Grants;
 pub use host_call::{HostReply, HostRequest};
 
 /// The largest frame either side reads or writes.
@@ -92,23 +93,6 @@ pub struct WorkerSettings {
     pub n_threads: u32,
     /// Calls with a live instance at a time.
     pub max_live: u32,
-}
-
-/// Capabilities of a plug-in that somebody has to grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grants {
-    /// `assay:evaluator/model`.
-    pub model: bool,
-    /// `assay:evaluator/trace-reader`.
-    pub trace_reader: bool,
-}
-
-impl Grants {
-    /// Everything there is.
-    pub const ALL: Self = Self {
-        model: true,
-        trace_reader: true,
-    };
 }
 
 /// One reason why a component cannot be registered.

@@ -47,6 +47,9 @@ pub(crate) fn plugin_info(info: types::PluginInfo) -> domain::PluginInfo {
         version: info.version,
         description: info.description,
         evaluators: info.evaluators.into_iter().map(evaluator_info).collect(),
+        // Seen in the component, not said by it.
+        capabilities: domain::Grants::NONE,
+        checks_config: false,
     }
 }
 

@@ -117,7 +117,8 @@ fn compile_with(
         return Err(problems);
     }
     before_describe();
-    let info = describe(&host, &component)?;
+    let mut info = describe(&host, &component)?;
+    info::add_seen(&mut info, &component, host.engine());
     let image = component.serialize().map_err(wrong)?;
     host.artifacts()
         .put(digest, &image, &info)

@@ -5,11 +5,30 @@ use std::collections::HashSet;
 use assay_domain::plugin::{EvaluatorInfo, ModelSlot, PluginInfo, ScoreDomain, ScoreSpec};
 use assay_domain::protocol::Problem;
 use serde_json::Value;
+use wasmtime::Engine;
+use wasmtime::component::Component;
 
 const MAX_EVALUATORS: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 256;
 const NAME: &str = "1 to 64 of a-z, 0-9 and -";
+
+/// Adds what the component shows of itself without being asked: the capabilities it can ask for, and
+/// whether it checks configurations.
+pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &Engine) {
+    let shape = component.component_type();
+    for (name, _) in shape.imports(engine) {
+        let interface = name.split_once('@').map_or(name, |(path, _)| path);
+        match interface {
+            "assay:evaluator/model" => info.capabilities.model = true,
+            "assay:evaluator/trace-reader" => info.capabilities.trace_reader = true,
+            _ => {}
+        }
+    }
+    info.checks_config = shape
+        .exports(engine)
+        .any(|(name, _)| name.starts_with("assay:evaluator/config-check@"));
+}
 
 /// Everything that is wrong with `info`.
 pub(crate) fn problems(info: &PluginInfo) -> Vec<Problem> {

@@ -7,7 +7,7 @@ use assay_domain::evaluation::{Evaluator, Rule, TargetKind};
 use assay_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
 use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use assay_domain::mapping::{self, Plan};
-use assay_domain::plugin::ItemParts;
+use assay_domain::plugin::{ItemParts, Origin};
 use assay_store::{Error, Store};
 use tokio::sync::Mutex;
 
@@ -40,6 +40,8 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) plugin_evaluator: Arc<str>,
     pub(crate) config: Arc<str>,
     pub(crate) needs: ItemParts,
+    /// In whose name its calls are made.
+    pub(crate) origin: Arc<Origin>,
 }
 
 impl PreparedEvaluator {
@@ -136,6 +138,12 @@ pub(crate) async fn prepare_evaluator(
         plugin_evaluator: Arc::from(version.plugin_evaluator.as_str()),
         config: Arc::from(version.config.to_string()),
         needs,
+        origin: Arc::new(Origin {
+            project: project.clone(),
+            evaluator: evaluator.id.clone(),
+            version: version.id.clone(),
+            grants: version.grants,
+        }),
         evaluator,
     })
 }

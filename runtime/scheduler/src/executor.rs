@@ -9,7 +9,7 @@ use assay_domain::identity;
 use assay_domain::ids::{EvaluatorId, ProjectId};
 use assay_domain::mapping::Subject;
 use assay_domain::observation::Observation;
-use assay_domain::plugin::{Call, CallResult, FailureClass};
+use assay_domain::plugin::{Call, CallResult, FailureClass, Purpose};
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 use assay_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
@@ -451,6 +451,8 @@ impl Inner {
                 // The same for every attempt.
                 run_time_ms: u64::try_from(made_at.min(now).as_millis()).unwrap_or_default(),
                 limits: self.deps.options.limits,
+                purpose: Purpose::Evaluate,
+                origin: Some(Arc::clone(&evaluator.origin)),
             },
         })
     }

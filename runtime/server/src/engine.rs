@@ -128,7 +128,7 @@ fn failed(class: FailureClass, message: String) -> CallResult {
 impl InProcess {
     async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
         let cache_dir = self.cache_dir.clone();
-        let work = move || assay_host::compile(&bytes, &cache_dir, Grants::default());
+        let work = move || assay_host::compile(&bytes, &cache_dir, Grants::ALL);
         let compiled = tokio::task::spawn_blocking(work).await;
         compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
     }

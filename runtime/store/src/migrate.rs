@@ -16,6 +16,7 @@ const STEPS: &[(&str, &str)] = &[
         "evaluation",
         include_str!("../migrations/0004_evaluation.sql"),
     ),
+    ("grants", include_str!("../migrations/0005_grants.sql")),
 ];
 
 const CREATE_LEDGER: &str = "

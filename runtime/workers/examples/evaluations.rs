@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits};
+use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
 use assay_domain::protocol::Grants;
 use assay_host::{Host, NothingGranted, Plugin, Settings};
 use assay_workers::{Components, NoHostCalls, Options, Workers};
@@ -72,6 +72,8 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
         seed: 7,
         run_time_ms: 1_000,
         limits: Limits::default(),
+        purpose: Purpose::Evaluate,
+        origin: None,
     };
     let host = Arc::new(Host::new(&Settings::default(), folder.path())?);
     let plugin = Arc::new(host.load(digest)?);

@@ -49,7 +49,8 @@ pub struct Options {
     pub max_in_flight: usize,
     /// Where compiled components are.
     pub cache_dir: PathBuf,
-    /// Capabilities a component may import when [`Workers::inspect`] is asked.
+    /// Capabilities a component may import when [`Workers::inspect`] is asked: all of them, since each
+    /// evaluator is granted its own and a host call without a grant is refused.
     pub grants: Grants,
     /// A worker with calls that says nothing for so long is ended.
     pub silence_limit: Duration,
@@ -72,7 +73,7 @@ impl Options {
             max_live: 256,
             max_in_flight: 1024,
             cache_dir,
-            grants: Grants::default(),
+            grants: Grants::ALL,
             silence_limit: Duration::from_secs(30),
             hang_grace: Duration::from_secs(15),
             compile_limit: Duration::from_secs(120),

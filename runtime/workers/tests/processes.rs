@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits};
+use assay_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
 use assay_domain::protocol::{Grants, HostReply, HostRequest};
 use assay_workers::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
@@ -135,6 +135,8 @@ fn call(guest: &Guest<'_>) -> Call {
             cpu_ms: 20_000,
             ..Limits::default()
         },
+        purpose: Purpose::Evaluate,
+        origin: None,
     }
 }
 

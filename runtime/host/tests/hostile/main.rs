@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{
-    Call, CallResult, Digest, FailureClass, Item, Limits, PluginScoreValue,
+    Call, CallResult, Digest, FailureClass, Item, Limits, PluginScoreValue, Purpose,
 };
 use assay_domain::protocol::Grants;
 use assay_host::{Host, NothingGranted, Plugin, Settings};
@@ -65,6 +65,8 @@ fn call(limits: Limits) -> Call {
         seed: 7,
         run_time_ms: 1_000,
         limits,
+        purpose: Purpose::Evaluate,
+        origin: None,
     }
 }
 

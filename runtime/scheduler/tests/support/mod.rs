@@ -12,7 +12,7 @@ use assay_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
 use assay_domain::observation::{Content, Level, Observation, ObservationKind};
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{
-    Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, ItemParts, PluginInfo,
+    Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts, PluginInfo,
     PluginScore, PluginScoreValue,
 };
 use assay_domain::score::Score;
@@ -239,6 +239,8 @@ impl World {
                 dynamic_scores: true,
                 deterministic: true,
             }],
+            capabilities: Grants::NONE,
+            checks_config: false,
         };
         let plugin = store
             .put_plugin(None, &info, b"component", clock.now())
@@ -287,6 +289,7 @@ impl World {
                 plugin_evaluator: "length".to_owned(),
                 config: json!({}),
                 mapping: Vec::new(),
+                grants: Grants::NONE,
                 fingerprint: Digest::of(id.as_bytes()),
             },
         };

@@ -68,6 +68,7 @@ fn view(plugin: &Plugin) -> Value {
         "digest": plugin.digest,
         "description": plugin.info.description,
         "isFirstParty": plugin.owner.is_none(),
+        "capabilities": plugin.info.capabilities.names(),
         "sizeBytes": plugin.size_bytes,
         "evaluators": evaluators,
         "createdAt": plugin.created_at,

@@ -2,7 +2,7 @@
 
 use assay_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
 use assay_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
-use assay_domain::plugin::Digest;
+use assay_domain::plugin::{Digest, Grants};
 use assay_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -40,6 +40,8 @@ pub struct NewVersion {
     pub config: Value,
     /// Default mapping.
     pub mapping: Vec<Mapping>,
+    /// Capabilities it may use.
+    pub grants: Grants,
     /// Digest of everything that produces its scores.
     pub fingerprint: Fingerprint,
 }
@@ -83,6 +85,7 @@ struct VersionRow {
     plugin_evaluator: String,
     config: String,
     mapping: String,
+    grants: String,
     fingerprint: Vec<u8>,
     version_created_at: i64,
 }
@@ -100,6 +103,7 @@ impl TryFrom<VersionRow> for EvaluatorVersion {
             plugin_evaluator: row.plugin_evaluator,
             config: from_json("evaluator version", &row.config)?,
             mapping: from_json("evaluator version", &row.mapping)?,
+            grants: from_json("evaluator version", &row.grants)?,
             fingerprint: digest("evaluator version", &row.fingerprint)?,
             created_at: Timestamp::from_micros(row.version_created_at),
         })
@@ -133,7 +137,8 @@ struct UseRow {
 macro_rules! version_columns {
     () => {
         "v.evaluator_id, v.id AS version_id, v.number, v.plugin, v.plugin_name, v.plugin_version,
-         v.plugin_evaluator, v.config, v.mapping, v.fingerprint, v.created_at AS version_created_at"
+         v.plugin_evaluator, v.config, v.mapping, v.grants, v.fingerprint,
+         v.created_at AS version_created_at"
     };
 }
 
@@ -189,8 +194,8 @@ const INSERT: &str = "
 const INSERT_VERSION: &str = "
     INSERT INTO evaluator_versions
         (project_id, evaluator_id, number, id, plugin, plugin_name, plugin_version, plugin_evaluator,
-         config, mapping, fingerprint, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+         config, mapping, grants, fingerprint, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const NEXT_NUMBER: &str = "
     UPDATE evaluators SET version = version + 1, updated_at = $3
      WHERE project_id = $1 AND id = $2
@@ -230,6 +235,7 @@ macro_rules! insert_version {
             .bind(&$version.plugin_evaluator)
             .bind(to_json("evaluator version", &$version.config)?)
             .bind(to_json("evaluator version", &$version.mapping)?)
+            .bind(to_json("evaluator version", &$version.grants)?)
             .bind($version.fingerprint.as_bytes().as_slice())
             .bind($now.as_micros())
             .execute(&mut *$tx)

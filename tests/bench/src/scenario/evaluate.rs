@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits};
+use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
 use assay_host::{Host, NothingGranted, Settings};
 use assay_plugin::Plugin;
 use assay_workers::{Components, NoHostCalls, Options, Workers};
@@ -143,6 +143,8 @@ fn call(digest: Digest) -> Call {
         seed: 1,
         run_time_ms: 1_700_000_000_000,
         limits: Limits::default(),
+        purpose: Purpose::Evaluate,
+        origin: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use assay_domain::evaluation::{Mapping, TargetKind};
 use assay_domain::ids::{EvaluatorVersionId, ProjectId};
 use assay_domain::mapping::{MappingError, MappingFault, compile};
+use assay_domain::plugin::{EvaluatorInfo, Grants, PluginInfo};
 use assay_store::catalog::NewVersion;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +31,9 @@ pub(super) struct Definition {
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     variable_mapping: Option<Vec<Mapping>>,
+    /// Capabilities it may use: `model`, `trace`. What the evaluator cannot do without has to be here.
+    #[serde(default)]
+    grants: Option<Vec<String>>,
 }
 
 /// Parts name and description from the definition; unknown members are named.
@@ -81,11 +85,7 @@ impl Definition {
                 .with("field", "evaluator")
                 .with("allowedValues", json!(ids))
         })?;
-        if info.slots.iter().any(|slot| slot.required) {
-            let message =
-                "this evaluator calls a model, and this server version has no model connections";
-            return Err(Problem::new(Code::Unprocessable, message));
-        }
+        let grants = checked_grants(self.grants.as_deref(), &plugin.info, info)?;
         let config = checked_config(
             &info.config_schema,
             self.config.unwrap_or_else(|| json!({})),
@@ -105,8 +105,39 @@ impl Definition {
             plugin_evaluator: self.evaluator,
             config,
             mapping,
+            grants,
         })
     }
+}
+
+/// What is granted: nothing the component never asks for, and all that the evaluator needs.
+fn checked_grants(
+    wanted: Option<&[String]>,
+    plugin: &PluginInfo,
+    evaluator: &EvaluatorInfo,
+) -> Result<Grants, Problem> {
+    let refuse = |message: String| Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]);
+    let mut grants = Grants::NONE;
+    for name in wanted.unwrap_or_default() {
+        grants = grants.with(name).ok_or_else(|| {
+            refuse(format!("{name:?} is no capability; there are {:?}", Grants::NAMES))
+        })?;
+    }
+    if let Some(unused) = grants.without(plugin.capabilities).names().first() {
+        let message = format!("{} never asks for the capability `{unused}`", plugin.name);
+        return Err(refuse(message));
+    }
+    let missing = plugin.required(evaluator).without(grants).names();
+    if missing.is_empty() {
+        return Ok(grants);
+    }
+    let wanted = plugin.required(evaluator).names();
+    Err(refuse(format!(
+        "{} needs the capability {}, which was not granted: send \"grants\": {}",
+        evaluator.id,
+        format!("`{}`", missing.join("` and `")),
+        json!(wanted)
+    )))
 }
 
 /// The problem for a mapping, with the code of its first fault.

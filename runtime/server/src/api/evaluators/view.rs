@@ -35,6 +35,7 @@ fn definition(version: &EvaluatorVersion, is_closed: bool) -> Value {
         "evaluator": version.plugin_evaluator,
         "config": version.config,
         "variableMapping": version.mapping,
+        "grants": version.grants.names(),
         "fingerprint": version.fingerprint,
     });
     if is_closed {

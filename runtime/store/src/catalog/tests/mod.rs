@@ -10,7 +10,7 @@ use assay_domain::evaluation::{
 use assay_domain::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, PublicKey, RuleId,
 };
-use assay_domain::plugin::{Digest, EvaluatorInfo, ItemParts, PluginInfo};
+use assay_domain::plugin::{Digest, EvaluatorInfo, Grants, ItemParts, PluginInfo};
 use assay_domain::time::Timestamp;
 use serde_json::json;
 
@@ -65,6 +65,8 @@ pub(super) fn info(name: &str, version: &str) -> PluginInfo {
             dynamic_scores: true,
             deterministic: true,
         }],
+        capabilities: Grants::NONE,
+        checks_config: false,
     }
 }
 
@@ -77,6 +79,10 @@ pub(super) fn version(id: &str) -> NewVersion {
         plugin_evaluator: "exact-match".to_owned(),
         config: json!({"z": 1, "a": [true, null]}),
         mapping: vec![mapping("output")],
+        grants: Grants {
+            model: true,
+            ..Grants::NONE
+        },
         fingerprint: Digest::of(id.as_bytes()),
     }
 }
