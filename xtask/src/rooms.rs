@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("assay-workers", &["assay-domain"]),
     ("assay-ui", &["assay-domain"]),
     ("assay-scheduler", &["assay-domain", "assay-store"]),
+    ("assay-author", &["assay-domain", "assay-host"]),
     ("assay-plugin", &[]),
     ("assay-plugin-measures", &["assay-plugin"]),
     (
@@ -36,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "assay-workers",
             "assay-scheduler",
             "assay-ui",
+            "assay-author",
             "assay-plugins-bundle",
         ],
     ),

@@ -1,0 +1,214 @@
+//! `assay plugin new` and `assay plugin update`: the files of a project.
+//!
+//! A template is a folder of `plugin-sdk/templates`. In its texts and file names `{{name}}` stands for
+//! the project's name; written as `example/{{name}}` it becomes the name of the plug-in, with the vendor
+//! that was asked for. The contract and the SDK are not copied into templates: a project gets them below
+//! `assay/`, from `plugin-sdk` itself, and `update` brings them to this program's state.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::project::{Language, MANIFEST, Manifest, Project, ProjectError};
+use crate::tools::Tools;
+
+/// Name below `plugin-sdk`, and content.
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// The version that templates and SDKs of this program have.
+pub const TEMPLATE_VERSION: &str = env!("CARGO_PKG_VERSION");
+const PLACEHOLDER: &str = "{{name}}";
+const VENDOR: &str = "example";
+const MAX_NAME_CHARS: usize = 64;
+
+/// Why a project cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum NewError {
+    /// The name does not do for a plug-in.
+    #[error(
+        "{0:?} cannot be the name of a plug-in: 1 to 64 of a-z, 0-9 and -, a letter first, or two of \
+         them as vendor/name"
+    )]
+    Name(String),
+    /// Something is there.
+    #[error("{0} is there already and not empty: choose another name or --dir")]
+    NotEmpty(String),
+    /// This program has no template for the language.
+    #[error("this version of assay has no template for {0} yet")]
+    NoTemplate(Language),
+    /// A file cannot be written.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+}
+
+/// The contract this program offers, such as `1.0.0`: from the WIT it carries.
+#[must_use]
+pub fn contract_version() -> &'static str {
+    let texts = FILES.iter().filter(|(name, _)| name.starts_with("wit/"));
+    texts
+        .filter_map(|(_, bytes)| std::str::from_utf8(bytes).ok())
+        .filter_map(contract_of)
+        .next()
+        .unwrap_or("unknown")
+}
+
+/// The version in `package assay:evaluator@1.0.0;`.
+pub(crate) fn contract_of(wit: &str) -> Option<&str> {
+    let (_, rest) = wit.split_once("package assay:evaluator@")?;
+    rest.split_once(';').map(|(version, _)| version.trim())
+}
+
+/// Makes a project in `dir`, which must be empty or not there.
+///
+/// # Errors
+/// When the name is wrong or something is in the way. Nothing is written then.
+pub fn new(name: &str, language: Language, dir: &Path, tools: &Tools) -> Result<Project, NewError> {
+    let (vendor, short) = name.split_once('/').unwrap_or((VENDOR, name));
+    if ![vendor, short].into_iter().all(is_name) {
+        return Err(NewError::Name(name.to_owned()));
+    }
+    let is_empty = fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
+    if !is_empty || dir.is_file() {
+        return Err(NewError::NotEmpty(dir.display().to_string()));
+    }
+    let prefix = format!("templates/{language}/");
+    let template: Vec<_> = FILES
+        .iter()
+        .filter_map(|(file, bytes)| Some((file.strip_prefix(&prefix)?, *bytes)))
+        .collect();
+    if template.is_empty() {
+        return Err(NewError::NoTemplate(language));
+    }
+    for (file, bytes) in template {
+        let file = filled(file, vendor, short);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => write(&dir.join(file), filled(text, vendor, short).as_bytes())?,
+            Err(_) => write(&dir.join(file), bytes)?,
+        }
+    }
+    write_sdk(dir, language)?;
+    let manifest = Manifest {
+        name: format!("{vendor}/{short}"),
+        language,
+        template: TEMPLATE_VERSION.to_owned(),
+        build: toml::Table::new(),
+    };
+    // A template may bring choices of its build along.
+    let choices = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
+    let text = format!(
+        "# What `assay plugin` works on. The plug-in itself says what it offers; nothing is repeated here.\n\
+         name = {:?}\nlanguage = \"{language}\"\n# The assay version whose SDK is in assay/; \
+         `assay plugin update` brings both up to date.\ntemplate = {TEMPLATE_VERSION:?}\n{choices}",
+        manifest.name,
+    );
+    write(&dir.join(MANIFEST), text.as_bytes())?;
+    Ok(Project::open(dir, tools)?)
+}
+
+/// Replaces the SDK and the contract in a project by those of this program, and notes the version.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn update(project: &Project) -> Result<(), ProjectError> {
+    let dir = project.dir();
+    write_sdk(dir, project.language())?;
+    let file = dir.join(MANIFEST);
+    let wrong = |source| ProjectError::File {
+        file: file.display().to_string(),
+        source,
+    };
+    let text = fs::read_to_string(&file).map_err(wrong)?;
+    let old = format!("template = {:?}", project.manifest().template);
+    let new = format!("template = {TEMPLATE_VERSION:?}");
+    write(&file, text.replacen(&old, &new, 1).as_bytes())
+}
+
+fn write_sdk(dir: &Path, language: Language) -> Result<(), ProjectError> {
+    let folders = language.sdk_folders().iter().chain(&["wit"]);
+    for folder in folders {
+        let prefix = format!("{folder}/");
+        for (file, bytes) in FILES.iter().filter(|(file, _)| file.starts_with(&prefix)) {
+            write(&dir.join("assay").join(file), bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn filled(text: &str, vendor: &str, short: &str) -> String {
+    let named = format!("{VENDOR}/{PLACEHOLDER}");
+    text.replace(&named, &format!("{vendor}/{short}"))
+        .replace(PLACEHOLDER, short)
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME_CHARS).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+fn write(file: &PathBuf, bytes: &[u8]) -> Result<(), ProjectError> {
+    let written = match file.parent() {
+        Some(folder) => fs::create_dir_all(folder).and_then(|()| fs::write(file, bytes)),
+        None => fs::write(file, bytes),
+    };
+    written.map_err(|source| ProjectError::File {
+        file: file.display().to_string(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_project_has_its_name_everywhere_and_carries_contract_and_sdk() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("tone");
+        let project = new("acme/tone", Language::Rust, &dir, &Tools::default()).unwrap();
+        assert_eq!(project.manifest().name, "acme/tone");
+        let source = fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+        assert!(source.contains("name: \"acme/tone\""), "{source}");
+        let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
+        assert_eq!(contract_of(&wit), Some(contract_version()));
+        let sdk = fs::read_to_string(project.sdk("rust").join("Cargo.toml")).unwrap();
+        assert!(!sdk.contains("workspace"), "it stands alone: {sdk}");
+        for file in ["README.md", ".gitignore", "items.jsonl", "tests.jsonl"] {
+            let text = fs::read_to_string(dir.join(file)).unwrap();
+            assert!(!text.contains("{{"), "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_over_and_wrong_names_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("mine"), "x").unwrap();
+        let tools = Tools::default();
+        let refused = new("tone", Language::Rust, folder.path(), &tools);
+        assert!(matches!(refused, Err(NewError::NotEmpty(_))), "{refused:?}");
+        let dir = folder.path().join("new");
+        for name in ["", "Tone", "a/b/c", "1a", "../x", "a_b", "/x", "x/"] {
+            let refused = new(name, Language::Rust, &dir, &tools);
+            assert!(matches!(refused, Err(NewError::Name(_))), "{name}");
+        }
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn an_update_brings_the_sdk_back_and_leaves_the_authors_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("tone");
+        let project = new("tone", Language::Rust, &dir, &Tools::default()).unwrap();
+        let manifest = fs::read_to_string(dir.join(MANIFEST)).unwrap();
+        let old = manifest.replace(TEMPLATE_VERSION, "0.0.1");
+        fs::write(dir.join(MANIFEST), old).unwrap();
+        fs::write(dir.join("src/lib.rs"), "mine").unwrap();
+        fs::write(project.wit().join("world.wit"), "old").unwrap();
+        update(&Project::open(&dir, &Tools::default()).unwrap()).unwrap();
+        assert_eq!(fs::read_to_string(dir.join(MANIFEST)).unwrap(), manifest);
+        assert_eq!(fs::read_to_string(dir.join("src/lib.rs")).unwrap(), "mine");
+        let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
+        assert!(wit.contains("package assay:evaluator"), "{wit}");
+    }
+}
