@@ -1,0 +1,109 @@
+//! A model that a test scripts, and that remembers what it was asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use assay_domain::protocol::host_call::{Completion, CompletionRequest, FinishReason, ModelError};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_host::Port;
+use futures_util::future::BoxFuture;
+
+type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
+type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;
+
+/// Stands for every model behind the host, and where wanted for the traces too.
+pub struct Model {
+    answer: Box<Answer>,
+    other: Box<Other>,
+    asked: Mutex<Vec<HostRequest>>,
+}
+
+impl Model {
+    /// Answers each completion with what `answer` says.
+    #[must_use]
+    pub fn new(
+        answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::with_host(answer, |_| None)
+    }
+
+    /// Answers each completion with `answer`, and other questions with what `other` says; what that
+    /// does not know is refused.
+    #[must_use]
+    pub fn with_host(
+        answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
+        other: impl Fn(&HostRequest) -> Option<HostReply> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            answer: Box::new(answer),
+            other: Box::new(other),
+            asked: Mutex::default(),
+        })
+    }
+
+    /// Answers each completion with the same text.
+    #[must_use]
+    pub fn saying(text: &str) -> Arc<Self> {
+        let text = text.to_owned();
+        Self::new(move |request| Ok(Self::completion(request, &text)))
+    }
+
+    /// Refuses each completion with the same error.
+    #[must_use]
+    pub fn failing(error: ModelError) -> Arc<Self> {
+        Self::new(move |_| Err(error.clone()))
+    }
+
+    /// The answer `text` to `request`: structured where a schema was given.
+    #[must_use]
+    pub fn completion(request: &CompletionRequest, text: &str) -> Completion {
+        Completion {
+            text: text.to_owned(),
+            structured: request.response_schema.as_ref().map(|_| text.to_owned()),
+            finish: FinishReason::Stop,
+            input_tokens: 10,
+            output_tokens: 5,
+            logprobs: Vec::new(),
+            model: "double".to_owned(),
+            from_cache: false,
+        }
+    }
+
+    /// What was asked so far, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<HostRequest> {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The completions asked for so far, in order.
+    #[must_use]
+    pub fn completions(&self) -> Vec<CompletionRequest> {
+        let asked = self.asked().into_iter();
+        let completions = asked.filter_map(|request| match request {
+            HostRequest::Complete(requests) => Some(requests),
+            _ => None,
+        });
+        completions.flatten().collect()
+    }
+}
+
+impl Port for Model {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        let reply = match &request {
+            HostRequest::Complete(requests) => HostReply::Complete(
+                requests
+                    .iter()
+                    .map(|request| (self.answer)(request))
+                    .collect(),
+            ),
+            other => (self.other)(other).unwrap_or_else(|| other.not_granted()),
+        };
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(request);
+        Box::pin(std::future::ready(reply))
+    }
+}

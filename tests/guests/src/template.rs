@@ -1,0 +1,94 @@
+//! Projects as a new author has them: made by `assay plugin new`, built by `assay plugin build`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use assay_author::{BuildError, Language, Project, Silent, Tools};
+
+use crate::{Guest, Missing};
+
+/// A project that was built, and its component in a host.
+pub struct Template {
+    /// The project.
+    pub project: Project,
+    /// The bytes of its component.
+    pub component: Vec<u8>,
+    /// The component, loaded; nothing is granted to it.
+    pub guest: Guest,
+}
+
+/// What was built in this program: each language once, whatever the number of its tests.
+static BUILT: Mutex<BTreeMap<&str, Result<&Template, Missing>>> = Mutex::new(BTreeMap::new());
+
+/// The template of a language, built.
+///
+/// # Errors
+/// When its toolchain is not there.
+///
+/// # Panics
+/// When it does not build, or its component is refused.
+pub fn template(language: &'static str) -> Result<&'static Template, Missing> {
+    // Held while it builds: the others wait for the same component.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(done) = built.get(language) {
+        return done.clone();
+    }
+    let project = new_project(language);
+    let template = build(&project).map(|component| {
+        let guest = Guest::new(&component);
+        // The program's tests share it to their end.
+        &*Box::leak(Box::new(Template {
+            project,
+            component,
+            guest,
+        }))
+    });
+    built.insert(language, template.clone());
+    template
+}
+
+/// A new project in a folder of its own, `acme/sample`.
+///
+/// # Panics
+/// When it cannot be made.
+#[must_use]
+pub fn new_project(language: &str) -> Project {
+    let dir = crate::scratch(language);
+    let language: Language = language.parse().unwrap();
+    let project = assay_author::new("acme/sample", language, &dir, &Tools::from_env()).unwrap();
+    if language == Language::Rust {
+        reuse_libraries(&dir);
+    }
+    project
+}
+
+/// Rust libraries at the versions the example is pinned to, compiled once for all runs: the tests need
+/// no registry, and are quick the second time.
+fn reuse_libraries(dir: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::copy(
+        root.join("examples/plugin-rust/Cargo.lock"),
+        dir.join("Cargo.lock"),
+    )
+    .unwrap();
+    let compiled = root.join("target/guests/rust");
+    std::fs::create_dir_all(&compiled).unwrap();
+    std::os::unix::fs::symlink(compiled.canonicalize().unwrap(), dir.join("target")).unwrap();
+}
+
+/// The bytes of the component that the project builds to.
+///
+/// # Errors
+/// When its toolchain is not there.
+///
+/// # Panics
+/// When it does not build.
+#[track_caller]
+pub fn build(project: &Project) -> Result<Vec<u8>, Missing> {
+    match assay_author::build(project, &Silent) {
+        Ok(file) => Ok(std::fs::read(file).unwrap()),
+        Err(BuildError::ToolMissing { tool, install }) => Err(Missing::tool(&tool, &install)),
+        Err(error) => panic!("{} does not build: {error}", project.dir().display()),
+    }
+}
