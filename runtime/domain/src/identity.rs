@@ -1,6 +1,8 @@
 //! Names derived from what they name, so that doing work twice writes the same rows
 //! (evaluation.md 1.7).
 
+mod fingerprint;
+
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -9,6 +11,8 @@ use crate::evaluation::{Fingerprint, Target};
 use crate::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, ScoreId};
 use crate::payload::Payload;
 use crate::plugin::Item;
+
+pub use fingerprint::fingerprint;
 
 const SCORES: Uuid = Uuid::from_u128(0x1b6f5e0a_52c9_4d0e_8f52_3a7c1d9e4b60);
 

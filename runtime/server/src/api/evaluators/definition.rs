@@ -1,6 +1,7 @@
 //! What an evaluator is made of, checked.
 
 use assay_domain::evaluation::{Mapping, TargetKind};
+use assay_domain::identity::fingerprint;
 use assay_domain::ids::{EvaluatorVersionId, ProjectId};
 use assay_domain::mapping::{MappingError, MappingFault, compile};
 use assay_domain::plugin::{EvaluatorInfo, Grants, PluginInfo};
@@ -11,7 +12,6 @@ use utoipa::ToSchema;
 
 use super::EvaluatorInput;
 use super::config::checked_config;
-use super::fingerprint::fingerprint;
 use crate::App;
 use crate::extract::from_json;
 use crate::problem::{Code, Issue, Problem};

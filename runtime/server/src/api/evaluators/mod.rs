@@ -7,7 +7,6 @@
 
 mod config;
 mod definition;
-mod fingerprint;
 mod view;
 
 use assay_domain::evaluation::Evaluator;

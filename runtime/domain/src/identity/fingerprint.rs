@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use assay_domain::evaluation::Fingerprint;
-use assay_domain::plugin::Digest;
 use serde_json::{Value, json};
 
+use crate::evaluation::Fingerprint;
+use crate::plugin::Digest;
+
 /// The fingerprint of one version.
-pub(in crate::api) fn fingerprint(plugin: &Digest, evaluator: &str, config: &Value) -> Fingerprint {
+#[must_use]
+pub fn fingerprint(plugin: &Digest, evaluator: &str, config: &Value) -> Fingerprint {
     let made_of = json!({
         "plugin_digest": plugin,
         "evaluator_id": evaluator,
