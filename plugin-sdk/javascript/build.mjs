@@ -1,0 +1,168 @@
+// Builds a component from a plug-in project: bundle, look at what it declares, componentize.
+//
+//   node build.mjs --entry plugin.js --wit assay/wit --out plugin.wasm --engine quickjs
+//                  --esbuild FOLDER --componentize FOLDER [--modules FOLDER]
+//
+// The folders are those of the npm packages: esbuild, and componentize-qjs or @bytecodealliance/componentize-js.
+// `--modules` is a further `node_modules` for what the plug-in imports. What is wrong is said on standard
+// error, with file and line where it has one.
+
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+
+const option = { type: "string" };
+const { values: args } = parseArgs({
+  options: {
+    entry: option,
+    wit: option,
+    out: option,
+    engine: option,
+    esbuild: option,
+    componentize: option,
+    modules: option,
+  },
+});
+const entry = resolve(args.entry);
+const sdk = import.meta.dirname;
+
+/** Said without a stack: it is about the author's files. */
+class Told extends Error {}
+
+/** What an npm package in `folder` exports. */
+async function load(folder) {
+  const { exports, main } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const file = exports?.["."]?.import ?? exports?.import ?? main ?? "index.js";
+  const module = await import(pathToFileURL(resolve(folder, file)));
+  return { ...module.default, ...module };
+}
+
+const WORLD = "this-plugin";
+
+// What QuickJS cannot drive in a synchronous component becomes generators.
+const LOWERED = { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false };
+
+async function bundle(esbuild, stdin, { lower }) {
+  try {
+    const built = await esbuild.build({
+      stdin: { contents: stdin, resolveDir: dirname(entry), sourcefile: "assay-entry.js", loader: "js" },
+      bundle: true,
+      write: false,
+      format: "esm",
+      platform: "neutral",
+      target: "es2022",
+      mainFields: ["module", "main"],
+      conditions: ["import"],
+      external: ["assay:*"],
+      nodePaths: args.modules ? [resolve(args.modules)] : [],
+      supported: lower ? LOWERED : {},
+      define: { "process.env.NODE_ENV": '"production"' },
+      legalComments: "none",
+      logLevel: "silent",
+    });
+    return built.outputFiles[0].text;
+  } catch (why) {
+    if (!why.errors) throw why;
+    const lines = why.errors.map(({ text, location }) =>
+      location ? `${relative(".", location.file)}:${location.line}:${location.column + 1}: ${text}` : text,
+    );
+    throw new Told(lines.join("\n"));
+  }
+}
+
+const text = (path) => JSON.stringify(path);
+
+/** What the plug-in declares, from its module run here. */
+async function declared(esbuild, work) {
+  const code = await bundle(esbuild, `export { default } from ${text(entry)};`, { lower: false });
+  const file = join(work, "declared.mjs");
+  await writeFile(file, code);
+  const { default: plugin } = await import(pathToFileURL(file));
+  if (!plugin?.uses) {
+    throw new Told(`${relative(".", entry)}: its default export is no plug-in; write: export default definePlugin({ ... })`);
+  }
+  return plugin;
+}
+
+/** A world with what is used and nothing else: each import is a capability somebody has to grant. */
+async function world(uses, work) {
+  const lines = ["import context;", "import log;", "export evaluator;"];
+  if (uses.model) lines.push("import model;");
+  if (uses.trace) lines.push("import trace-reader;");
+  if (uses.batch) lines.push("export batch;");
+  if (uses.configCheck) lines.push("export config-check;");
+  const wit = join(work, "wit");
+  await cp(resolve(args.wit), wit, { recursive: true });
+  await writeFile(join(wit, "this-plugin.wit"), `package assay:evaluator@1.0.0;\nworld ${WORLD} {\n${lines.join("\n")}\n}\n`);
+  return wit;
+}
+
+async function version() {
+  const source = await readFile(join(resolve(args.wit), "world.wit"), "utf8");
+  return /package assay:evaluator@([0-9.]+);/.exec(source)[1];
+}
+
+/** The module that the componentizer sees. */
+async function main(uses) {
+  const at = `@${await version()}`;
+  const settle = args.engine === "quickjs" ? "settle-now.js" : "settle.js";
+  const lines = [
+    // First: it replaces Promise before anything else is loaded.
+    `import { settle } from ${text(join(sdk, settle))};`,
+    `import { component } from ${text(join(sdk, "guest.js"))};`,
+    `import * as context from "assay:evaluator/context${at}";`,
+    `import * as log from "assay:evaluator/log${at}";`,
+  ];
+  const bindings = ["context", "log", "u64: settle.u64"];
+  if (uses.model) {
+    lines.push(`import * as model from "assay:evaluator/model${at}";`);
+    bindings.push("model");
+  }
+  if (uses.trace) {
+    lines.push(`import * as traceReader from "assay:evaluator/trace-reader${at}";`);
+    bindings.push("traceReader");
+  }
+  lines.push(
+    `import plugin from ${text(entry)};`,
+    `const made = component(plugin, { ${bindings.join(", ")} }, settle);`,
+    "export const evaluator = made.evaluator;",
+  );
+  if (uses.batch) lines.push("export const batch = made.batch;");
+  if (uses.configCheck) lines.push("export const configCheck = made.configCheck;");
+  return lines.join("\n");
+}
+
+async function componentized(code, wit) {
+  const { componentize } = await load(args.componentize);
+  if (args.engine === "quickjs") {
+    const { component } = await componentize({ witPath: wit, world: WORLD, jsSource: code, sync: true });
+    return component;
+  }
+  const { component } = await componentize(code, {
+    witPath: wit,
+    worldName: WORLD,
+    disableFeatures: ["stdio", "http", "fetch-event"],
+  });
+  return component;
+}
+
+async function build() {
+  const work = await mkdtemp(join(tmpdir(), "assay-build-"));
+  try {
+    const esbuild = await load(args.esbuild);
+    const { uses } = await declared(esbuild, work);
+    const code = await bundle(esbuild, await main(uses), { lower: args.engine === "quickjs" });
+    await writeFile(resolve(args.out), await componentized(code, await world(uses, work)));
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+try {
+  await build();
+} catch (why) {
+  process.stderr.write(`${why instanceof Told ? why.message : (why?.stack ?? why)}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,16 @@
+// The evaluator as a plain function: quick, and with a debugger. `assay plugin test` runs the component.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { failureOf, run } from "../assay/javascript/testing.js";
+import plugin from "../plugin.ts";
+
+test("words are counted", async () => {
+  const [score] = await run(plugin, "max-words", { output: "one two  three" }, { maxWords: 2 });
+  assert.deepEqual(score, { name: "within_limit", value: false, comment: "3 of 2 words" });
+});
+
+test("an item without output is bad input", async () => {
+  await assert.rejects(run(plugin, "max-words", {}, { maxWords: 2 }), (thrown) => failureOf(thrown) === "invalid-input");
+});
