@@ -1,0 +1,55 @@
+"""Write evaluators for Assay in Python.
+
+An evaluator is a function or a class with the decorator `evaluator`; `plugin` names the whole. Everything
+an author needs is imported from here; `assay.testing` runs evaluators without a server.
+"""
+
+from . import log, model, trace
+from .context import rng, run_time, seed
+from .errors import (
+    EvalError,
+    Internal,
+    InvalidConfig,
+    InvalidInput,
+    ModelError,
+    NotApplicable,
+    TraceError,
+    Transient,
+    Upstream,
+)
+from .item import Item, TraceRef
+from .registry import evaluator, plugin
+from .schema import field
+from .score import Score, Slot, Spec, boolean, categorical, embedding, numeric, share, slot
+
+__all__ = [
+    "EvalError",
+    "Internal",
+    "InvalidConfig",
+    "InvalidInput",
+    "Item",
+    "ModelError",
+    "NotApplicable",
+    "Score",
+    "Slot",
+    "Spec",
+    "TraceError",
+    "TraceRef",
+    "Transient",
+    "Upstream",
+    "boolean",
+    "categorical",
+    "embedding",
+    "evaluator",
+    "field",
+    "log",
+    "model",
+    "numeric",
+    "plugin",
+    "rng",
+    "run_time",
+    "seed",
+    "share",
+    "slot",
+    "trace",
+]

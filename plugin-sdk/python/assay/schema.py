@@ -1,0 +1,204 @@
+"""The configuration of an evaluator: its JSON Schema from a dataclass or TypedDict, and back again."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, Union
+
+from .errors import InvalidConfig
+
+_EMPTY: dict[str, Any] = {"type": "object", "additionalProperties": False}
+_PLAIN: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
+    Any: {},
+    object: {},
+    dict: {"type": "object"},
+    list: {"type": "array"},
+}
+
+
+def field(
+    default: Any = dataclasses.MISSING,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    exclusive_minimum: float | None = None,
+    exclusive_maximum: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str | None = None,
+    min_items: int | None = None,
+    max_items: int | None = None,
+    unique_items: bool | None = None,
+    format: str | None = None,
+    examples: list[Any] | None = None,
+) -> Any:
+    """A field of a configuration, with what its JSON Schema says beyond the type."""
+    keywords = {
+        "title": title,
+        "description": description,
+        "minimum": minimum,
+        "maximum": maximum,
+        "exclusiveMinimum": exclusive_minimum,
+        "exclusiveMaximum": exclusive_maximum,
+        "minLength": min_length,
+        "maxLength": max_length,
+        "pattern": pattern,
+        "minItems": min_items,
+        "maxItems": max_items,
+        "uniqueItems": unique_items,
+        "format": format,
+        "examples": examples,
+    }
+    metadata = {"assay": {name: value for name, value in keywords.items() if value is not None}}
+    if isinstance(default, (list, dict, set)):
+        # Each configuration gets a list of its own.
+        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def schema_of(config: Any) -> dict[str, Any]:
+    """The JSON Schema of a configuration type; a mapping is taken as the schema itself."""
+    if config is None:
+        return dict(_EMPTY)
+    if isinstance(config, Mapping):
+        return dict(config)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_schema(config, str(config))}
+
+
+def typed(config: Any, value: dict[str, Any]) -> Any:
+    """The configuration as the type the evaluator asked for."""
+    if config is None or isinstance(config, Mapping):
+        return value
+    return _typed(config, value, "config")
+
+
+def _schema(kind: Any, at: str) -> dict[str, Any]:
+    if kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _union(arguments, at)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (list, set, frozenset):
+        unique = {} if origin is list else {"uniqueItems": True}
+        return {"type": "array", "items": _schema(arguments[0], at), **unique}
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return {"type": "array", "items": _schema(arguments[0], at)}
+        items = [_schema(argument, at) for argument in arguments]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "items": False}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], at)}
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return {"enum": [member.value for member in kind]}
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_schema(kind)
+    if typing.is_typeddict(kind):
+        return _typed_dict_schema(kind)
+    raise TypeError(
+        f"{at}: no JSON Schema for {kind!r}; use str, int, float, bool, list, dict, Literal, Optional, an"
+        " Enum, a dataclass or a TypedDict"
+    )
+
+
+def _union(arguments: tuple[Any, ...], at: str) -> dict[str, Any]:
+    schemas = [_schema(argument, at) for argument in arguments]
+    if all(set(schema) == {"type"} for schema in schemas):
+        return {"type": [schema["type"] for schema in schemas]}
+    return {"anyOf": schemas}
+
+
+def _dataclass_schema(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for member in dataclasses.fields(kind):
+        if not member.init:
+            continue
+        schema = _schema(hints[member.name], f"{kind.__name__}.{member.name}")
+        schema.update(member.metadata.get("assay", {}))
+        if member.default is not dataclasses.MISSING:
+            schema["default"] = _plain(member.default)
+        elif member.default_factory is not dataclasses.MISSING:
+            schema["default"] = _plain(member.default_factory())
+        else:
+            required.append(member.name)
+        properties[member.name] = schema
+    return _object(properties, required)
+
+
+def _typed_dict_schema(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    properties = {name: _schema(hint, f"{kind.__name__}.{name}") for name, hint in hints.items()}
+    return _object(properties, [name for name in hints if name in kind.__required_keys__])
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return {**schema, "additionalProperties": False}
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        members = dataclasses.fields(value)
+        return {member.name: _plain(getattr(value, member.name)) for member in members}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _plain(element) for name, element in value.items()}
+    return value
+
+
+def _typed(kind: Any, value: Any, at: str) -> Any:
+    """The host has checked the schema; this only rebuilds the types."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = {member.name for member in dataclasses.fields(kind) if member.init}
+        given = {name: _typed(hints[name], part, f"{at}.{name}") for name, part in value.items() if name in names}
+        try:
+            return kind(**given)
+        except (TypeError, ValueError) as error:
+            raise InvalidConfig(f"{at}: {error}") from error
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if origin in (list, set, frozenset):
+        return origin(_typed(arguments[0], part, f"{at}[{i}]") for i, part in enumerate(value))
+    if origin is tuple:
+        kinds = [arguments[0]] * len(value) if arguments[1:] == (Ellipsis,) else arguments
+        return tuple(_typed(one, part, f"{at}[{i}]") for i, (one, part) in enumerate(zip(kinds, value)))
+    if origin is dict:
+        return {name: _typed(arguments[1], part, f"{at}.{name}") for name, part in value.items()}
+    if origin in (Union, types.UnionType):
+        return _typed_union(arguments, value, at)
+    return value
+
+
+def _typed_union(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
+    if value is None or any(kind is type(value) for kind in kinds):
+        return value
+    for kind in kinds:
+        try:
+            return _typed(kind, value, at)
+        except (InvalidConfig, AttributeError, TypeError, ValueError):
+            continue
+    return value

@@ -1,0 +1,28 @@
+"""The evaluator as a plain function, without a sandbox."""
+
+import unittest
+
+import assay
+from assay.testing import evaluate
+
+import evaluators  # noqa: F401 (registers them)
+
+
+class MaxLength(unittest.TestCase):
+    def test_a_short_answer_passes_and_says_how_long_it_is(self):
+        [score] = evaluate("max-length", output="Zürich", config={"max_chars": 6})
+        self.assertIs(score.value, True)
+        self.assertEqual(score.comment, "6 of 6 characters")
+
+    def test_white_space_may_be_left_out(self):
+        config = {"max_chars": 3, "trim": True}
+        [score] = evaluate("max-length", output="  yes  ", config=config)
+        self.assertIs(score.value, True)
+
+    def test_an_item_without_output_is_bad_input(self):
+        with self.assertRaises(assay.InvalidInput):
+            evaluate("max-length", input="hello")
+
+
+if __name__ == "__main__":
+    unittest.main()
