@@ -21,6 +21,7 @@ pub mod observation;
 pub mod payload;
 pub mod plugin;
 pub mod pricing;
+pub mod prompt;
 pub mod protocol;
 pub mod sampling;
 pub mod score;

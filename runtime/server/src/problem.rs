@@ -76,6 +76,8 @@ codes! {
         "The change collides with what is stored", "Read the resource again and decide anew.";
     NameConflict, "name_conflict", CONFLICT, "conflict", "LangfuseConflictError",
         "The name is taken", "Choose another name.";
+    PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "conflict", "PreconditionFailedError",
+        "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
         "The body is larger than the limit", "Send smaller batches, or raise `ingest.max_body_mib` or `api.max_body_kib`.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",

@@ -15,6 +15,7 @@ pub mod evaluation;
 mod filter_sql;
 mod migrate;
 mod pool;
+pub mod prompts;
 pub mod scores;
 mod spell;
 pub mod telemetry;

@@ -17,6 +17,7 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0004_evaluation.sql"),
     ),
     ("grants", include_str!("../migrations/0005_grants.sql")),
+    ("prompts", include_str!("../migrations/0007_prompts.sql")),
 ];
 
 const CREATE_LEDGER: &str = "

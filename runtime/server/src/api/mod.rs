@@ -5,12 +5,14 @@
 
 mod conditions;
 mod cursor;
+mod etag;
 mod evaluators;
 mod executions;
 mod health;
 mod observations;
 mod plugins;
 mod projects;
+mod prompts;
 pub(crate) mod routes;
 mod rules;
 mod scores;
@@ -35,6 +37,7 @@ fn all() -> Routes {
     rules::routes(&mut routes);
     plugins::routes(&mut routes);
     executions::routes(&mut routes);
+    prompts::routes(&mut routes);
     routes
 }
 

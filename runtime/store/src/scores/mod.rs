@@ -25,7 +25,7 @@ pub(crate) use write::{delete_others, put};
 
 /// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
 /// one plug-in or client writes does not decide whether a whole batch can be stored.
-fn storable(text: &str) -> Cow<'_, str> {
+pub(crate) fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "\u{fffd}").into()
     } else {

@@ -1,0 +1,447 @@
+//! Prompts that include others: the references in a text, and the text with all of them put in.
+//!
+//! Invariants:
+//! - **Bounded.** Inclusions go [`MAX_DEPTH`] levels deep, a composed prompt has at most [`MAX_BYTES`]
+//!   bytes, and each included version is put together once, however often it is included.
+//! - **No loading here.** [`compose`] says which prompts it lacks; the caller brings them and asks again.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{InvalidPrompt, PromptBody, PromptKind, check_label, invalid};
+
+/// Levels of inclusion below a prompt.
+pub const MAX_DEPTH: usize = 5;
+/// Size of a prompt with all that it includes.
+pub const MAX_BYTES: usize = 4 << 20;
+
+const OPEN: &str = "@@@langfusePrompt:";
+const CLOSE: &str = "@@@";
+
+/// Which version of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Selector {
+    /// The one with this number.
+    Version(i64),
+    /// The one that has this label now.
+    Label(String),
+}
+
+/// One prompt as it is named in the text of another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reference {
+    /// Name of the included prompt.
+    pub name: String,
+    /// Which version of it.
+    pub selector: Selector,
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.selector {
+            Selector::Version(version) => write!(f, "{} version {version}", self.name),
+            Selector::Label(label) => write!(f, "{} with label {label}", self.name),
+        }
+    }
+}
+
+/// A version as far as composition looks at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Id of the version.
+    pub id: String,
+    /// Name of the prompt.
+    pub name: String,
+    /// Number of the version.
+    pub version: i64,
+    /// Its text or messages.
+    pub body: PromptBody,
+}
+
+/// A prompt with everything it includes put in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Composed {
+    /// Its text or messages.
+    pub body: PromptBody,
+    /// For each version that includes others, by its id: those, in order.
+    pub included: Vec<(String, Vec<Part>)>,
+}
+
+/// Why a prompt cannot be put together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ComposeError {
+    /// These are needed and were not given.
+    #[error("{} included prompts are not known", .0.len())]
+    Needs(Vec<Reference>),
+    /// A prompt includes itself, by way of the others.
+    #[error("prompts include each other in a circle: {}", .0.join(" includes "))]
+    Circle(Vec<String>),
+    /// Too many levels.
+    #[error("prompts include each other more than {MAX_DEPTH} levels deep: {}", .0.join(" includes "))]
+    TooDeep(Vec<String>),
+    /// Too large.
+    #[error("with all that it includes the prompt has more than {MAX_BYTES} bytes")]
+    TooLarge,
+    /// An included prompt has messages.
+    #[error("{0} is a chat prompt; only text prompts can be included")]
+    NotText(String),
+}
+
+/// Splits a text at its references.
+fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some((before, after)) = text.split_once(OPEN) else {
+            return Some((text, None));
+        };
+        match after.split_once(CLOSE) {
+            Some((inner, after)) => {
+                rest = Some(after);
+                Some((before, Some(inner)))
+            }
+            // A reference that never ends is text.
+            None => Some((text, None)),
+        }
+    })
+}
+
+fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
+    let wrong = || {
+        InvalidPrompt(format!(
+            "{OPEN}{inner}{CLOSE} is no reference: write name=NAME|version=NUMBER or name=NAME|label=LABEL"
+        ))
+    };
+    let (name, selector) = inner.split_once('|').ok_or_else(wrong)?;
+    let name = name
+        .strip_prefix("name=")
+        .filter(|name| !name.is_empty())
+        .ok_or_else(wrong)?;
+    let selector = match selector.split_once('=') {
+        Some(("version", number)) => match number.parse() {
+            Ok(number) if 0 < number => Selector::Version(number),
+            _ => {
+                return invalid(format!(
+                    "{number:?} in {OPEN}{inner}{CLOSE} is no version number"
+                ));
+            }
+        },
+        Some(("label", label)) => {
+            check_label(label)?;
+            Selector::Label(label.to_owned())
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(Reference {
+        name: name.to_owned(),
+        selector,
+    })
+}
+
+/// The references of a text, in order.
+pub fn references(text: &str) -> impl Iterator<Item = Result<Reference, InvalidPrompt>> {
+    pieces(text).filter_map(|(_, inner)| inner).map(reference)
+}
+
+/// Puts everything into `root` that it includes. `known` is what the caller has loaded so far.
+///
+/// # Errors
+/// [`ComposeError::Needs`] asks for more; every other error is final.
+pub fn compose(root: &Part, known: &HashMap<Reference, Part>) -> Result<Composed, ComposeError> {
+    let mut work = Work {
+        known,
+        missing: Vec::new(),
+        done: HashMap::new(),
+        path: vec![root.name.clone()],
+        included: Vec::new(),
+    };
+    let body = match &root.body {
+        PromptBody::Text(text) => PromptBody::Text(work.text(&root.id, &[text])?.remove(0)),
+        PromptBody::Chat(messages) => {
+            let contents: Vec<&str> = messages.iter().map(content).collect();
+            let composed = work.text(&root.id, &contents)?;
+            let messages = messages.iter().zip(composed).map(|(message, text)| {
+                let mut message = message.clone();
+                if let Some(content) = message.get_mut("content").filter(|c| c.is_string()) {
+                    *content = text.into();
+                }
+                message
+            });
+            PromptBody::Chat(messages.collect())
+        }
+    };
+    if !work.missing.is_empty() {
+        return Err(ComposeError::Needs(work.missing));
+    }
+    Ok(Composed {
+        body,
+        included: work.included,
+    })
+}
+
+fn content(message: &Map<String, Value>) -> &str {
+    message
+        .get("content")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+struct Work<'k> {
+    known: &'k HashMap<Reference, Part>,
+    missing: Vec<Reference>,
+    /// Composed text of a version by its id, with the levels below it.
+    done: HashMap<String, (String, usize)>,
+    /// Names from the root to the prompt at work.
+    path: Vec<String>,
+    included: Vec<(String, Vec<Part>)>,
+}
+
+impl Work<'_> {
+    /// The texts of one version with all that they include.
+    fn text(&mut self, id: &str, texts: &[&str]) -> Result<Vec<String>, ComposeError> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut composed = Vec::with_capacity(texts.len());
+        let mut height = 0;
+        let mut n_bytes = 0;
+        for text in texts {
+            let mut out = String::new();
+            for (before, inner) in pieces(text) {
+                out.push_str(before);
+                let Some(inner) = inner else { continue };
+                let Ok(reference) = reference(inner) else {
+                    // Stored before references were checked: it stays text.
+                    out.push_str(OPEN);
+                    out.push_str(inner);
+                    out.push_str(CLOSE);
+                    continue;
+                };
+                if let Some((part, below)) = self.include(&reference, &mut out)? {
+                    height = height.max(below + 1);
+                    if parts.iter().all(|known| known.id != part.id) {
+                        parts.push(part);
+                    }
+                }
+                if MAX_BYTES < n_bytes + out.len() {
+                    return Err(ComposeError::TooLarge);
+                }
+            }
+            n_bytes += out.len();
+            composed.push(out);
+        }
+        if !parts.is_empty() {
+            self.included.push((id.to_owned(), parts));
+        }
+        if MAX_DEPTH < self.path.len() - 1 + height {
+            return Err(ComposeError::TooDeep(self.path.clone()));
+        }
+        self.done.insert(id.to_owned(), (String::new(), height));
+        Ok(composed)
+    }
+
+    /// Appends an included prompt; answers with it and the levels below it.
+    fn include(
+        &mut self,
+        reference: &Reference,
+        out: &mut String,
+    ) -> Result<Option<(Part, usize)>, ComposeError> {
+        if self.path.contains(&reference.name) {
+            let mut circle = self.path.clone();
+            circle.push(reference.name.clone());
+            return Err(ComposeError::Circle(circle));
+        }
+        let Some(part) = self.known.get(reference) else {
+            if !self.missing.contains(reference) {
+                self.missing.push(reference.clone());
+            }
+            return Ok(None);
+        };
+        let PromptBody::Text(text) = &part.body else {
+            return Err(ComposeError::NotText(reference.to_string()));
+        };
+        debug_assert_eq!(part.body.kind(), PromptKind::Text);
+        if let Some((text, height)) = self.done.get(&part.id) {
+            if MAX_DEPTH < self.path.len() + height {
+                return Err(ComposeError::TooDeep(self.path.clone()));
+            }
+            out.push_str(text);
+            return Ok(Some((part.clone(), *height)));
+        }
+        if MAX_DEPTH < self.path.len() {
+            let mut path = self.path.clone();
+            path.push(reference.name.clone());
+            return Err(ComposeError::TooDeep(path));
+        }
+        self.path.push(part.name.clone());
+        let text = self.text(&part.id, &[text])?.remove(0);
+        self.path.pop();
+        out.push_str(&text);
+        let height = self.done.get(&part.id).map_or(0, |(_, height)| *height);
+        self.done.insert(part.id.clone(), (text, height));
+        Ok(Some((part.clone(), height)))
+    }
+}
+
+/// How it was put together, as the API shows it; none when nothing is included.
+#[must_use]
+pub fn graph(root: &Part, composed: &Composed) -> Option<Value> {
+    if composed.included.is_empty() {
+        return None;
+    }
+    let node = |part: &Part| json!({ "id": part.id, "name": part.name, "version": part.version });
+    let dependencies: Map<String, Value> = composed
+        .included
+        .iter()
+        .map(|(id, parts)| (id.clone(), parts.iter().map(node).collect()))
+        .collect();
+    Some(json!({ "root": node(root), "dependencies": dependencies }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, text: &str) -> Part {
+        Part {
+            id: format!("id-{name}"),
+            name: name.to_owned(),
+            version: 1,
+            body: PromptBody::Text(text.to_owned()),
+        }
+    }
+
+    fn include(name: &str) -> String {
+        format!("{OPEN}name={name}|version=1{CLOSE}")
+    }
+
+    fn known(parts: &[Part]) -> HashMap<Reference, Part> {
+        let entry = |part: &Part| {
+            let reference = Reference {
+                name: part.name.clone(),
+                selector: Selector::Version(1),
+            };
+            (reference, part.clone())
+        };
+        parts.iter().map(entry).collect()
+    }
+
+    fn text(composed: &Composed) -> &str {
+        composed.body.texts().next().unwrap()
+    }
+
+    #[test]
+    fn references_read_as_version_or_label_and_anything_else_is_named() {
+        let text = "a @@@langfusePrompt:name=x/y|version=2@@@ b @@@langfusePrompt:name=z|label=prod@@@ c @@@";
+        let found: Vec<_> = references(text).map(Result::unwrap).collect();
+        assert_eq!(found[0].to_string(), "x/y version 2");
+        assert_eq!(found[1].to_string(), "z with label prod");
+        assert_eq!(found.len(), 2);
+        for wrong in [
+            "name=x",
+            "x|version=1",
+            "name=|version=1",
+            "name=x|version=a",
+            "name=x|version=0",
+            "name=x|label=A",
+        ] {
+            let text = format!("{OPEN}{wrong}{CLOSE}");
+            assert!(references(&text).next().unwrap().is_err(), "{wrong}");
+        }
+        assert_eq!(references("@@@langfusePrompt:name=x|version=1").count(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_level_by_level() {
+        let root = part("root", &format!("{} and {}", include("a"), include("b")));
+        let Err(ComposeError::Needs(missing)) = compose(&root, &HashMap::new()) else {
+            panic!("nothing is known yet");
+        };
+        assert_eq!(missing.len(), 2);
+        let parts = [part("a", &include("b")), part("b", "B")];
+        let composed = compose(&root, &known(&parts)).unwrap();
+        assert_eq!(text(&composed), "B and B");
+        let graph = graph(&root, &composed).unwrap();
+        assert_eq!(graph["root"]["id"], "id-root");
+        assert_eq!(
+            graph["dependencies"]["id-root"].as_array().unwrap().len(),
+            2
+        );
+        assert_eq!(graph["dependencies"]["id-a"][0]["name"], "b");
+    }
+
+    #[test]
+    fn messages_include_texts_and_keep_their_other_members() {
+        let raw = json!([
+            { "role": "system", "content": include("a"), "n": 1 },
+            { "type": "placeholder", "name": "history" },
+        ]);
+        let mut root = part("root", "");
+        root.body = PromptBody::parse(PromptKind::Chat, raw).unwrap();
+        let composed = compose(&root, &known(&[part("a", "A {{x}}")])).unwrap();
+        let body = composed.body.to_json();
+        assert_eq!(
+            body[0],
+            json!({ "type": "chatmessage", "role": "system", "content": "A {{x}}", "n": 1 })
+        );
+        assert_eq!(body[1]["name"], "history");
+        let error = compose(&part("r", &include("root")), &known(&[root])).unwrap_err();
+        assert!(matches!(error, ComposeError::NotText(_)), "{error}");
+    }
+
+    #[test]
+    fn circles_end_and_are_shown() {
+        let parts = [part("a", &include("b")), part("b", &include("a"))];
+        let error = compose(&parts[0], &known(&parts)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "prompts include each other in a circle: a includes b includes a"
+        );
+    }
+
+    #[test]
+    fn five_levels_are_allowed_and_six_are_not_in_whatever_order_they_are_met() {
+        let chain = |n: usize| -> Vec<Part> {
+            (0..=n)
+                .map(|at| match at == n {
+                    true => part(&format!("p{at}"), "end"),
+                    false => part(&format!("p{at}"), &include(&format!("p{}", at + 1))),
+                })
+                .collect()
+        };
+        let five = chain(5);
+        assert_eq!(text(&compose(&five[0], &known(&five)).unwrap()), "end");
+        let six = chain(6);
+        assert!(matches!(
+            compose(&six[0], &known(&six)),
+            Err(ComposeError::TooDeep(_))
+        ));
+        // The deep part is composed first from nearby, where it fits, then from further down.
+        let mut parts = chain(5);
+        parts.push(part(
+            "root",
+            &format!("{}{}", include("p1"), include("deep")),
+        ));
+        parts.push(part("deep", &include("p1")));
+        let root = &parts[6];
+        assert!(matches!(
+            compose(root, &known(&parts)),
+            Err(ComposeError::TooDeep(_))
+        ));
+    }
+
+    #[test]
+    fn a_prompt_that_doubles_at_each_level_is_stopped_at_the_limit() {
+        let double = |name: &str, next: &str| part(name, &include(next).repeat(1_000));
+        let parts = [
+            double("a", "b"),
+            double("b", "c"),
+            double("c", "d"),
+            double("d", "e"),
+            part("e", "x"),
+        ];
+        assert_eq!(
+            compose(&parts[0], &known(&parts)),
+            Err(ComposeError::TooLarge)
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The list of prompts.
+
+use assay_domain::filter::Filter;
+use assay_store::Paging;
+use assay_store::prompts::PromptQuery;
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use super::view;
+use crate::App;
+use crate::api::page;
+use crate::api::rules::filter_problem;
+use crate::auth::Reader;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+pub(super) const LIST: &[Param] = &[
+    page::PAGE,
+    param("limit", "integer", "1 to 100, 10 when absent."),
+    param("name", "string", "Exactly this name."),
+    param("label", "string", "A version has this label."),
+    param("tag", "string", "The prompt has this tag."),
+    param(
+        "fromUpdatedAt",
+        "date-time",
+        "A version changed at or after.",
+    ),
+    param("toUpdatedAt", "date-time", "A version changed before."),
+    param(
+        "filter",
+        "string",
+        "Conditions on id, name, type, version, createdAt, updatedAt, labels, tags, config as JSON.",
+    ),
+];
+
+pub(super) async fn list_prompts(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = Paging {
+        page: params.int("page", 1, u32::MAX, 1)?,
+        limit: params.int("limit", 1, 100, 10)?,
+    };
+    let filter = Filter::parse(&params.filter()?, PromptQuery::COLUMNS).map_err(filter_problem)?;
+    let text = |name| params.text(name).map(str::to_owned);
+    let query = PromptQuery {
+        name: text("name"),
+        label: text("label"),
+        tag: text("tag"),
+        from: params.time("fromUpdatedAt")?,
+        to: params.time("toUpdatedAt")?,
+        filter,
+    };
+    let found = app.store.prompts(&caller.project, &query, paging).await?;
+    Ok(page::answer(paging, &found, view::summary))
+}

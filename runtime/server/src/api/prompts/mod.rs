@@ -1,0 +1,281 @@
+//! Prompts: versions, labels, tags, and prompts that include others.
+
+mod compose;
+mod list;
+mod view;
+mod write;
+
+use assay_domain::prompt::compose::Selector;
+use assay_domain::prompt::{PRODUCTION, PromptName};
+use assay_store::prompts::{Deleted, Prompt};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use super::etag;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::{Code, Problem};
+
+const ALL: &str = "/api/public/v2/prompts";
+const ONE: &str = "/api/public/v2/prompts/{promptName}";
+const VERSION: &str = "/api/public/v2/prompts/{promptName}/versions/{version}";
+const V1: &str = "/api/public/prompts";
+const PROTECTED: &str = "/api/v1/prompts/protected-labels";
+
+const GET: &[Param] = &[
+    param(
+        "version",
+        "integer",
+        "This version; not together with label.",
+    ),
+    param(
+        "label",
+        "string",
+        "The version with this label; `production` when neither is given.",
+    ),
+    param(
+        "resolve",
+        "boolean",
+        "false leaves references to other prompts as they are.",
+    ),
+];
+const GET_V1: &[Param] = &[
+    param("name", "string", "Name of the prompt; needed."),
+    param(
+        "version",
+        "integer",
+        "This version; the one in production when absent.",
+    ),
+];
+const DELETE: &[Param] = &[
+    param("version", "integer", "Only this version."),
+    param("label", "string", "Only the version with this label."),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(ALL, "Make the next version of a prompt").status(201);
+    routes.add(create.body::<write::PromptInput>(), write::create_prompt);
+    let list = Operation::get(ALL, "Prompts by page, the newest first").query(list::LIST);
+    routes.add(list, list::list_prompts);
+    let get = Operation::get(ONE, "A version of a prompt, with what it includes").query(GET);
+    routes.add(get, get_prompt);
+    let delete = Operation::delete(ONE, "Delete a prompt or versions of it").status(204);
+    routes.add(delete.query(DELETE), delete_prompt);
+    let update = Operation::patch(VERSION, "Put labels on a version");
+    routes.add(update.body::<Labels>(), update_labels);
+    let create = Operation::post(V1, "Make the next version of a prompt, the older way");
+    routes.add(
+        create.body::<write::OldPromptInput>(),
+        write::create_old_prompt,
+    );
+    let get = Operation::get(V1, "A version of a prompt, the older way").query(GET_V1);
+    routes.add(get, get_old_prompt);
+    let get = Operation::get(PROTECTED, "Labels that the project protects");
+    routes.add(get, get_protected);
+    let set = Operation::new(
+        HttpMethod::Put,
+        PROTECTED,
+        "Replace the list of protected labels",
+    );
+    routes.add(set.body::<Protected>(), set_protected);
+}
+
+/// What an address calls a prompt. One that cannot exist is not found, like any other.
+fn named(raw: &str) -> Result<PromptName, Problem> {
+    PromptName::new(raw).map_err(|_| Problem::not_found("prompt"))
+}
+
+fn selector(params: &Params) -> Result<Option<Selector>, Problem> {
+    let version = params.int("version", 1, i32::MAX.cast_unsigned(), 0)?;
+    match (version, params.text("label")) {
+        (0, None) => Ok(None),
+        (0, Some(label)) => Ok(Some(Selector::Label(label.to_owned()))),
+        (version, None) => Ok(Some(Selector::Version(version.into()))),
+        (_, Some(_)) => Err(Problem::query(
+            "label",
+            "version and label exclude each other",
+        )),
+    }
+}
+
+async fn existing(
+    app: &App,
+    caller: &Reader,
+    name: &PromptName,
+    selector: &Selector,
+) -> Result<Prompt, Problem> {
+    let found = app.store.prompt(&caller.project, name, selector).await?;
+    found.ok_or_else(|| {
+        let which = match selector {
+            Selector::Version(version) => format!("prompt {name:?} with version {version}"),
+            Selector::Label(label) => format!("prompt {name:?} with label {label:?}"),
+        };
+        Problem::not_found(&which)
+    })
+}
+
+async fn get_prompt(
+    State(app): State<App>,
+    caller: Reader,
+    Path(name): Path<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let selector = selector(&params)?;
+    let selector = selector.unwrap_or_else(|| Selector::Label(PRODUCTION.to_owned()));
+    let resolve = params.flag("resolve")?.unwrap_or(true);
+    let prompt = existing(&app, &caller, &named(&name)?, &selector).await?;
+    let view = shown(&app, &caller, &prompt, resolve).await?;
+    Ok(etag::answer(&headers, &view))
+}
+
+/// The prompt as it is read.
+async fn shown(
+    app: &App,
+    caller: &Reader,
+    prompt: &Prompt,
+    resolve: bool,
+) -> Result<Value, Problem> {
+    let composed = match resolve {
+        true => compose::whole(app, &caller.project, &prompt.part()).await?,
+        false => None,
+    };
+    Ok(view::prompt(&caller.project, prompt, composed.as_ref()))
+}
+
+async fn get_old_prompt(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let name = params
+        .text("name")
+        .ok_or_else(|| Problem::query("name", "needed"))?;
+    let selector = selector(&params)?;
+    let selector = selector.unwrap_or_else(|| Selector::Label(PRODUCTION.to_owned()));
+    let prompt = existing(&app, &caller, &named(name)?, &selector).await?;
+    let view = shown(&app, &caller, &prompt, true).await?;
+    Ok(etag::answer(&headers, &view))
+}
+
+/// Labels to put on a version.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Labels {
+    new_labels: Vec<String>,
+}
+
+async fn update_labels(
+    State(app): State<App>,
+    caller: Writer,
+    Path((name, version)): Path<(String, String)>,
+    headers: HeaderMap,
+    Body(input): Body<Labels>,
+) -> Result<Json<Value>, Problem> {
+    let name = named(&name)?;
+    let missing = || Problem::not_found("prompt version");
+    let version: i64 = version.parse().map_err(|_| missing())?;
+    write::check_labels("newLabels", &input.new_labels)?;
+    if input
+        .new_labels
+        .iter()
+        .any(|label| label == assay_domain::prompt::LATEST)
+    {
+        return Err(Problem::body(
+            "newLabels",
+            "latest stands on the newest version and cannot be moved",
+        ));
+    }
+    let reader = Reader {
+        project: caller.project.clone(),
+    };
+    // What the labels stand for from now on must not go in a circle through this version.
+    let seen = existing(&app, &reader, &name, &Selector::Version(version)).await?;
+    let seen = shown(&app, &reader, &seen, true).await?;
+    etag::check_unchanged(&headers, &seen)?;
+    let now = app.clock.now();
+    let labelled = app
+        .store
+        .label_prompt(&caller.project, &name, version, &input.new_labels, now)
+        .await;
+    let prompt = labelled.map_err(|error| match error {
+        assay_store::Error::NotFound => missing(),
+        error => error.into(),
+    })?;
+    Ok(Json(view::prompt(&caller.project, &prompt, None)))
+}
+
+async fn delete_prompt(
+    State(app): State<App>,
+    caller: Writer,
+    Path(name): Path<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let name = named(&name)?;
+    let which = selector(&params)?;
+    if let (Some(which), true) = (&which, etag::is_conditional(&headers)) {
+        let reader = Reader {
+            project: caller.project.clone(),
+        };
+        let seen = existing(&app, &reader, &name, which).await?;
+        etag::check_unchanged(&headers, &shown(&app, &reader, &seen, true).await?)?;
+    }
+    let now = app.clock.now();
+    let deleted = app
+        .store
+        .delete_prompt(&caller.project, &name, which.as_ref(), now);
+    match deleted.await? {
+        Deleted::Done => Ok(StatusCode::NO_CONTENT),
+        Deleted::NotFound => Err(Problem::not_found("prompt")),
+        Deleted::IncludedBy(versions) => {
+            let shown: Vec<String> = versions
+                .iter()
+                .map(|(name, version)| format!("{name} version {version}"))
+                .collect();
+            let message = format!(
+                "it is included by {}; change or delete those first",
+                shown.join(", ")
+            );
+            let versions = versions
+                .into_iter()
+                .map(|(name, version)| json!({ "name": name, "version": version }))
+                .collect::<Vec<_>>();
+            Err(Problem::new(Code::InvalidRequest, message).with("includedBy", versions))
+        }
+    }
+}
+
+/// Labels that only people with elevated rights move on the pages; keys may move all.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Protected {
+    labels: Vec<String>,
+}
+
+async fn get_protected(State(app): State<App>, caller: Reader) -> Result<Json<Value>, Problem> {
+    let labels = app.store.protected_labels(&caller.project).await?;
+    Ok(Json(json!({ "labels": labels })))
+}
+
+async fn set_protected(
+    State(app): State<App>,
+    caller: Writer,
+    Body(mut input): Body<Protected>,
+) -> Result<Json<Value>, Problem> {
+    write::check_labels("labels", &input.labels)?;
+    input.labels.sort_unstable();
+    input.labels.dedup();
+    app.store
+        .protect_labels(&caller.project, &input.labels)
+        .await?;
+    Ok(Json(json!({ "labels": input.labels })))
+}

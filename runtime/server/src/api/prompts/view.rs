@@ -1,0 +1,42 @@
+//! How a prompt reads.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::prompt::PRODUCTION;
+use assay_domain::prompt::compose::{Composed, graph};
+use assay_store::prompts::{Prompt, PromptSummary};
+use serde_json::{Value, json};
+
+/// A version; with what it includes put in, when that was asked for and there is something.
+pub(super) fn prompt(project: &ProjectId, prompt: &Prompt, composed: Option<&Composed>) -> Value {
+    let body = composed.map_or(&prompt.body, |composed| &composed.body);
+    json!({
+        "id": prompt.id,
+        "createdAt": prompt.created_at,
+        "updatedAt": prompt.updated_at,
+        "projectId": project,
+        "createdBy": prompt.created_by,
+        "name": prompt.name,
+        "version": prompt.version,
+        "type": prompt.kind().as_str(),
+        "prompt": body.to_json(),
+        "config": prompt.config,
+        "labels": prompt.labels,
+        "tags": prompt.tags,
+        "commitMessage": prompt.commit_message,
+        "isActive": prompt.labels.iter().any(|label| label == PRODUCTION),
+        "resolutionGraph": composed.and_then(|composed| graph(&prompt.part(), composed)),
+    })
+}
+
+/// An entry of the list.
+pub(super) fn summary(prompt: &PromptSummary) -> Value {
+    json!({
+        "name": prompt.name,
+        "type": prompt.kind.as_str(),
+        "versions": prompt.versions,
+        "labels": prompt.labels,
+        "tags": prompt.tags,
+        "lastUpdatedAt": prompt.updated_at,
+        "lastConfig": prompt.config,
+    })
+}

@@ -1,0 +1,186 @@
+//! New versions of prompts.
+
+use assay_domain::prompt::compose::Part;
+use assay_domain::prompt::{
+    InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
+    PromptName, check_label,
+};
+use assay_store::prompts::{NewPrompt, Prompt};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{compose, view};
+use crate::App;
+use crate::auth::Writer;
+use crate::extract::Body;
+use crate::problem::Problem;
+
+/// Labels and tags of one request.
+const MAX_LIST: usize = 100;
+const MAX_TAG_CHARS: usize = 200;
+/// Other prompts that one prompt may name.
+const MAX_REFERENCES: usize = 100;
+
+/// A prompt as clients send it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptInput {
+    /// 1 to 255 characters; `/` makes folders.
+    name: String,
+    /// text or chat; text when absent.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// A string, or an array of messages and placeholders.
+    prompt: Value,
+    /// Anything.
+    config: Option<Value>,
+    labels: Option<Vec<String>>,
+    /// Tags of the prompt from now on; absent leaves them.
+    tags: Option<Vec<String>>,
+    commit_message: Option<String>,
+}
+
+/// A prompt as older clients send it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OldPromptInput {
+    name: String,
+    prompt: String,
+    /// Whether it goes into production.
+    is_active: Option<bool>,
+    config: Option<Value>,
+    labels: Option<Vec<String>>,
+    tags: Option<Vec<String>>,
+}
+
+/// Names the field of what is wrong.
+fn at(field: &'static str) -> impl Fn(InvalidPrompt) -> Problem {
+    move |error| Problem::body(field, error.to_string())
+}
+
+/// Checks labels from a body.
+pub(super) fn check_labels(field: &'static str, labels: &[String]) -> Result<(), Problem> {
+    if MAX_LIST < labels.len() {
+        return Err(Problem::body(field, format!("at most {MAX_LIST}")));
+    }
+    labels
+        .iter()
+        .try_for_each(|label| check_label(label))
+        .map_err(at(field))
+}
+
+fn check_tags(tags: &[String]) -> Result<(), Problem> {
+    let fits = |tag: &String| {
+        (1..=MAX_TAG_CHARS).contains(&tag.chars().count()) && !tag.chars().any(char::is_control)
+    };
+    if tags.len() <= MAX_LIST && tags.iter().all(fits) {
+        return Ok(());
+    }
+    let message = format!(
+        "at most {MAX_LIST} tags of 1 to {MAX_TAG_CHARS} characters, none of them control characters"
+    );
+    Err(Problem::body("tags", message))
+}
+
+impl PromptInput {
+    fn check(self, id: String) -> Result<NewPrompt, Problem> {
+        let name = PromptName::new(&self.name).map_err(at("name"))?;
+        let kind = match self.kind.as_deref() {
+            None | Some("text") => PromptKind::Text,
+            Some("chat") => PromptKind::Chat,
+            Some(other) => {
+                return Err(Problem::body(
+                    "type",
+                    format!("{other:?} is none of text, chat"),
+                ));
+            }
+        };
+        let body = PromptBody::parse(kind, self.prompt).map_err(at("prompt"))?;
+        let references = body.references().map_err(at("prompt"))?;
+        if MAX_REFERENCES < references.len() {
+            let message = format!("a prompt includes at most {MAX_REFERENCES} others");
+            return Err(Problem::body("prompt", message));
+        }
+        let labels = self.labels.unwrap_or_default();
+        check_labels("labels", &labels)?;
+        self.tags.as_deref().map_or(Ok(()), check_tags)?;
+        let message_chars = self
+            .commit_message
+            .as_ref()
+            .map_or(0, |text| text.chars().count());
+        if MAX_COMMIT_MESSAGE_CHARS < message_chars {
+            let message = format!("at most {MAX_COMMIT_MESSAGE_CHARS} characters");
+            return Err(Problem::body("commitMessage", message));
+        }
+        Ok(NewPrompt {
+            id,
+            name,
+            body,
+            references,
+            config: self.config.unwrap_or_else(|| json!({})),
+            labels: labels.into_iter().filter(|label| label != LATEST).collect(),
+            tags: self.tags,
+            commit_message: self.commit_message,
+            created_by: "API".to_owned(),
+        })
+    }
+}
+
+async fn create(app: &App, caller: &Writer, input: PromptInput) -> Result<Prompt, Problem> {
+    let new = input.check(app.ids.uuid().to_string())?;
+    if !new.references.is_empty() {
+        let root = Part {
+            id: new.id.clone(),
+            name: new.name.to_string(),
+            version: 0,
+            body: new.body.clone(),
+        };
+        compose::whole(app, &caller.project, &root).await?;
+    }
+    let made = app
+        .store
+        .create_prompt(&caller.project, &new, app.clock.now())
+        .await;
+    made.map_err(|error| match error {
+        assay_store::Error::Conflict(what) => Problem::body("type", what),
+        error => error.into(),
+    })
+}
+
+pub(super) async fn create_prompt(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<PromptInput>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let prompt = create(&app, &caller, input).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(view::prompt(&caller.project, &prompt, None)),
+    ))
+}
+
+pub(super) async fn create_old_prompt(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<OldPromptInput>,
+) -> Result<Json<Value>, Problem> {
+    let mut labels = input.labels.unwrap_or_default();
+    if input.is_active == Some(true) && labels.iter().all(|label| label != PRODUCTION) {
+        labels.push(PRODUCTION.to_owned());
+    }
+    let input = PromptInput {
+        name: input.name,
+        kind: None,
+        prompt: input.prompt.into(),
+        config: input.config,
+        labels: Some(labels),
+        tags: input.tags,
+        commit_message: None,
+    };
+    let prompt = create(&app, &caller, input).await?;
+    Ok(Json(view::prompt(&caller.project, &prompt, None)))
+}

@@ -1,0 +1,163 @@
+//! Prompts in versions, with labels that move.
+//!
+//! Invariants:
+//! - **A version never changes** but for its labels; a label stands on one version of a prompt.
+//! - **`latest` is where it belongs.** It stands on the version with the highest number, after every write.
+//! - **Nothing included disappears.** A version that others include cannot be deleted.
+
+mod list;
+mod row;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::prompt::compose::{Part, Reference, Selector};
+use assay_domain::prompt::{PromptBody, PromptKind, PromptName};
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use crate::pool::on_reader;
+use crate::{Error, Store};
+
+pub use list::{PromptQuery, PromptSummary};
+pub use write::{Deleted, NewPrompt};
+
+/// A version of a prompt, with what belongs to the prompt as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// Id of the version.
+    pub id: String,
+    /// Name of the prompt.
+    pub name: String,
+    /// Number of the version, from 1.
+    pub version: i64,
+    /// Text or messages.
+    pub body: PromptBody,
+    /// Anything a program wants beside it.
+    pub config: Value,
+    /// Labels that stand on this version, sorted.
+    pub labels: Vec<String>,
+    /// Tags of the prompt.
+    pub tags: Vec<String>,
+    /// Note about the version.
+    pub commit_message: Option<String>,
+    /// Who made the version.
+    pub created_by: String,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Labels last changed at.
+    pub updated_at: Timestamp,
+}
+
+impl Prompt {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> PromptKind {
+        self.body.kind()
+    }
+
+    /// What composition looks at.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        Part {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            version: self.version,
+            body: self.body.clone(),
+        }
+    }
+}
+
+const BY_VERSION: &str = "
+    SELECT v.id, v.name, v.version, v.body, v.config, v.commit_message, v.created_by, v.created_at,
+           v.updated_at, p.tags,
+           (SELECT string_agg(l.label, ',') FROM prompt_labels l
+             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
+      FROM prompt_versions v JOIN prompts p ON p.project_id = v.project_id AND p.name = v.name
+     WHERE v.project_id = $1 AND v.name = $2 AND v.version = $3";
+const VERSION_OF_LABEL: &str = "
+    SELECT version FROM prompt_labels WHERE project_id = $1 AND name = $2 AND label = $3";
+const BY_LABEL: &str = "
+    SELECT v.id, v.name, v.version, v.body, v.config, v.commit_message, v.created_by, v.created_at,
+           v.updated_at, p.tags,
+           (SELECT string_agg(l.label, ',') FROM prompt_labels l
+             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
+      FROM prompt_labels of
+      JOIN prompt_versions v
+        ON v.project_id = of.project_id AND v.name = of.name AND v.version = of.version
+      JOIN prompts p ON p.project_id = v.project_id AND p.name = v.name
+     WHERE of.project_id = $1 AND of.name = $2 AND of.label = $3";
+const PROTECTED: &str = "
+    SELECT label FROM prompt_protected_labels WHERE project_id = $1 ORDER BY label";
+
+/// Reads one version.
+macro_rules! read_prompt {
+    ($db:expr, $project:expr, $name:expr, $selector:expr) => {{
+        let row: Option<$crate::prompts::row::PromptRow> = match $selector {
+            Selector::Version(version) => {
+                sqlx::query_as($crate::prompts::BY_VERSION)
+                    .bind($project.as_str())
+                    .bind($name)
+                    .bind(version)
+                    .fetch_optional($db)
+                    .await?
+            }
+            Selector::Label(label) => {
+                sqlx::query_as($crate::prompts::BY_LABEL)
+                    .bind($project.as_str())
+                    .bind($name)
+                    .bind(label)
+                    .fetch_optional($db)
+                    .await?
+            }
+        };
+        row.map(Prompt::try_from).transpose()?
+    }};
+}
+use read_prompt;
+
+impl Store {
+    /// A version of a prompt.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn prompt(
+        &self,
+        project: &ProjectId,
+        name: &PromptName,
+        selector: &Selector,
+    ) -> Result<Option<Prompt>, Error> {
+        Ok(on_reader!(&self.pool, |db| {
+            read_prompt!(db, project, name.as_str(), selector)
+        }))
+    }
+
+    /// The version that the text of another prompt names.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn included_prompt(
+        &self,
+        project: &ProjectId,
+        reference: &Reference,
+    ) -> Result<Option<Part>, Error> {
+        let found = on_reader!(&self.pool, |db| {
+            read_prompt!(db, project, &reference.name, &reference.selector)
+        });
+        Ok(found.map(|prompt| prompt.part()))
+    }
+
+    /// The labels that a project protects, sorted.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn protected_labels(&self, project: &ProjectId) -> Result<Vec<String>, Error> {
+        Ok(on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(PROTECTED)
+                .bind(project.as_str())
+                .fetch_all(db)
+                .await?
+        }))
+    }
+}

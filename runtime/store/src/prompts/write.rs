@@ -1,0 +1,396 @@
+//! New versions, labels that move, and what may be deleted.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::prompt::compose::{Reference, Selector};
+use assay_domain::prompt::{LATEST, PromptBody, PromptName};
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::row::labels;
+use super::{Prompt, VERSION_OF_LABEL, read_prompt};
+use crate::catalog::{from_json, to_json};
+use crate::pool::in_transaction;
+use crate::scores::storable;
+use crate::{Error, Store};
+
+/// A version to be.
+#[derive(Clone, Debug)]
+pub struct NewPrompt {
+    /// Id of the version.
+    pub id: String,
+    /// Name of the prompt, which the first version makes.
+    pub name: PromptName,
+    /// Text or messages.
+    pub body: PromptBody,
+    /// What the body includes.
+    pub references: Vec<Reference>,
+    /// Anything a program wants beside it.
+    pub config: Value,
+    /// Labels that move here, `latest` needs no mention.
+    pub labels: Vec<String>,
+    /// Tags of the prompt from now on; `None` leaves them.
+    pub tags: Option<Vec<String>>,
+    /// Note about the version.
+    pub commit_message: Option<String>,
+    /// Who makes it.
+    pub created_by: String,
+}
+
+/// What became of a wish to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// Gone.
+    Done,
+    /// Nothing matches.
+    NotFound,
+    /// These versions of other prompts include what should go.
+    IncludedBy(Vec<(String, i64)>),
+}
+
+#[derive(sqlx::FromRow)]
+struct Standing {
+    kind: String,
+    tags: String,
+}
+
+#[derive(sqlx::FromRow)]
+struct VersionRow {
+    version: i64,
+    labels: Option<String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ReferenceRow {
+    name: String,
+    version: i64,
+    included_version: Option<i64>,
+    included_label: Option<String>,
+}
+
+/// Makes the prompt's row, or takes its lock.
+const LOCK: &str = "
+    INSERT INTO prompts (project_id, name, kind, tags, created_at, updated_at)
+    VALUES ($1, $2, $3, '[]', $4, $4)
+    ON CONFLICT (project_id, name) DO UPDATE SET updated_at = excluded.updated_at";
+const TOUCH: &str = "UPDATE prompts SET updated_at = $3 WHERE project_id = $1 AND name = $2";
+const STANDING: &str = "SELECT kind, tags FROM prompts WHERE project_id = $1 AND name = $2";
+const SET_TAGS: &str = "UPDATE prompts SET tags = $3 WHERE project_id = $1 AND name = $2";
+const NEXT: &str = "
+    SELECT COALESCE(MAX(version), 0) + 1 FROM prompt_versions WHERE project_id = $1 AND name = $2";
+const INSERT: &str = "
+    INSERT INTO prompt_versions
+        (project_id, name, version, id, body, config, commit_message, created_by, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)";
+const INSERT_REFERENCE: &str = "
+    INSERT INTO prompt_references
+        (project_id, name, version, included_name, included_version, included_label)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const MOVE_LABEL: &str = "
+    INSERT INTO prompt_labels (project_id, name, label, version) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (project_id, name, label) DO UPDATE SET version = excluded.version";
+const CHANGED: &str = "
+    UPDATE prompt_versions SET updated_at = $4 WHERE project_id = $1 AND name = $2 AND version = $3";
+const VERSIONS: &str = "
+    SELECT v.version,
+           (SELECT string_agg(l.label, ',') FROM prompt_labels l
+             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
+      FROM prompt_versions v WHERE v.project_id = $1 AND v.name = $2 ORDER BY v.version";
+const REFERENCES_TO: &str = "
+    SELECT name, version, included_version, included_label
+      FROM prompt_references WHERE project_id = $1 AND included_name = $2 ORDER BY name, version";
+const DELETE_VERSION: &str = "
+    DELETE FROM prompt_versions WHERE project_id = $1 AND name = $2 AND version = $3";
+const DELETE: &str = "DELETE FROM prompts WHERE project_id = $1 AND name = $2";
+const UNPROTECT: &str = "DELETE FROM prompt_protected_labels WHERE project_id = $1";
+const PROTECT: &str = "INSERT INTO prompt_protected_labels (project_id, label) VALUES ($1, $2)";
+
+/// Puts labels on a version, taking them from others; both count as changed.
+macro_rules! move_labels {
+    ($tx:ident, $project:expr, $name:expr, $labels:expr, $version:expr, $now:expr) => {{
+        for label in $labels {
+            let former: Option<i64> = sqlx::query_scalar(VERSION_OF_LABEL)
+                .bind($project.as_str())
+                .bind($name)
+                .bind(label)
+                .fetch_optional(&mut *$tx)
+                .await?;
+            if former == Some($version) {
+                continue;
+            }
+            sqlx::query(MOVE_LABEL)
+                .bind($project.as_str())
+                .bind($name)
+                .bind(label)
+                .bind($version)
+                .execute(&mut *$tx)
+                .await?;
+            for changed in former.into_iter().chain([$version]) {
+                sqlx::query(CHANGED)
+                    .bind($project.as_str())
+                    .bind($name)
+                    .bind(changed)
+                    .bind($now.as_micros())
+                    .execute(&mut *$tx)
+                    .await?;
+            }
+        }
+    }};
+}
+
+/// Writes the row of a version and what it includes.
+macro_rules! insert_version {
+    ($tx:ident, $project:expr, $new:expr, $version:expr, $now:expr) => {{
+        sqlx::query(INSERT)
+            .bind($project.as_str())
+            .bind($new.name.as_str())
+            .bind($version)
+            .bind(&$new.id)
+            .bind(to_json("prompt", &$new.body.to_json())?)
+            .bind(to_json("prompt", &$new.config)?)
+            .bind($new.commit_message.as_deref().map(storable))
+            .bind(storable(&$new.created_by))
+            .bind($now.as_micros())
+            .execute(&mut *$tx)
+            .await?;
+        for reference in &$new.references {
+            let (version, label) = match &reference.selector {
+                Selector::Version(version) => (Some(*version), None),
+                Selector::Label(label) => (None, Some(label)),
+            };
+            sqlx::query(INSERT_REFERENCE)
+                .bind($project.as_str())
+                .bind($new.name.as_str())
+                .bind($version)
+                .bind(&reference.name)
+                .bind(version)
+                .bind(label)
+                .execute(&mut *$tx)
+                .await?;
+        }
+    }};
+}
+
+/// Which versions go, and which of those that include them stand in the way.
+struct Plan {
+    gone: Vec<i64>,
+    newest_left: Option<i64>,
+    takes_latest: bool,
+    in_the_way: Vec<(String, i64)>,
+}
+
+impl Plan {
+    fn new(
+        name: &PromptName,
+        versions: &[VersionRow],
+        references: Vec<ReferenceRow>,
+        which: Option<&Selector>,
+    ) -> Self {
+        let goes = |row: &&VersionRow| match which {
+            None => true,
+            Some(Selector::Version(version)) => row.version == *version,
+            Some(Selector::Label(label)) => labels(row.labels.as_deref()).contains(label),
+        };
+        let gone: Vec<i64> = versions
+            .iter()
+            .filter(goes)
+            .map(|row| row.version)
+            .collect();
+        let left = versions.iter().filter(|row| !gone.contains(&row.version));
+        let newest_left = left.map(|row| row.version).max();
+        let mut gone_labels: Vec<String> = Vec::new();
+        for row in versions.iter().filter(|row| gone.contains(&row.version)) {
+            gone_labels.extend(labels(row.labels.as_deref()));
+        }
+        let takes_latest = gone_labels.iter().any(|label| label == LATEST);
+        if newest_left.is_some() {
+            // It moves to another version, and whoever includes it gets that one.
+            gone_labels.retain(|label| label != LATEST);
+        }
+        let stands = |row: &ReferenceRow| {
+            let is_gone = row.name == name.as_str() && gone.contains(&row.version);
+            let needs = row
+                .included_version
+                .is_some_and(|version| gone.contains(&version))
+                || row
+                    .included_label
+                    .as_ref()
+                    .is_some_and(|label| gone_labels.contains(label));
+            needs && !is_gone
+        };
+        let in_the_way = references.into_iter().filter(stands);
+        let mut in_the_way: Vec<_> = in_the_way.map(|row| (row.name, row.version)).collect();
+        in_the_way.dedup();
+        Self {
+            gone,
+            newest_left,
+            takes_latest,
+            in_the_way,
+        }
+    }
+}
+
+impl Store {
+    /// Makes the next version of a prompt, and the prompt with its first one.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the prompt is of the other kind.
+    pub async fn create_prompt(
+        &self,
+        project: &ProjectId,
+        new: &NewPrompt,
+        now: Timestamp,
+    ) -> Result<Prompt, Error> {
+        let name = new.name.as_str();
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(LOCK)
+                .bind(project.as_str())
+                .bind(name)
+                .bind(new.body.kind().as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+            let standing: Standing = sqlx::query_as(STANDING)
+                .bind(project.as_str())
+                .bind(name)
+                .fetch_one(&mut *tx)
+                .await?;
+            if standing.kind != new.body.kind().as_str() {
+                return Err(Error::Conflict(
+                    "all versions of a prompt are text, or all are chat",
+                ));
+            }
+            let former: Vec<String> = from_json("prompt", &standing.tags)?;
+            if let Some(tags) = new.tags.as_ref().filter(|tags| **tags != former) {
+                sqlx::query(SET_TAGS)
+                    .bind(project.as_str())
+                    .bind(name)
+                    .bind(to_json("prompt", tags)?)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            let version: i64 = sqlx::query_scalar(NEXT)
+                .bind(project.as_str())
+                .bind(name)
+                .fetch_one(&mut *tx)
+                .await?;
+            insert_version!(tx, project, new, version, now);
+            let labels = new.labels.iter().map(String::as_str).chain([LATEST]);
+            move_labels!(tx, project, name, labels, version, now);
+            read_prompt!(&mut *tx, project, name, &Selector::Version(version))
+                .ok_or(Error::NotFound)?
+        }))
+    }
+
+    /// Puts labels on a version; other versions of the prompt lose them. Its own stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such version.
+    pub async fn label_prompt(
+        &self,
+        project: &ProjectId,
+        name: &PromptName,
+        version: i64,
+        labels: &[String],
+        now: Timestamp,
+    ) -> Result<Prompt, Error> {
+        let selector = Selector::Version(version);
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(TOUCH)
+                .bind(project.as_str())
+                .bind(name.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+            let standing = read_prompt!(&mut *tx, project, name.as_str(), &selector);
+            standing.ok_or(Error::NotFound)?;
+            move_labels!(tx, project, name.as_str(), labels, version, now);
+            read_prompt!(&mut *tx, project, name.as_str(), &selector).ok_or(Error::NotFound)?
+        }))
+    }
+
+    /// Deletes versions of a prompt: those that `which` names, or all. When the newest goes, `latest`
+    /// moves to the newest that is left.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn delete_prompt(
+        &self,
+        project: &ProjectId,
+        name: &PromptName,
+        which: Option<&Selector>,
+        now: Timestamp,
+    ) -> Result<Deleted, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            sqlx::query(TOUCH)
+                .bind(project.as_str())
+                .bind(name.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+            let versions: Vec<VersionRow> = sqlx::query_as(VERSIONS)
+                .bind(project.as_str())
+                .bind(name.as_str())
+                .fetch_all(&mut *tx)
+                .await?;
+            let references: Vec<ReferenceRow> = sqlx::query_as(REFERENCES_TO)
+                .bind(project.as_str())
+                .bind(name.as_str())
+                .fetch_all(&mut *tx)
+                .await?;
+            let plan = Plan::new(name, &versions, references, which);
+            if plan.gone.is_empty() {
+                return Ok(Deleted::NotFound);
+            }
+            if !plan.in_the_way.is_empty() {
+                return Ok(Deleted::IncludedBy(plan.in_the_way));
+            }
+            for version in &plan.gone {
+                sqlx::query(DELETE_VERSION)
+                    .bind(project.as_str())
+                    .bind(name.as_str())
+                    .bind(version)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            match plan.newest_left {
+                None => {
+                    sqlx::query(DELETE)
+                        .bind(project.as_str())
+                        .bind(name.as_str())
+                        .execute(&mut *tx)
+                        .await?;
+                }
+                Some(version) if plan.takes_latest => {
+                    move_labels!(tx, project, name.as_str(), [LATEST], version, now);
+                }
+                Some(_) => {}
+            }
+            Deleted::Done
+        }))
+    }
+
+    /// Replaces the list of protected labels.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn protect_labels(
+        &self,
+        project: &ProjectId,
+        labels: &[String],
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(UNPROTECT)
+                .bind(project.as_str())
+                .execute(&mut *tx)
+                .await?;
+            for label in labels {
+                sqlx::query(PROTECT)
+                    .bind(project.as_str())
+                    .bind(label)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+        });
+        Ok(())
+    }
+}
