@@ -1,8 +1,10 @@
-//! The documents that are generated from the code, written or compared.
+//! The files that are generated, documents and bindings, written or compared.
+
+use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::shell;
+use crate::{bindings, shell};
 
 /// A document, and what `assay docs` calls it.
 const DOCUMENTS: &[(&str, &str)] = &[
@@ -22,25 +24,47 @@ fn render(what: &str) -> anyhow::Result<String> {
     String::from_utf8(out.stdout).context("not UTF-8")
 }
 
-/// Writes each document.
+/// Makes files: each with its text, the paths below the repository's root.
+type Part = fn() -> anyhow::Result<Vec<(PathBuf, String)>>;
+
+/// What needs no server first: it is there whatever state the server is in.
+const PARTS: &[Part] = &[bindings::files, documents];
+
+fn documents() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let rendered = DOCUMENTS
+        .iter()
+        .map(|(path, what)| Ok((PathBuf::from(path), render(what)?)));
+    rendered.collect()
+}
+
+/// Writes each file.
 pub(crate) fn write() -> anyhow::Result<bool> {
-    for (path, what) in DOCUMENTS {
-        std::fs::write(shell::root().join(path), render(what)?)
-            .with_context(|| (*path).to_owned())?;
-        eprintln!("wrote {path}");
+    for part in PARTS {
+        for (path, text) in part()? {
+            let shown = path.display().to_string();
+            let path = shell::root().join(path);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).with_context(|| shown.clone())?;
+            }
+            std::fs::write(path, text).with_context(|| shown.clone())?;
+            eprintln!("wrote {shown}");
+        }
     }
     Ok(true)
 }
 
-/// Each document that differs from what the code says, as sentences.
+/// Each file that differs from what the code says, as sentences.
 pub(crate) fn drift() -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
-    for (path, what) in DOCUMENTS {
-        let stored = std::fs::read_to_string(shell::root().join(path)).unwrap_or_default();
-        if stored != render(what)? {
-            found.push(format!(
-                "{path} is not what the code says: run `cargo xtask generate`"
-            ));
+    for part in PARTS {
+        for (path, text) in part()? {
+            let stored = std::fs::read_to_string(shell::root().join(&path)).unwrap_or_default();
+            if stored != text {
+                found.push(format!(
+                    "{} is not what the code says: run `cargo xtask generate`",
+                    path.display()
+                ));
+            }
         }
     }
     Ok(found)

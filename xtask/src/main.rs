@@ -1,5 +1,6 @@
 //! One command for people and CI: `cargo xtask check`, `generate`, `bench`.
 
+mod bindings;
 mod check;
 mod generate;
 mod rooms;
@@ -21,7 +22,7 @@ struct Cli {
 enum Command {
     /// Everything that must hold before a change lands.
     Check(check::Args),
-    /// Writes the generated documents (docs/config.md, docs/errors.md, docs/openapi.json).
+    /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
     /// Measures the release build and prints a table; `--json FILE` also writes the figures.
     Bench {

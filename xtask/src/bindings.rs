@@ -1,0 +1,70 @@
+//! The bindings that the SDKs for C and Go are built on, generated from the contract.
+//!
+//! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use wit_bindgen_core::wit_parser::{Resolve, WorldId};
+use wit_bindgen_core::{Files, WorldGenerator};
+
+use crate::shell;
+
+/// Where the runtime half of the Go bindings comes from in the generated text, and where ours is.
+const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "assay/internal/wit/");
+
+/// Each generated file with its text, the paths below the repository's root.
+pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let mut files = c()?;
+    files.extend(go()?);
+    Ok(files)
+}
+
+/// The contract, and its world of this name.
+pub(crate) fn contract(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(shell::root().join("plugin-sdk/wit"))?;
+    let world = resolve.select_world(&[package], Some(world))?;
+    Ok((resolve, world))
+}
+
+fn generated(mut generator: Box<dyn WorldGenerator>) -> anyhow::Result<Vec<(String, String)>> {
+    let (mut resolve, world) = contract("judge")?;
+    let mut files = Files::default();
+    generator.generate(&mut resolve, world, &mut files)?;
+    let texts = files.iter().map(|(name, bytes)| {
+        let text = String::from_utf8(bytes.to_vec()).with_context(|| name.to_owned())?;
+        Ok((name.to_owned(), text))
+    });
+    texts.collect()
+}
+
+/// `wit.h` and `wit.c`, all names of which begin with `wit_`, or with the name of an interface.
+fn c() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let options = wit_bindgen_c::Opts {
+        no_object_file: true,
+        rename_world: Some("wit".to_owned()),
+        ..wit_bindgen_c::Opts::default()
+    };
+    let files = generated(options.build())?.into_iter();
+    Ok(files
+        .map(|(name, text)| (PathBuf::from("plugin-sdk/c").join(name), text))
+        .collect())
+}
+
+/// The packages below `assay/internal`.
+fn go() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let options = wit_bindgen_go::Opts {
+        // Not formatted: what comes out must not depend on whether gofmt is there.
+        format: wit_bindgen_go::Format::False,
+        pkg_name: Some("assay/internal".to_owned()),
+        ..wit_bindgen_go::Opts::default()
+    };
+    let files = generated(options.build())?.into_iter();
+    Ok(files
+        .map(|(name, text)| {
+            let path = PathBuf::from("plugin-sdk/go/internal").join(name);
+            (path, text.replace(GO_RUNTIME.0, GO_RUNTIME.1))
+        })
+        .collect())
+}
