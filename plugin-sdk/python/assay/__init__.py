@@ -18,7 +18,7 @@ from .errors import (
     Upstream,
 )
 from .item import Item, TraceRef
-from .registry import evaluator, plugin
+from .registry import evaluator, plugin, when_built
 from .schema import field
 from .score import Score, Slot, Spec, boolean, categorical, embedding, numeric, share, slot
 
@@ -52,4 +52,5 @@ __all__ = [
     "share",
     "slot",
     "trace",
+    "when_built",
 ]

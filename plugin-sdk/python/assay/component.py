@@ -14,11 +14,20 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from componentize_py_types import Err
+from wit_world.imports import types
+
 from . import bindings, errors, host, registry
 from .item import Item
 from .score import Problem
 
-_random = None
+try:
+    from wit_world.exports import config_check as _config_check
+except ImportError:
+    # No evaluator checks its configuration.
+    _config_check = None
+
+_random: Any = None
 _info: Any = None
 
 
@@ -38,10 +47,8 @@ class Evaluator:
         except MemoryError:
             # Ends the call: the host knows which limit was reached and says so.
             os.abort()
-        except Exception as error:
-            raise bindings.raised(errors.explained(error)) from None
         except BaseException as error:
-            # `exit()` in an evaluator: it may not end more than its call.
+            # All of them: `exit()` in an evaluator ends no more than its call.
             raise bindings.raised(errors.explained(error)) from None
 
 
@@ -49,13 +56,11 @@ class ConfigCheck:
     """The export `assay:evaluator/config-check`."""
 
     def check_config(self, evaluator_id: str, config: str) -> list[Any]:
-        from wit_world.exports import config_check
-
         try:
             problems = registry.find(evaluator_id).problems(json.loads(config))
         except Exception as error:
             problems = [Problem(errors.explained(error).message)]
-        return [config_check.Problem(one.pointer, one.message) for one in problems]
+        return [_config_check.Problem(one.pointer, one.message) for one in problems]
 
 
 def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -68,6 +73,8 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
     _info = bindings.description(registry.current)
     _warm_up(list(samples))
     _random = sys.modules.get("random")
+    for action in registry.current.at_end:
+        action()
     host.current = bindings.Wasm()
     # What is there now stays: a collection during a call need not look at it.
     gc.collect()
@@ -77,9 +84,6 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
 def _warm_up(samples: list[Mapping[str, Any]]) -> None:
     """Runs evaluators that ask no model over sample items. What they import or build on first use is then
     in the image; what they answer does not matter here."""
-    from componentize_py_types import Err
-    from wit_world.imports import types
-
     parts = {"input": "input", "output": "output", "expected_output": "expectedOutput"}
     for one in registry.current.evaluators.values():
         if one.slots or "trace" in one.needs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
+from types import TracebackType
 
 
 class EvalError(Exception):
@@ -86,10 +86,12 @@ def explained(error: BaseException) -> EvalError:
 
 def _innermost(error: BaseException) -> str:
     """`file.py, line 3, in function`: the innermost frame that is not ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    foreign = [frame for frame in frames if "/assay/" not in frame.filename]
-    if not foreign:
-        return ""
-    frame = foreign[-1]
-    name = frame.filename.rsplit("/", 1)[-1]
-    return f"{name}, line {frame.lineno}, in {frame.name}"
+    found = ""
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if "/assay/" not in code.co_filename:
+            name = code.co_filename.rsplit("/", 1)[-1]
+            found = f"{name}, line {step.tb_lineno}, in {code.co_name}"
+        step = step.tb_next
+    return found

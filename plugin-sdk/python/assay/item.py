@@ -109,6 +109,11 @@ class Item:
             raise InvalidInput(f"the item has no {part.replace('_', ' ')}")
         return self._raw[part][1]
 
+    def size(self) -> int:
+        """Bytes of its parts, as they came."""
+        texts = [text for _, text in self._raw.values()] + [self._metadata or ""]
+        return sum(len(text.encode(errors="replace")) for text in texts)
+
     def _value(self, part: str) -> Any:
         if part not in self._parsed:
             raw = self._raw.get(part)

@@ -63,6 +63,7 @@ class Plugin:
     version: str = ""
     description: str = ""
     evaluators: dict[str, Evaluator] = field(default_factory=dict)
+    at_end: list[Callable[[], Any]] = field(default_factory=list)
 
 
 #: One per component.
@@ -149,6 +150,12 @@ def _second_parameter(call: Any, name: str) -> tuple[bool, Any]:
         raise ValueError(f"evaluator {name!r}: the type of its configuration is unknown: {error}") from error
     # A bare `dict` says nothing about the configuration.
     return True, {"type": "object"} if kind in (None, dict, Any) or typing.get_origin(kind) is dict else kind
+
+
+def when_built(action: Callable[[], Any]) -> Callable[[], Any]:
+    """Calls `action` last of all while the plug-in is built; what it leaves behind is in the plug-in."""
+    current.at_end.append(action)
+    return action
 
 
 def find(evaluator_id: str) -> Evaluator:

@@ -1,0 +1,47 @@
+//! Python: a new project.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::ExitCode;
+
+use assay_domain::plugin::{FailureClass, PluginScoreValue};
+use assay_tests_guests::{Tested, item, output, template, tests};
+use serde_json::json;
+
+fn a_new_project_gives_scores() -> Tested {
+    let template = template("python")?;
+    let scores = template.guest.scores(
+        "max-length",
+        &json!({ "max_chars": 5, "trim": false }),
+        &output("Zürich"),
+    );
+    assert_eq!(scores.len(), 1);
+    assert_eq!(scores[0].value, PluginScoreValue::Boolean(false));
+    assert_eq!(scores[0].comment.as_deref(), Some("6 of 5 characters"));
+    Ok(())
+}
+
+fn it_describes_itself_with_a_schema_and_asks_for_nothing() -> Tested {
+    let info = template("python")?.guest.info();
+    assert_eq!(info.name, "acme/sample");
+    assert_eq!(info.capabilities.names(), [""; 0]);
+    let schema: serde_json::Value =
+        serde_json::from_str(&info.evaluators[0].config_schema).unwrap();
+    assert_eq!(schema["properties"]["max_chars"]["default"], 80);
+    Ok(())
+}
+
+fn an_item_without_output_is_bad_input() -> Tested {
+    let guest = &template("python")?.guest;
+    let config = json!({ "max_chars": 5, "trim": false });
+    let failure = guest.failure("max-length", &config, &item("1"));
+    assert_eq!(failure.class, FailureClass::InvalidInput);
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    assay_tests_guests::run(tests![
+        a_new_project_gives_scores,
+        it_describes_itself_with_a_schema_and_asks_for_nothing,
+        an_item_without_output_is_bad_input,
+    ])
+}
