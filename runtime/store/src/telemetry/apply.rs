@@ -111,18 +111,27 @@ const LINK_MEDIA: &str = "
 
 type Pair = (TraceId, ObservationId);
 
+/// What a batch did.
+pub(super) struct Applied {
+    /// Observations that are new or have changed.
+    pub(super) changed: Vec<Pair>,
+    /// Each of its observations is new, and stands as it was prepared.
+    pub(super) is_all_new: bool,
+}
+
 /// Writes one batch.
 pub(super) async fn apply(
     db: &mut Db<'_>,
     tenant: &Tenant,
     batch: &Prepared,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Applied, Error> {
     let mut changed: Vec<Pair> = Vec::new();
     let numbers = number_traces(db, tenant, &batch.traces, now).await?;
-    insert_rows(db, tenant, batch, &numbers, now, &mut changed).await?;
+    let mut is_all_new = insert_rows(db, tenant, batch, &numbers, now, &mut changed).await?;
     insert_logs(db, tenant, &batch.logs, now).await?;
     for pair in spans_to_join(db, tenant, batch).await? {
+        is_all_new = false;
         if join(db, tenant, &pair, now).await? && !changed.contains(&pair) {
             changed.push(pair);
         }
@@ -142,7 +151,10 @@ pub(super) async fn apply(
         ];
         db.execute(TOUCHED, &args).await?;
     }
-    Ok(())
+    Ok(Applied {
+        changed,
+        is_all_new,
+    })
 }
 
 /// The number of a trace, and whether this batch made it.
@@ -241,6 +253,7 @@ async fn next_seqs(db: &mut Db<'_>, table: usize, n: usize) -> Result<Vec<i64>, 
     Ok((first..).take(n).collect())
 }
 
+/// True when none of the rows stood before.
 async fn insert_rows(
     db: &mut Db<'_>,
     tenant: &Tenant,
@@ -248,7 +261,7 @@ async fn insert_rows(
     numbers: &HashMap<TraceId, Number>,
     now: Timestamp,
     changed: &mut Vec<Pair>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
     let seqs = next_seqs(db, 0, n_rows).await?;
@@ -279,7 +292,8 @@ async fn insert_rows(
     let n_inserted = insert_chunks(db, &rows).await?;
     if n_inserted as usize == rows.len() {
         changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
-        return insert_blocks(db, &blocks).await;
+        insert_blocks(db, &blocks).await?;
+        return Ok(true);
     }
     let standing = standing(db, &seqs).await?;
     let mut used = HashSet::new();
@@ -300,7 +314,7 @@ async fn insert_rows(
             changed.push(pair(&row.observation));
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn pair(observation: &Observation) -> Pair {
@@ -410,14 +424,16 @@ async fn update(
         content = joined(&mut version, &content, &logs)?;
     }
     let detail = row::detail(&version)?;
+    let differs = || {
+        detail != stored.row.detail
+            || content != stored.content
+            || !same_columns(&version, &stored.observation)
+    };
     let is_better = match version_rank(&version).cmp(&version_rank(&stored.observation)) {
+        _ if arrived.is_whole => differs(),
         Ordering::Greater => true,
         Ordering::Less => false,
-        Ordering::Equal => {
-            detail != stored.row.detail
-                || content != stored.content
-                || !same_columns(&version, &stored.observation)
-        }
+        Ordering::Equal => differs(),
     };
     if is_better {
         rewrite(db, tenant, &stored, &version, &content, now).await?;
@@ -502,6 +518,7 @@ async fn rewrite(
         content: String::new(),
         block: None,
         place: 0,
+        is_whole: false,
     };
     insert_chunks(db, &[(place, &row)]).await?;
     if let (true, Some(old)) = (is_moved, stored.row.payload) {

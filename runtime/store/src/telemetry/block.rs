@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use assay_domain::observation::Content;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Error;
 
@@ -21,11 +22,11 @@ fn wrong(detail: impl ToString) -> Error {
     }
 }
 
-pub(super) fn to_json(content: &Content) -> Result<String, Error> {
+pub(super) fn to_json<T: Serialize>(content: &T) -> Result<String, Error> {
     serde_json::to_string(content).map_err(wrong)
 }
 
-pub(super) fn from_json(text: &str) -> Result<Content, Error> {
+pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(wrong)
 }
 

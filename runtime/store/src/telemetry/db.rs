@@ -307,7 +307,7 @@ impl Sized {
 }
 
 /// `($1, $2), ($3, $4)` from `$first` on.
-pub(super) fn value_rows(n_rows: usize, n_columns: usize, first: usize) -> String {
+pub(crate) fn value_rows(n_rows: usize, n_columns: usize, first: usize) -> String {
     let mut sql = String::with_capacity(n_rows * n_columns * 7);
     for row in 0..n_rows {
         sql.push_str(if row == 0 { "(" } else { ", (" });
@@ -324,7 +324,7 @@ pub(super) fn value_rows(n_rows: usize, n_columns: usize, first: usize) -> Strin
 }
 
 /// `$1, $2, $3` from `$first` on.
-pub(super) fn value_list(n: usize, first: usize) -> String {
+pub(crate) fn value_list(n: usize, first: usize) -> String {
     let list: Vec<String> = (first..first + n).map(|at| format!("${at}")).collect();
     list.join(", ")
 }

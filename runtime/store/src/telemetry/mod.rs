@@ -14,10 +14,12 @@ mod apply;
 mod block;
 mod cells;
 mod contents;
-mod db;
+pub(crate) mod db;
+mod events;
 mod prepare;
 mod queue;
 mod read;
+mod recent;
 mod refresh;
 mod row;
 mod targets;
@@ -33,6 +35,7 @@ use assay_domain::trace::Trace;
 use crate::Error;
 
 pub(crate) use db::Arg;
+pub use events::EventBatch;
 pub(crate) use queue::Writer;
 pub use targets::Progress;
 

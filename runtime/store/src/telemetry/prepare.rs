@@ -26,6 +26,8 @@ pub(super) struct PreparedRow {
     /// Which block of the trace holds the content, and where.
     pub(super) block: Option<usize>,
     pub(super) place: i64,
+    /// It holds all that is known: it replaces what stands, whichever of the two ends later.
+    pub(super) is_whole: bool,
 }
 
 /// The part of a batch that belongs to one trace.
@@ -53,6 +55,16 @@ pub(super) struct Prepared {
     pub(super) n_bytes: usize,
 }
 
+impl Prepared {
+    /// Its observations hold all that is known of them.
+    pub(super) fn replacing(mut self) -> Self {
+        for row in self.traces.iter_mut().flat_map(|trace| &mut trace.rows) {
+            row.is_whole = true;
+        }
+        self
+    }
+}
+
 /// The JSON text of a content; empty when there is nothing in it.
 pub(super) fn content_text(content: &Content) -> Result<String, Error> {
     if *content == Content::default() {
@@ -61,16 +73,22 @@ pub(super) fn content_text(content: &Content) -> Result<String, Error> {
     block::to_json(content)
 }
 
-fn prepare_row(mut observation: Observation) -> Result<PreparedRow, Error> {
-    let content = content_text(&observation.content)?;
-    observation.content = Content::default();
-    Ok(PreparedRow {
-        detail: row::detail(&observation)?,
-        content,
-        observation,
-        block: None,
-        place: 0,
-    })
+impl PreparedRow {
+    fn new(observation: Observation, content: String) -> Result<Self, Error> {
+        Ok(Self {
+            detail: row::detail(&observation)?,
+            content,
+            observation,
+            block: None,
+            place: 0,
+            is_whole: false,
+        })
+    }
+
+    /// Memory it holds, roughly.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.content.len() + self.detail.len() + 600
+    }
 }
 
 fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
@@ -98,21 +116,23 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(blocks)
 }
 
-fn prepare_trace(id: TraceId, observations: Vec<Observation>) -> Result<PreparedTrace, Error> {
+fn prepare_trace(id: TraceId, mut observations: Vec<Observation>) -> Result<PreparedTrace, Error> {
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
     let has_ended_root = observations.iter().any(|o| o.is_root() && o.end.is_some());
     let has_marker = observations.iter().any(|o| o.is_complete_marker);
-    let mut rows = observations
-        .into_iter()
-        .map(prepare_row)
+    let contents = observations
+        .iter_mut()
+        .map(|own| content_text(&std::mem::take(&mut own.content)))
         .collect::<Result<Vec<_>, _>>()?;
-    let blocks = pack(&mut rows)?;
-    // Folding takes a slice of observations: they are lent to it and put back.
-    let lent: Vec<Observation> = rows.iter().map(|row| row.observation.clone()).collect();
-    let folded = fold(&lent).ok_or_else(|| Error::Inconsistent {
+    let folded = fold(&observations).ok_or_else(|| Error::Inconsistent {
         what: "batch",
         detail: "a trace without observations".to_owned(),
     })?;
+    let rows = observations.into_iter().zip(contents);
+    let mut rows = rows
+        .map(|(own, content)| PreparedRow::new(own, content))
+        .collect::<Result<Vec<_>, _>>()?;
+    let blocks = pack(&mut rows)?;
     Ok(PreparedTrace {
         detail: row::trace_detail(&folded)?,
         id,
@@ -152,7 +172,7 @@ pub(super) fn prepare(batch: Batch) -> Result<Prepared, Error> {
     let of_rows: usize = traces
         .iter()
         .flat_map(|trace| &trace.rows)
-        .map(|row| row.content.len() + row.detail.len() + 600)
+        .map(PreparedRow::n_bytes)
         .sum();
     let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
     let of_media: usize = batch.media.iter().map(|media| media.bytes.len()).sum();

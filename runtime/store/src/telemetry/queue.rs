@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::apply::apply;
 use super::prepare::{Prepared, prepare};
+use super::recent::Recent;
 use super::{Tenant, refresh};
 use crate::pool::{Pool, in_transaction, on_reader};
 use crate::{Error, Store};
@@ -40,6 +41,7 @@ pub(crate) struct Writer {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     room: Arc<Semaphore>,
     tenants: Mutex<HashMap<ProjectId, i64>>,
+    pub(super) recent: Arc<Recent>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: Arc<Notify>,
 }
@@ -54,9 +56,11 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(MAX_BATCHES);
         let written = Arc::new(Notify::new());
         let closing = Arc::new(Notify::new());
+        let recent = Arc::new(Recent::default());
         let committing = tokio::spawn(commit_groups(
             pool.clone(),
             queue,
+            recent.clone(),
             written.clone(),
             closing.clone(),
         ));
@@ -65,6 +69,7 @@ impl Writer {
             jobs: Mutex::new(Some(jobs)),
             room: Arc::new(Semaphore::new(MAX_KIB as usize)),
             tenants: Mutex::default(),
+            recent,
             tasks: Mutex::new(vec![committing, refreshing]),
             closing,
         })
@@ -100,13 +105,29 @@ async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     Some(group)
 }
 
-async fn commit(pool: &Pool, group: &[Job]) -> Result<(), Error> {
+/// True when every observation of every batch is new.
+async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<bool, Error> {
+    let mut is_all_new = true;
     in_transaction!(pool, |tx| {
         for job in group {
-            apply(&mut (&mut *tx).into(), &job.tenant, &job.batch, job.now).await?;
+            let applied = apply(&mut (&mut *tx).into(), &job.tenant, &job.batch, job.now).await?;
+            if !applied.is_all_new {
+                recent.forget(job.tenant.number, &applied.changed);
+                is_all_new = false;
+            }
         }
     });
-    Ok(())
+    Ok(is_all_new)
+}
+
+impl Job {
+    /// Answers the caller of a committed batch.
+    fn committed(self, recent: Option<&Recent>) {
+        if let Some(recent) = recent {
+            recent.keep(self.tenant.number, self.batch);
+        }
+        let _ = self.reply.send(Ok(()));
+    }
 }
 
 /// A caller that has gone away changes nothing: its batch is committed with the others, and its retry is
@@ -114,15 +135,18 @@ async fn commit(pool: &Pool, group: &[Job]) -> Result<(), Error> {
 async fn commit_groups(
     pool: Pool,
     mut queue: mpsc::Receiver<Job>,
+    recent: Arc<Recent>,
     written: Arc<Notify>,
     closing: Arc<Notify>,
 ) {
+    let is_only_writer = matches!(pool, Pool::Sqlite { .. });
     while let Some(group) = next_group(&mut queue).await {
         let n_batches = group.len();
-        match commit(&pool, &group).await {
-            Ok(()) => {
+        match commit(&pool, &recent, &group).await {
+            Ok(is_all_new) => {
+                let recent = (is_only_writer && is_all_new).then_some(&*recent);
                 for job in group {
-                    let _ = job.reply.send(Ok(()));
+                    job.committed(recent);
                 }
             }
             Err(Error::Unavailable(reason)) => {
@@ -140,8 +164,8 @@ async fn commit_groups(
             Err(_) => {
                 for job in group {
                     let alone = std::slice::from_ref(&job);
-                    let result = commit(&pool, alone).await;
-                    let _ = job.reply.send(result);
+                    let result = commit(&pool, &recent, alone).await;
+                    let _ = job.reply.send(result.map(drop));
                 }
             }
         }
@@ -196,7 +220,7 @@ impl Store {
         Ok(number)
     }
 
-    async fn make_tenant(&self, project: &ProjectId) -> Result<Tenant, Error> {
+    pub(super) async fn make_tenant(&self, project: &ProjectId) -> Result<Tenant, Error> {
         let mut number = self.tenant(project).await?;
         if number.is_none() {
             in_transaction!(&self.pool, |tx| {

@@ -673,13 +673,17 @@ impl Store {
     /// # Errors
     /// When the database fails; nothing is deleted then.
     pub async fn delete_traces(&self, project: &ProjectId, ids: &[TraceId]) -> Result<(), Error> {
-        const BY_NUMBER: [&str; 3] = [
+        const BY_NUMBER: [&str; 4] = [
+            "DELETE FROM events
+              WHERE tenant = (SELECT tenant FROM traces WHERE number = $1) AND kind = 1
+                AND entity IN (SELECT id FROM observations WHERE trace = $1)",
             "DELETE FROM payloads WHERE seq IN
                 (SELECT payload FROM observations WHERE trace = $1 AND payload IS NOT NULL)",
             "DELETE FROM observations WHERE trace = $1",
             "DELETE FROM traces WHERE number = $1",
         ];
-        const BY_ID: [&str; 2] = [
+        const BY_ID: [&str; 3] = [
+            "DELETE FROM events WHERE tenant = $1 AND kind = 0 AND entity = $2",
             "DELETE FROM span_logs WHERE tenant = $1 AND trace_id = $2",
             "DELETE FROM media_links WHERE tenant = $1 AND trace_id = $2",
         ];
@@ -691,6 +695,7 @@ impl Store {
             return Ok(());
         };
         in_transaction!(&self.pool, |tx| {
+            self.writer.recent.forget_all();
             let mut db: Db<'_> = (&mut *tx).into();
             for id in ids {
                 let args = [tenant.into(), id.as_str().into()];

@@ -94,8 +94,12 @@ impl Store {
         keys: &[(TraceId, ObservationId)],
         with_content: bool,
     ) -> Result<Vec<Observation>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let (mut observations, keys) = self.writer.recent.split(tenant, keys, with_content)?;
         let mut found = Vec::with_capacity(keys.len());
-        let mut rest = keys;
+        let mut rest = keys.as_slice();
         while !rest.is_empty() {
             let (sql, n) = BY_KEYS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
@@ -109,20 +113,19 @@ impl Store {
             found.extend(rows);
             rest = later;
         }
-        let mut observations = found
-            .iter()
-            .map(ObservationRow::observation)
-            .collect::<Result<Vec<_>, _>>()?;
+        let read = found.iter().map(ObservationRow::observation);
+        let read = read.collect::<Result<Vec<_>, _>>()?;
         if with_content {
             let contents = self.contents(&found).await?;
             // One that is gone by now does not exist: it must not be scored as if it were empty.
-            let filled = observations.into_iter().zip(contents);
-            observations = filled
-                .filter_map(|(mut observation, content)| {
+            observations.extend(read.into_iter().zip(contents).filter_map(
+                |(mut observation, content)| {
                     observation.content = content?;
                     Some(observation)
-                })
-                .collect();
+                },
+            ));
+        } else {
+            observations.extend(read);
         }
         Ok(observations)
     }

@@ -2,6 +2,7 @@
 
 mod plans;
 mod races;
+mod recent;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,190 @@
+//! Observations that come in parts: every part is kept, and the observation is what all parts make
+//! together ([`assay_domain::patch`]), written in the transaction that takes a new part.
+
+use std::collections::BTreeMap;
+
+use assay_domain::batch::{Batch, Media};
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::patch::{About, Patch, merge};
+use assay_domain::pricing::PriceTable;
+use assay_domain::score::NewScore;
+use assay_domain::time::Timestamp;
+
+use super::apply::apply;
+use super::db::{Arg, As, Db};
+use super::prepare::prepare;
+use super::{Tenant, block};
+use crate::pool::in_transaction;
+use crate::{Error, Store};
+
+/// Parts kept of one thing; a sender that repeats itself without end must not make reading it slower
+/// and slower.
+const MAX_PARTS: i64 = 1_000;
+
+const INSERT: &str = "
+    INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (tenant, kind, entity, event_id) DO NOTHING";
+const PARTS: &str = "
+    SELECT body FROM events WHERE tenant = $1 AND kind = $2 AND entity = $3
+     ORDER BY seq LIMIT $4";
+/// Two nodes that take parts of the same thing take turns, or each would write what its own parts make.
+/// The lock ends with the transaction.
+const LOCK_POSTGRES: &str = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended($1, $2))";
+
+const FIND: &str = "
+    SELECT o.seq, o.trace, COALESCE(o.payload, 0) FROM traces t JOIN observations o ON o.trace = t.number
+     WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3";
+const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
+const DELETE_PAYLOAD: &str = "
+    DELETE FROM payloads WHERE seq = $1
+       AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $2 AND payload = $1)";
+const TOUCH: &str =
+    "UPDATE traces SET revision = revision + 1, stale = 1, last_seen = $2 WHERE number = $1";
+const DELETE_EMPTY: &str = "
+    DELETE FROM traces WHERE number = $1
+       AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $1)";
+
+/// What one request of create and update events says.
+#[derive(Clone, Debug, Default)]
+pub struct EventBatch {
+    /// Parts of traces and observations.
+    pub patches: Vec<Patch>,
+    /// Media taken out of them.
+    pub media: Vec<Media>,
+    /// Scores.
+    pub scores: Vec<NewScore>,
+}
+
+fn entity(about: &About) -> (i64, &str) {
+    match about {
+        About::Trace(trace) => (0, trace.as_str()),
+        About::Observation(id) => (1, id.as_str()),
+    }
+}
+
+async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<Vec<Patch>, Error> {
+    let (kind, entity) = entity(about);
+    let args = [tenant.into(), kind.into(), entity.into(), MAX_PARTS.into()];
+    let rows = db.rows(PARTS, &args, &[As::Blob]).await?;
+    rows.iter()
+        .map(|cells| block::from_json(block::unpack(cells[0].blob())?.text(0)?))
+        .collect()
+}
+
+/// Adds parts to one thing. Gives what it was and what it is.
+async fn add(
+    db: &mut Db<'_>,
+    tenant: i64,
+    about: &About,
+    patches: &[(&Patch, Vec<u8>)],
+) -> Result<(Option<Observation>, Option<Observation>), Error> {
+    let (kind, entity) = entity(about);
+    let mut all = parts(db, tenant, about).await?;
+    let before = merge(&all);
+    for (patch, body) in patches {
+        let args: [Arg<'_>; 5] = [
+            tenant.into(),
+            kind.into(),
+            entity.into(),
+            patch.event_id.as_str().into(),
+            Arg::Blob(body),
+        ];
+        if db.execute(INSERT, &args).await? == 1 && (all.len() as i64) < MAX_PARTS {
+            all.push((*patch).clone());
+        }
+    }
+    Ok((before, merge(&all)))
+}
+
+impl Store {
+    /// Takes create and update events, in a transaction of its own. When this returns `Ok`, all of it
+    /// survives power loss; the same events again change nothing, in whatever order or grouping.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn write_events(
+        &self,
+        project: &ProjectId,
+        batch: EventBatch,
+        prices: &PriceTable,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let tenant = self.make_tenant(project).await?;
+        let mut by_entity: BTreeMap<&About, Vec<(&Patch, Vec<u8>)>> = BTreeMap::new();
+        for patch in &batch.patches {
+            let body = block::pack(&[block::to_json(patch)?.as_str()])?;
+            by_entity
+                .entry(&patch.about)
+                .or_default()
+                .push((patch, body));
+        }
+        in_transaction!(&self.pool, |tx| {
+            let mut db: Db<'_> = (&mut *tx).into();
+            let merged = merged(&mut db, &tenant, &by_entity, prices, now).await?;
+            let batch = Batch {
+                observations: merged,
+                media: batch.media.clone(),
+                scores: batch.scores.clone(),
+                logs: Vec::new(),
+            };
+            let prepared = prepare(batch)?.replacing();
+            apply(&mut db, &tenant, &prepared, now).await?;
+        });
+        Ok(())
+    }
+}
+
+/// The observations that these parts make with those that stand.
+async fn merged(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    by_entity: &BTreeMap<&About, Vec<(&Patch, Vec<u8>)>>,
+    prices: &PriceTable,
+    now: Timestamp,
+) -> Result<Vec<Observation>, Error> {
+    let mut merged = Vec::with_capacity(by_entity.len());
+    for (about, patches) in by_entity {
+        if db.is_postgres() {
+            let args: [Arg<'_>; 2] = [entity(about).1.into(), tenant.number.into()];
+            db.execute(LOCK_POSTGRES, &args).await?;
+        }
+        let (before, after) = add(db, tenant.number, about, patches).await?;
+        let Some(mut after) = after else { continue };
+        let place =
+            |o: &Observation| -> (TraceId, ObservationId) { (o.trace_id.clone(), o.id.clone()) };
+        if let Some(old) = before.as_ref().map(place)
+            && old != place(&after)
+        {
+            remove(db, tenant, &old, now).await?;
+        }
+        prices.apply(&mut after);
+        merged.push(after);
+    }
+    Ok(merged)
+}
+
+/// Takes an observation away from a trace it does not belong to any more.
+async fn remove(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    (trace, id): &(TraceId, ObservationId),
+    now: Timestamp,
+) -> Result<(), Error> {
+    let args: [Arg<'_>; 3] = [
+        tenant.number.into(),
+        trace.as_str().into(),
+        id.as_str().into(),
+    ];
+    let found = db.rows(FIND, &args, &[As::Int, As::Int, As::Int]).await?;
+    let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
+        return Ok(());
+    };
+    db.execute(DELETE_ROW, &[seq.int().into()]).await?;
+    let args = [payload.int().into(), trace.int().into()];
+    db.execute(DELETE_PAYLOAD, &args).await?;
+    let args = [trace.int().into(), now.as_micros().into()];
+    db.execute(TOUCH, &args).await?;
+    db.execute(DELETE_EMPTY, &[trace.int().into()]).await?;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! What was written a moment ago, for the engine that looks at it next: without this it would read each
+//! observation back twice, once to match it and once to score it.
+//!
+//! Only a shortcut: what is not here is read from the database. Invariant: what is here is what stands.
+//! An observation that is replaced or deleted goes before the commit that does so can be seen. That holds
+//! where this process alone writes, so it is used on SQLite only.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::observation::Observation;
+
+use super::block;
+use super::prepare::{Prepared, PreparedRow};
+use crate::Error;
+
+/// Bytes kept, about: at 20,000 spans a second of 1.4 KB a good half second of them.
+const MAX_BYTES: usize = 24 << 20;
+
+type Key = (i64, TraceId, ObservationId);
+
+/// The latest observations, oldest out first.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    rows: HashMap<Key, Arc<PreparedRow>>,
+    /// In order of arrival; may name rows that are gone.
+    order: VecDeque<(Key, usize)>,
+    n_bytes: usize,
+}
+
+impl Recent {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // What is guarded is whole between any two statements, also after a panic.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a batch of which every row was new and has been committed.
+    pub(super) fn keep(&self, tenant: i64, batch: Prepared) {
+        let mut kept = self.lock();
+        for row in batch.traces.into_iter().flat_map(|trace| trace.rows) {
+            let n_bytes = row.n_bytes();
+            let key = key(tenant, &row.observation.trace_id, &row.observation.id);
+            kept.rows.insert(key.clone(), Arc::new(row));
+            kept.order.push_back((key, n_bytes));
+            kept.n_bytes += n_bytes;
+        }
+        while MAX_BYTES < kept.n_bytes
+            && let Some((key, n_bytes)) = kept.order.pop_front()
+        {
+            kept.rows.remove(&key);
+            kept.n_bytes -= n_bytes;
+        }
+    }
+
+    /// Before these are replaced.
+    pub(super) fn forget(&self, tenant: i64, changed: &[(TraceId, ObservationId)]) {
+        let mut kept = self.lock();
+        for (trace, id) in changed {
+            kept.rows.remove(&key(tenant, trace, id));
+        }
+    }
+
+    /// Before traces are deleted.
+    pub(super) fn forget_all(&self) {
+        *self.lock() = Kept::default();
+    }
+
+    /// The observations that are here, and the keys of the others.
+    pub(super) fn split<'k>(
+        &self,
+        tenant: i64,
+        keys: &'k [(TraceId, ObservationId)],
+        with_content: bool,
+    ) -> Result<(Vec<Observation>, Vec<&'k (TraceId, ObservationId)>), Error> {
+        let mut here: Vec<Arc<PreparedRow>> = Vec::with_capacity(keys.len());
+        let mut elsewhere = Vec::new();
+        let kept = self.lock();
+        for pair in keys {
+            match kept.rows.get(&key(tenant, &pair.0, &pair.1)) {
+                Some(row) => here.push(Arc::clone(row)),
+                None => elsewhere.push(pair),
+            }
+        }
+        // Cloning and parsing need no lock.
+        drop(kept);
+        let found = here.iter().map(|row| {
+            let mut observation = row.observation.clone();
+            if with_content && !row.content.is_empty() {
+                observation.content = block::from_json(&row.content)?;
+            }
+            Ok::<_, Error>(observation)
+        });
+        Ok((found.collect::<Result<_, _>>()?, elsewhere))
+    }
+}
+
+fn key(tenant: i64, trace: &TraceId, id: &ObservationId) -> Key {
+    (tenant, trace.clone(), id.clone())
+}
