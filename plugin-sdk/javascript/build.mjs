@@ -1,11 +1,11 @@
 // Builds a component from a plug-in project: bundle, look at what it declares, componentize.
 //
 //   node build.mjs --entry plugin.js --wit assay/wit --out plugin.wasm --engine quickjs
-//                  --esbuild FOLDER --componentize FOLDER [--modules FOLDER]
+//                  --esbuild FOLDER --componentize FOLDER [--modules FOLDER] [--alias NAME=FILE]...
 //
 // The folders are those of the npm packages: esbuild, and componentize-qjs or @bytecodealliance/componentize-js.
-// `--modules` is a further `node_modules` for what the plug-in imports. What is wrong is said on standard
-// error, with file and line where it has one.
+// `--modules` is a further `node_modules` for what the plug-in imports; `--alias` puts a file in the place of
+// a package. What is wrong is said on standard error, with file and line where it has one.
 
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -23,6 +23,7 @@ const { values: args } = parseArgs({
     esbuild: option,
     componentize: option,
     modules: option,
+    alias: { ...option, multiple: true, default: [] },
   },
 });
 const entry = resolve(args.entry);
@@ -56,6 +57,7 @@ async function bundle(esbuild, stdin, { lower }) {
       mainFields: ["module", "main"],
       conditions: ["import"],
       external: ["assay:*"],
+      alias: Object.fromEntries(args.alias.map((pair) => pair.split("=")).map(([name, file]) => [name, resolve(file)])),
       nodePaths: args.modules ? [resolve(args.modules)] : [],
       supported: lower ? LOWERED : {},
       define: { "process.env.NODE_ENV": '"production"' },

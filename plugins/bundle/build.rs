@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, exit};
 use std::{env, fs};
 
+/// Plug-ins that other toolchains build, by `cargo xtask plugins`: embedded when they are there.
+const APART: [&str; 4] = ["javascript", "autoevals-js", "python", "autoevals-py"];
 /// Each plug-in: what comes after `assay/` in its name.
 const PLUGINS: [&str; 2] = ["text", "json"];
 const TARGET: &str = "wasm32-wasip2";
@@ -51,6 +53,32 @@ fn main() {
             ));
         }
     }
+    let components = target_dir.with_file_name("components");
+    if let Err(why) = embed_apart(&components, &out_dir) {
+        fail(&format!("{} cannot be read: {why}", components.display()));
+    }
+}
+
+/// Writes `apart.rs`: name and packed bytes of those that are there, nothing for the others.
+fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
+    let mut table = String::from("&[\n");
+    for name in APART {
+        let file = components.join(format!("{name}.wasm.zst"));
+        // Named even when it is missing: cargo then looks again when it appears.
+        println!("cargo::rerun-if-changed={}", file.display());
+        let bytes = if file.is_file() {
+            let copy = out_dir.join(format!("{name}.wasm.zst"));
+            fs::copy(&file, &copy)?;
+            format!("Some(include_bytes!({copy:?}))")
+        } else {
+            "None".to_owned()
+        };
+        table.push_str(&format!(
+            "    Apart {{ name: \"assay/{name}\", packed: {bytes} }},\n"
+        ));
+    }
+    table.push(']');
+    fs::write(out_dir.join("apart.rs"), table)
 }
 
 fn variable(name: &str) -> String {

@@ -3,6 +3,7 @@
 mod bindings;
 mod check;
 mod generate;
+mod plugins;
 mod rooms;
 mod shell;
 mod tidy;
@@ -24,6 +25,8 @@ enum Command {
     Check(check::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
+    /// Builds the plug-ins that need toolchains of other languages, into `target/components`.
+    Plugins(plugins::Args),
     /// Measures the release build and prints a table; `--json FILE` also writes the figures.
     Bench {
         /// Passed on to the benchmark program; `--help` lists them.
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Check(args) => check::run(&args),
         Command::Generate => generate::write(),
+        Command::Plugins(args) => plugins::run(&args),
         Command::Bench { args } => bench(&args),
     };
     match outcome {

@@ -1,0 +1,8 @@
+// Stands for `openai/helpers/zod`: a tool whose parameters follow from a zod schema.
+
+import { zodToJsonSchema } from "zod-to-json-schema";
+
+export function zodFunction({ name, description, parameters }) {
+  const { $schema, ...schema } = zodToJsonSchema(parameters, { $refStrategy: "none" });
+  return { type: "function", function: { name, description, parameters: schema } };
+}
