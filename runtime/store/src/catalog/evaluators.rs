@@ -224,6 +224,13 @@ const DISABLE_EMPTY: &str = "
 
 macro_rules! insert_version {
     ($tx:ident, $project:expr, $evaluator:expr, $number:expr, $version:expr, $now:expr) => {
+        let n_held: i64 = sqlx::query_scalar(super::plugins::N_COMPONENTS)
+            .bind($version.plugin.as_bytes().as_slice())
+            .fetch_one(&mut *$tx)
+            .await?;
+        if n_held == 0 {
+            return Err(Error::Conflict("the plug-in was deleted"));
+        }
         sqlx::query(INSERT_VERSION)
             .bind($project.as_str())
             .bind($evaluator.as_str())
@@ -239,7 +246,7 @@ macro_rules! insert_version {
             .bind($version.fingerprint.as_bytes().as_slice())
             .bind($now.as_micros())
             .execute(&mut *$tx)
-            .await?
+            .await?;
     };
 }
 

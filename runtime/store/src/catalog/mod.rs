@@ -21,7 +21,7 @@ mod tests;
 pub use active::{ActiveCatalog, ActiveRule};
 pub use evaluators::{NewEvaluator, NewVersion, RuleUse};
 pub use keys::{ApiKey, InvalidSecretHash, NewApiKey, Rights, SecretHash};
-pub use plugins::Plugin;
+pub use plugins::{Plugin, PluginUser};
 pub use projects::{Init, Organization, Project};
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 

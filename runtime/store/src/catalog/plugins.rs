@@ -1,6 +1,6 @@
 //! Plug-ins: components and who may use them under which name.
 
-use assay_domain::ids::ProjectId;
+use assay_domain::ids::{EvaluatorId, ProjectId};
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::time::Timestamp;
 use semver::Version;
@@ -22,6 +22,27 @@ pub struct Plugin {
     pub size_bytes: u64,
     /// Registered at.
     pub created_at: Timestamp,
+}
+
+/// An evaluator with versions made from a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginUser {
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// Its name.
+    pub name: String,
+    /// Those of its versions, oldest first.
+    pub versions: Vec<u32>,
+    /// Its newest version is among them.
+    pub is_current: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct PluginUserRow {
+    id: String,
+    name: String,
+    newest: i32,
+    number: i32,
 }
 
 #[derive(sqlx::FromRow)]
@@ -92,6 +113,23 @@ const REVIVE: &str = "
                       AND later.digest <> $4 AND plugins.created_at <= later.created_at)";
 const STANDING: &str = "
     SELECT digest FROM plugins WHERE owner = $1 AND name = $2 AND version = $3 AND digest = $4";
+const USERS: &str = "
+    SELECT e.id, e.name, e.version AS newest, v.number
+      FROM evaluator_versions v
+      JOIN evaluators e ON e.project_id = v.project_id AND e.id = v.evaluator_id
+     WHERE v.project_id = $1 AND v.plugin = $2
+     ORDER BY e.created_at, e.id, v.number";
+const N_USERS: &str = "
+    SELECT COUNT(*) FROM evaluator_versions WHERE project_id = $1 AND plugin = $2";
+const DELETE: &str = "DELETE FROM plugins WHERE owner = $1 AND digest = $2";
+/// Bytes that nobody registered and no evaluator was made from.
+const DELETE_COMPONENT: &str = "
+    DELETE FROM components
+     WHERE digest = $1
+       AND NOT EXISTS (SELECT 1 FROM plugins WHERE digest = $1)
+       AND NOT EXISTS (SELECT 1 FROM evaluator_versions WHERE plugin = $1)";
+/// Asked where a version is written: bytes that are there then stay, for a deletion sees the version.
+pub(super) const N_COMPONENTS: &str = "SELECT COUNT(*) FROM components WHERE digest = $1";
 const COMPONENT: &str = "SELECT bytes FROM components WHERE digest = $1";
 
 impl Store {
@@ -116,6 +154,8 @@ impl Store {
         let json = to_json("plug-in", info)?;
         let name = owner.map_or("", ProjectId::as_str);
         in_transaction!(&self.pool, |tx| {
+            // Deletions queue up behind this, so that none takes away the bytes in between.
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
             if owner.is_some() {
                 let n_held: i64 = sqlx::query_scalar(HELD_BY_SERVER)
                     .bind(&info.name)
@@ -225,6 +265,78 @@ impl Store {
         let found: Result<Vec<Plugin>, Error> = rows.into_iter().map(TryInto::try_into).collect();
         let wanted = |plugin: &Plugin| version.is_none_or(|v| v == plugin.info.version);
         Ok(found?.into_iter().filter(wanted).max_by_key(Plugin::rank))
+    }
+
+    /// The evaluators of a project that have versions made from a component.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn plugin_users(
+        &self,
+        project: &ProjectId,
+        digest: &Digest,
+    ) -> Result<Vec<PluginUser>, Error> {
+        let rows: Vec<PluginUserRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(USERS)
+                .bind(project.as_str())
+                .bind(digest.as_bytes().as_slice())
+                .fetch_all(db)
+                .await?
+        });
+        let mut users: Vec<PluginUser> = Vec::new();
+        for row in rows {
+            let evaluator = checked("evaluator", &row.id)?;
+            let number = row.number.max(0).cast_unsigned();
+            let is_current = row.number == row.newest;
+            match users.last_mut().filter(|user| user.evaluator == evaluator) {
+                Some(user) => {
+                    user.versions.push(number);
+                    user.is_current |= is_current;
+                }
+                None => users.push(PluginUser {
+                    evaluator,
+                    name: row.name,
+                    versions: vec![number],
+                    is_current,
+                }),
+            }
+        }
+        Ok(users)
+    }
+
+    /// Takes a plug-in out of the registry of the project that registered it; its bytes go with the
+    /// last who refers to them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project did not register it, [`Error::Conflict`] while an evaluator
+    /// has a version made from it: old versions too can be run again.
+    pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            // Whoever writes a version of an evaluator raises it too: what is counted holds.
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            let n_deleted = sqlx::query(DELETE)
+                .bind(project.as_str())
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_deleted == 0 {
+                return Err(Error::NotFound);
+            }
+            let n_users: i64 = sqlx::query_scalar(N_USERS)
+                .bind(project.as_str())
+                .bind(digest.as_bytes().as_slice())
+                .fetch_one(&mut *tx)
+                .await?;
+            if 0 < n_users {
+                return Err(Error::Conflict("evaluators are made from this plug-in"));
+            }
+            sqlx::query(DELETE_COMPONENT)
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut *tx)
+                .await?;
+        });
+        Ok(())
     }
 
     /// The bytes behind a digest, for the workers. Crosses tenants: whoever holds a digest got it from a

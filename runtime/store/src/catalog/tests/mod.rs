@@ -105,6 +105,9 @@ pub(super) async fn evaluator(
     id: &str,
     now: Timestamp,
 ) -> Evaluator {
+    let text = info("assay/text", "0.1.0");
+    let digest = store.put_plugin(None, &text, b"component", now).await;
+    assert_eq!(digest.unwrap(), version(id).plugin);
     let new = NewEvaluator {
         id: evaluator_id(id),
         name: "exact".to_owned(),

@@ -118,3 +118,99 @@ async fn a_rebuilt_server_brings_its_own_plugins_and_keeps_the_former_bytes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_plugin_that_evaluators_are_made_from_is_not_deleted() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let tone = info("acme/tone", "1.0.0");
+        let digest = store
+            .put_plugin(Some(&home), &tone, b"component", at(0))
+            .await
+            .unwrap();
+        let made = evaluator(&store, &home, "mild", at(1)).await;
+        let mut other = version("mild-v2");
+        other.plugin = store
+            .put_plugin(Some(&home), &info("acme/tone", "2.0.0"), b"newer", at(2))
+            .await
+            .unwrap();
+        store
+            .add_evaluator_version(&home, &made.id, &other, at(3))
+            .await
+            .unwrap();
+        let users = store.plugin_users(&home, &digest).await.unwrap();
+        assert_eq!(users.len(), 1);
+        assert_eq!(
+            (users[0].name.as_str(), &users[0].versions[..]),
+            ("exact", &[1][..])
+        );
+        assert!(
+            !users[0].is_current,
+            "its newest version is made from another"
+        );
+        let newer = store.plugin_users(&home, &other.plugin).await.unwrap();
+        assert!(newer[0].is_current);
+        let refused = store.delete_plugin(&home, &digest).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        assert!(store.plugin(&home, &digest).await.unwrap().is_some());
+        assert!(store.component(&digest).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_plugin_is_gone_for_its_project_and_its_bytes_stay_for_others() {
+    on_each_database(|store| async move {
+        let (home, foreign) = (project("home"), project("foreign"));
+        let tone = info("acme/tone", "1.0.0");
+        let mut digest = Digest::of(b"");
+        for owner in [&home, &foreign] {
+            digest = store
+                .put_plugin(Some(owner), &tone, b"bytes", at(0))
+                .await
+                .unwrap();
+        }
+        store.delete_plugin(&home, &digest).await.unwrap();
+        assert_eq!(store.plugin(&home, &digest).await.unwrap(), None);
+        assert!(store.plugin(&foreign, &digest).await.unwrap().is_some());
+        assert!(store.component(&digest).await.unwrap().is_some());
+        let again = store.delete_plugin(&home, &digest).await;
+        assert!(matches!(again, Err(Error::NotFound)), "{again:?}");
+        store.delete_plugin(&foreign, &digest).await.unwrap();
+        assert_eq!(store.component(&digest).await.unwrap(), None);
+        // The name is free again.
+        let other = store.put_plugin(Some(&home), &tone, b"other", at(1)).await;
+        assert_eq!(other.unwrap(), Digest::of(b"other"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_of_the_server_is_not_a_projects_to_delete() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let text = info("assay/text", "0.1.0");
+        let digest = store.put_plugin(None, &text, b"text", at(0)).await.unwrap();
+        let refused = store.delete_plugin(&home, &digest).await;
+        assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
+        assert!(store.plugin(&home, &digest).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_version_is_made_from_a_plugin_that_was_deleted_meanwhile() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let made = evaluator(&store, &home, "mild", at(0)).await;
+        let mut gone = version("mild-v2");
+        gone.plugin = Digest::of(b"deleted");
+        let refused = store
+            .add_evaluator_version(&home, &made.id, &gone, at(1))
+            .await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        let kept = store.evaluator(&home, &made.id).await.unwrap().unwrap();
+        assert_eq!(kept.version.number, 1);
+    })
+    .await;
+}
