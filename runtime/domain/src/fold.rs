@@ -57,7 +57,7 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
             .or_else(|| Some(root.name.clone())),
         input: facts().find_map(|facts| facts.input.clone()),
         output: facts().find_map(|facts| facts.output.clone()),
-        timestamp: if rank == Rank::Parentless {
+        timestamp: if rank <= Rank::Parentless {
             root.start
         } else {
             first_start
@@ -79,7 +79,7 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
         usage,
         total_cost,
         latency_us: last_end.micros_since(first_start),
-        n_observations: u32::try_from(observations.len()).unwrap_or(u32::MAX),
+        n_observations: u32::try_from(steps(observations).count()).unwrap_or(u32::MAX),
         n_by_level: count_levels(observations),
         first_start,
         last_end,
@@ -128,6 +128,7 @@ pub fn replaces(stored: &Observation, arrived: &Observation) -> bool {
 /// How well an observation serves as the root; lower wins (otlp.md 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    Record,
     Parentless,
     AppRoot,
     AsRoot,
@@ -191,6 +192,7 @@ impl<'a> Set<'a> {
 
     fn rank(&self, observation: &Observation) -> Rank {
         match &observation.parent_id {
+            None if observation.is_trace_record() => Rank::Record,
             None => Rank::Parentless,
             Some(parent) if *parent == observation.id => Rank::Parentless,
             Some(_) if observation.is_app_root => Rank::AppRoot,
@@ -418,6 +420,12 @@ fn bare_model(model: &str) -> String {
     crate::pricing::without_date(name).to_ascii_lowercase()
 }
 
+/// Without the record of the trace, which is no step of it.
+fn steps(observations: &[Observation]) -> impl Iterator<Item = &Observation> {
+    let is_step = |observation: &&Observation| !observation.is_trace_record();
+    observations.iter().filter(is_step)
+}
+
 fn union_of_tags(observations: &[Observation]) -> Vec<String> {
     let tags: BTreeSet<&String> = observations.iter().flat_map(|o| &o.tags).collect();
     tags.into_iter().take(MAX_TAGS).cloned().collect()
@@ -425,7 +433,7 @@ fn union_of_tags(observations: &[Observation]) -> Vec<String> {
 
 fn count_levels(observations: &[Observation]) -> [u32; 4] {
     let mut counts = [0_u32; 4];
-    for observation in observations {
+    for observation in steps(observations) {
         let slot = match observation.level {
             Level::Debug => &mut counts[0],
             Level::Default => &mut counts[1],
@@ -437,7 +445,7 @@ fn count_levels(observations: &[Observation]) -> [u32; 4] {
     counts
 }
 
-fn merge_deep(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+pub(crate) fn merge_deep(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
             (Some(Value::Object(inner)), Value::Object(more)) => merge_deep(inner, more),

@@ -3,6 +3,7 @@
 //! [`decode`] reads protobuf or JSON into one borrowed form, [`map`] turns a decoded trace request into
 //! observations, scores and media, [`map_logs`] a decoded log request into records that
 //! [`assay_domain::join::join_logs`] puts onto their observations, and [`respond`] writes the answers.
+//! [`read_event`] reads the events of the batch API, which share all rules about single fields.
 //!
 //! Invariants:
 //! - **Total.** No input panics, recurses without bound or takes more than linear time.
@@ -14,6 +15,7 @@ mod attributes;
 mod content;
 mod decode_json;
 mod decode_protobuf;
+mod events;
 mod facts;
 mod json;
 mod kind;
@@ -35,6 +37,7 @@ mod wire;
 use assay_domain::batch::Batch;
 use assay_domain::time::Timestamp;
 
+pub use events::{Event, EventError, read_event};
 pub use limits::Limits;
 pub use logs::map_logs;
 pub use mapping::map;

@@ -192,7 +192,7 @@ fn add_span(
             &mut content.metadata,
         );
     }
-    metadata::limit(&mut content.metadata, &source);
+    metadata::limit(&mut content.metadata, &context.limits);
     limit_payload(
         &mut content.input,
         "input",
@@ -210,7 +210,7 @@ fn add_span(
 }
 
 /// Cuts an over-long payload and notes its size; what is cut is stored as text.
-fn limit_payload(
+pub(crate) fn limit_payload(
     payload: &mut Option<Payload>,
     name: &str,
     limits: &Limits,

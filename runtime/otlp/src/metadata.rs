@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
-use crate::limits::{MAX_NUMBERS, cut_bytes};
+use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
 use crate::model::{Event, Link, Scope, Value, to_object};
 use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
@@ -457,8 +457,7 @@ fn is_provider_content(key: &str) -> bool {
 }
 
 /// Cuts what is over the limits and notes in `truncated` what was cut, with its size.
-pub(crate) fn limit(metadata: &mut Map<String, Json>, source: &Source<'_>) {
-    let limits = &source.context.limits;
+pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
     // A JSON text is never shorter than what it holds, so small metadata is settled by one look.
     let mut total: usize = metadata
         .iter()

@@ -84,7 +84,7 @@ fn repeats_those_below(source: &Source<'_>, kind: Kind) -> bool {
 }
 
 /// The three shapes of native usage.
-fn native_usage(object: &Map<String, Json>) -> Usage {
+pub(crate) fn native_usage(object: &Map<String, Json>) -> Usage {
     let has = |key: &str| object.contains_key(key);
     let usage = if has("prompt_tokens") || has("completion_tokens") {
         openai_usage(object, "prompt_tokens", "completion_tokens")
@@ -97,6 +97,34 @@ fn native_usage(object: &Map<String, Json>) -> Usage {
         plain_usage(object)
     };
     with_total(usage, None)
+}
+
+/// The older member `usage`: counts by side, in either of its two spellings, beside unit and cost.
+pub(crate) fn legacy_usage(object: &Map<String, Json>) -> Usage {
+    let first = |names: [&str; 2]| {
+        let values = names.iter().filter_map(|name| object.get(*name));
+        values.filter_map(json_count).next()
+    };
+    let sides = [
+        ("input", ["input", "promptTokens"]),
+        ("output", ["output", "completionTokens"]),
+        ("total", ["total", "totalTokens"]),
+    ];
+    let usage = sides.into_iter();
+    let usage = usage.filter_map(|(bucket, names)| Some((bucket.to_owned(), first(names)?)));
+    with_total(usage.collect(), None)
+}
+
+/// The costs in the older member `usage`.
+pub(crate) fn legacy_cost(object: &Map<String, Json>) -> Cost {
+    let sides = [
+        ("input", "inputCost"),
+        ("output", "outputCost"),
+        ("total", "totalCost"),
+    ];
+    let amount =
+        |(bucket, name): (&str, &str)| Some((bucket.to_owned(), json_amount(object.get(name)?)?));
+    with_total_cost(sides.into_iter().filter_map(amount).collect())
 }
 
 fn plain_usage(object: &Map<String, Json>) -> Usage {
@@ -356,7 +384,7 @@ fn side(
     if is_exclusive { all } else { value }
 }
 
-fn native_cost(object: &Map<String, Json>) -> Cost {
+pub(crate) fn native_cost(object: &Map<String, Json>) -> Cost {
     let cost = object
         .iter()
         .filter_map(|(key, value)| Some((key.clone(), json_amount(value)?)))

@@ -14,15 +14,18 @@ pub mod catalog;
 pub mod evaluation;
 mod filter_sql;
 mod migrate;
+mod list;
 mod pool;
 pub mod prompts;
 pub mod scores;
+mod score_configs;
 mod spell;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
+pub use list::{Numbered, Paging};
 
 use std::sync::Arc;
 

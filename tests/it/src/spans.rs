@@ -68,6 +68,17 @@ impl Trace {
         self.span(n, Some(1), name, &attributes)
     }
 
+    /// With an attribute on the root.
+    #[must_use]
+    pub fn attribute(mut self, key: &str, text: &str) -> Self {
+        let attribute = json!({ "key": key, "value": { "stringValue": text } });
+        if let Some(Value::Array(attributes)) = self.spans.first_mut().map(|s| &mut s["attributes"])
+        {
+            attributes.push(attribute);
+        }
+        self
+    }
+
     /// The export request.
     #[must_use]
     pub fn to_json(&self) -> Value {

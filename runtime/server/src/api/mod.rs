@@ -10,12 +10,15 @@ mod evaluators;
 mod executions;
 mod health;
 mod observations;
+mod ingestion;
 mod plugins;
+mod page;
 mod projects;
 mod prompts;
 pub(crate) mod routes;
 mod rules;
 mod scores;
+mod score_configs;
 mod traces;
 
 use axum::Router;
@@ -32,8 +35,10 @@ fn all() -> Routes {
     projects::routes(&mut routes);
     traces::routes(&mut routes);
     observations::routes(&mut routes);
+    ingestion::routes(&mut routes);
     scores::routes(&mut routes);
     evaluators::routes(&mut routes);
+    score_configs::routes(&mut routes);
     rules::routes(&mut routes);
     plugins::routes(&mut routes);
     executions::routes(&mut routes);

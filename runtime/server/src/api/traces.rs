@@ -2,6 +2,7 @@
 
 use assay_domain::filter::TRACES;
 use assay_domain::ids::{ProjectId, TraceId};
+use assay_domain::patch::record_id;
 use assay_domain::payload::Payload;
 use assay_domain::score::{Score, ScoreDataType};
 use assay_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
@@ -15,7 +16,7 @@ use super::conditions::Conditions;
 use super::cursor;
 use super::observations::view::v1 as observation_view;
 use super::routes::{Operation, Routes};
-use super::scores::view::{place, v2 as score_view};
+use super::scores::view::{Categories, place, v2 as score_view};
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Param, Params, param};
@@ -206,7 +207,12 @@ async fn list_traces(
     let mut data = Vec::with_capacity(page.items.len());
     for stored in &page.items {
         let mut view = view(&caller.project, stored, &fields);
-        view["observations"] = json!(stored.observation_ids);
+        let record = record_id(&stored.trace.id);
+        let steps = stored.observation_ids.iter();
+        view["observations"] = steps
+            .filter(|id| Some(*id) != record.as_ref())
+            .map(|id| json!(id))
+            .collect();
         view["scores"] = json!(of(&stored.trace.id));
         data.push(view);
     }
@@ -235,7 +241,10 @@ async fn get_trace(
                 .store
                 .trace_observations(&caller.project, &id, true)
                 .await?;
-            found.iter().map(observation_view).collect()
+            let steps = found
+                .iter()
+                .filter(|stored| !stored.observation.is_trace_record());
+            steps.map(observation_view).collect()
         }
         false => json!([]),
     };
@@ -245,7 +254,9 @@ async fn get_trace(
             // The score model of this answer knows no corrections.
             let known =
                 |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
-            found.iter().filter(known).map(score_view).collect()
+            let categories = Categories::of(&app, &caller.project, &found).await?;
+            let view = |score| score_view(score, &categories);
+            found.iter().filter(known).map(view).collect()
         }
         false => json!([]),
     };

@@ -51,6 +51,15 @@ pub struct ScoreWriter {
     pub project: ProjectId,
 }
 
+/// The right to send batches of events.
+#[derive(Clone, Debug)]
+pub struct BatchWriter {
+    /// The project.
+    pub project: ProjectId,
+    /// A public key alone: nothing but scores.
+    pub only_scores: bool,
+}
+
 /// What a key is remembered by.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownKey {
@@ -173,6 +182,19 @@ macro_rules! proof {
     };
 }
 
+impl FromRequestParts<App> for BatchWriter {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let (project, level) = authenticate(app, &parts.headers).await?;
+        Ok(Self {
+            project,
+            only_scores: level == Level::Scores,
+        })
+    }
+}
+
+proof!(Ingest, Full, Ingest);
 proof!(Reader, Full);
 proof!(Writer, Full);
 proof!(ScoreWriter, Full, Ingest, Scores);

@@ -20,7 +20,6 @@ use crate::Error;
 use crate::catalog::to_json;
 
 pub use query::{MemberTest, ScoreQuery, ScoreValues};
-pub use read::ScorePage;
 pub(crate) use write::{delete_others, put};
 
 /// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what

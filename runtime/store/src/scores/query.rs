@@ -31,6 +31,8 @@ pub struct ScoreQuery {
     pub author_user_ids: Vec<String>,
     /// About one of these traces or something in it.
     pub trace_ids: Vec<TraceId>,
+    /// About a trace or something in it, whichever.
+    pub is_in_trace: bool,
     /// About one of these observations; ids of observations are unique within a trace only.
     pub observation_ids: Vec<ObservationId>,
     /// About one of these sessions.
@@ -219,6 +221,9 @@ impl Statement {
             "execution_id",
             query.execution_ids.iter().map(ExecutionId::as_str),
         );
+        if query.is_in_trace {
+            self.push(" AND s.trace_id IS NOT NULL");
+        }
         self.values(&query.values);
         for (comparison, number) in &query.number {
             self.push(" AND s.number ");

@@ -8,17 +8,9 @@ use sqlx::AssertSqlSafe;
 use super::ScoreQuery;
 use super::query::{Statement, bind_all};
 use crate::catalog::{Cursor, Page, checked, digest, from_json};
+use crate::list::{Numbered, Paging};
 use crate::pool::{Pool, on_reader};
 use crate::{Error, Store};
-
-/// A numbered page of scores, newest first.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScorePage {
-    /// The scores.
-    pub items: Vec<Score>,
-    /// On all pages.
-    pub n_total: u64,
-}
 
 #[derive(sqlx::FromRow)]
 struct ScoreRow {
@@ -228,9 +220,8 @@ impl Store {
         &self,
         project: &ProjectId,
         query: &ScoreQuery,
-        page: u32,
-        limit: u32,
-    ) -> Result<ScorePage, Error> {
+        paging: Paging,
+    ) -> Result<Numbered<Score>, Error> {
         let mut count = Statement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
         let Statement { sql, parameters } = count;
@@ -241,10 +232,10 @@ impl Store {
         });
         let mut statement = list(&self.pool, query, project, None);
         statement.push(" LIMIT ");
-        statement.integer(i64::from(limit));
+        statement.integer(i64::from(paging.limit));
         statement.push(" OFFSET ");
-        statement.integer(i64::from(page.saturating_sub(1)) * i64::from(limit));
-        Ok(ScorePage {
+        statement.integer(i64::try_from(paging.offset()).unwrap_or(i64::MAX));
+        Ok(Numbered {
             items: self.fetch_scores(statement).await?,
             n_total: n_total.max(0).cast_unsigned(),
         })

@@ -20,6 +20,7 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{MemberTest, ScoreQuery, ScoreValues, delete_others, put};
+use crate::Paging;
 use crate::pool::{Pool, in_transaction};
 use crate::testing::on_each_database;
 use crate::{Error, Store};
@@ -94,7 +95,17 @@ fn ids(scores: &[Score]) -> Vec<&str> {
 /// Ids of the scores a query finds, newest first.
 async fn found(store: &Store, project: &ProjectId, query: ScoreQuery) -> Vec<String> {
     let page = store.scores(project, &query, None, 100).await.unwrap();
-    let numbered = store.scores_page(project, &query, 1, 100).await.unwrap();
+    let numbered = store
+        .scores_page(
+            project,
+            &query,
+            Paging {
+                page: 1,
+                limit: 100,
+            },
+        )
+        .await
+        .unwrap();
     assert_eq!(numbered.items, page.items, "both lists agree");
     assert_eq!(numbered.n_total, page.items.len() as u64);
     ids(&page.items).into_iter().map(str::to_owned).collect()
@@ -296,7 +307,14 @@ async fn writers_of_the_same_scores_in_opposite_order_do_not_block_each_other() 
             written.unwrap();
         }
         let page = store
-            .scores_page(&home, &ScoreQuery::default(), 1, 100)
+            .scores_page(
+                &home,
+                &ScoreQuery::default(),
+                Paging {
+                    page: 1,
+                    limit: 100,
+                },
+            )
             .await
             .unwrap();
         assert_eq!(page.n_total, 80);
@@ -457,7 +475,10 @@ async fn a_numbered_page_past_the_end_is_empty_and_tells_the_total() {
         store.put_scores(&home, &five, at(9)).await.unwrap();
         let query = ScoreQuery::default();
         for (page, expected) in [(1, vec!["4", "3"]), (3, vec!["0"]), (4, vec![])] {
-            let page = store.scores_page(&home, &query, page, 2).await.unwrap();
+            let page = store
+                .scores_page(&home, &query, Paging { page, limit: 2 })
+                .await
+                .unwrap();
             assert_eq!((ids(&page.items), page.n_total), (expected, 5));
         }
     })

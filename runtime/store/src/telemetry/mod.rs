@@ -167,6 +167,8 @@ pub struct ObservationQuery {
     pub offset: u64,
     /// Load the content.
     pub with_content: bool,
+    /// Leave out the records of traces, which are no steps.
+    pub without_records: bool,
     /// Count all that match.
     pub with_total: bool,
 }
@@ -179,6 +181,7 @@ impl Default for ObservationQuery {
             limit: 50,
             offset: 0,
             with_content: false,
+            without_records: false,
             with_total: false,
         }
     }

@@ -545,6 +545,9 @@ impl Store {
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let (mut sql, rest) = observations_from(tenant, &query.filter, self.is_postgres());
+        if query.without_records {
+            sql.push(" AND o.id <> 't-' || t.trace_id");
+        }
         if rest.is_empty() {
             self.plain_observations(&mut sql, query).await
         } else {

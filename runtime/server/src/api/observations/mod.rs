@@ -200,6 +200,7 @@ async fn list_v1(
         limit,
         offset: u64::from(page - 1) * u64::from(limit),
         with_content: true,
+        without_records: true,
         with_total: true,
         ..ObservationQuery::default()
     };

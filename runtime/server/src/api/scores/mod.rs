@@ -2,20 +2,27 @@
 
 mod query;
 pub(super) mod view;
-mod write;
+pub(super) mod write;
 
-use assay_domain::ids::ScoreId;
+use std::collections::{BTreeSet, HashMap};
+
+use assay_domain::filter::{Condition, Filter, TRACES, Test, find};
+use assay_domain::ids::{ScoreId, TraceId};
+use assay_domain::score::{Score, ScoreDataType};
+use assay_store::scores::ScoreQuery;
+use assay_store::telemetry::{StoredTrace, TraceQuery};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::cursor;
 use super::routes::{Access, Operation, Routes};
+use super::{cursor, page};
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::Params;
 use crate::problem::Problem;
+use view::Categories;
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post("/api/public/scores", "Write one score, or an array of them")
@@ -31,6 +38,10 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(list, list_v2);
     let get = Operation::get("/api/public/v2/scores/{scoreId}", "One score");
     routes.add(get, get_v2);
+    let list = Operation::get("/api/public/scores", "Scores of traces by page");
+    routes.add(list.query(query::V2), list_v1);
+    let get = Operation::get("/api/public/scores/{scoreId}", "One score of a trace");
+    routes.add(get, get_v1);
 }
 
 fn known(id: &str) -> Result<ScoreId, Problem> {
@@ -81,46 +92,87 @@ async fn list_v2(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let wanted = query::read_v2(&params)?;
-    let with_trace = query::has_trace_group(&params);
-    let (page, limit) = (
-        params.int("page", 1, u32::MAX, 1)?,
-        params.int("limit", 1, 100, 50)?,
-    );
-    let found = app
-        .store
-        .scores_page(&caller.project, &wanted, page, limit)
-        .await?;
-    let mut data = Vec::with_capacity(found.items.len());
-    for score in &found.items {
-        let mut view = view::v2(score);
-        if with_trace {
-            view["trace"] = trace_of(&app, &caller, score).await?;
-        }
-        data.push(view);
-    }
-    let meta = cursor::page_meta(page, limit, found.n_total);
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    numbered(&app, &caller, &params, &wanted).await
 }
 
-/// The `trace` member of a listed score.
-async fn trace_of(
+/// The oldest list: scores of traces, no corrections.
+async fn list_v1(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let mut wanted = query::read_v2(&params)?;
+    wanted.is_in_trace = true;
+    if wanted.data_types.is_empty() {
+        wanted.data_types = ScoreDataType::ALL.to_vec();
+    }
+    let known = |data_type: &ScoreDataType| *data_type != ScoreDataType::Correction;
+    wanted.data_types.retain(known);
+    if wanted.data_types.is_empty() {
+        let message = "this list has no corrections; /api/public/v2/scores has them";
+        return Err(Problem::query("dataType", message));
+    }
+    numbered(&app, &caller, &params, &wanted).await
+}
+
+/// A numbered page in the v2 shape.
+async fn numbered(
     app: &App,
     caller: &Reader,
-    score: &assay_domain::score::Score,
-) -> Result<Value, Problem> {
-    let Some((trace_id, _)) = view::place(&score.written.subject) else {
-        return Ok(Value::Null);
+    params: &Params,
+    wanted: &ScoreQuery,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(params)?;
+    let found = app.store.scores_page(&caller.project, wanted, paging);
+    let found = found.await?;
+    let categories = Categories::of(app, &caller.project, &found.items).await?;
+    let traces = match query::has_trace_group(params) {
+        true => Some(traces_of(app, caller, &found.items).await?),
+        false => None,
     };
-    let trace = app.store.trace(&caller.project, trace_id, false).await?;
-    Ok(trace.map_or(Value::Null, |stored| {
+    Ok(page::answer(paging, &found, |score| {
+        let mut view = view::v2(score, &categories);
+        if let Some(traces) = &traces {
+            let trace = view::place(&score.written.subject).and_then(|(id, _)| traces.get(id));
+            view["trace"] = trace.cloned().unwrap_or(Value::Null);
+        }
+        view
+    }))
+}
+
+/// The `trace` member of listed scores, by trace.
+async fn traces_of(
+    app: &App,
+    caller: &Reader,
+    scores: &[Score],
+) -> Result<HashMap<TraceId, Value>, Problem> {
+    let ids: BTreeSet<&TraceId> = scores
+        .iter()
+        .filter_map(|score| Some(view::place(&score.written.subject)?.0))
+        .collect();
+    let names: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
+    let query = TraceQuery {
+        filter: Filter {
+            conditions: vec![Condition {
+                column: find(TRACES, "id"),
+                test: Test::AnyOf(names),
+            }],
+        },
+        limit: ids.len() as u32,
+        ..TraceQuery::default()
+    };
+    let found = app.store.traces(&caller.project, &query).await?;
+    let member = |stored: StoredTrace| {
         let trace = stored.trace;
-        json!({
+        let view = json!({
             "userId": trace.user_id,
             "tags": trace.tags,
             "environment": trace.environment,
             "sessionId": trace.session_id,
-        })
-    }))
+        });
+        (trace.id, view)
+    };
+    Ok(found.items.into_iter().map(member).collect())
 }
 
 async fn get_v2(
@@ -130,5 +182,22 @@ async fn get_v2(
 ) -> Result<Json<Value>, Problem> {
     let score = app.store.score(&caller.project, &known(&id)?).await?;
     let score = score.ok_or_else(|| Problem::not_found("score"))?;
-    Ok(Json(view::v2(&score)))
+    let categories = Categories::of(&app, &caller.project, [&score]).await?;
+    Ok(Json(view::v2(&score, &categories)))
+}
+
+async fn get_v1(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let missing = || Problem::not_found("score");
+    let score = app.store.score(&caller.project, &known(&id)?).await?;
+    let score = score.ok_or_else(missing)?;
+    let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
+    if is_correction || view::place(&score.written.subject).is_none() {
+        return Err(missing());
+    }
+    let categories = Categories::of(&app, &caller.project, [&score]).await?;
+    Ok(Json(view::v2(&score, &categories)))
 }

@@ -1,16 +1,18 @@
 //! What the lists of scores may be asked.
 
-use assay_domain::filter::Order;
+use assay_domain::filter::{Column, ColumnKind, Filter, Order, Test};
 use assay_domain::ids::{ObservationId, ScoreId, TraceId};
 use assay_domain::score::{ScoreDataType, ScoreSource};
-use assay_store::scores::{ScoreQuery, ScoreValues};
+use assay_store::scores::{MemberTest, ScoreQuery, ScoreValues};
 
 use super::view::Fields;
+use crate::api::page::{LIMIT, PAGE};
+use crate::api::rules::filter_problem;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
 
 pub(super) const V3: &[Param] = &[
-    param("limit", "integer", "1 to 100, 50 when absent."),
+    LIMIT,
     param("cursor", "string", "`meta.cursor` of the page before."),
     param(
         "fields",
@@ -44,9 +46,23 @@ pub(super) const V3: &[Param] = &[
     param("toTimestamp", "date-time", "Before."),
 ];
 
+/// What the `filter` of the older list looks at.
+static SCORE_METADATA: &[Column] = &[Column::new("metadata", ColumnKind::Members)];
+
 pub(super) const V2: &[Param] = &[
-    param("page", "integer", "From 1."),
-    param("limit", "integer", "1 to 100, 50 when absent."),
+    PAGE,
+    LIMIT,
+    param("userId", "string", "About a trace of this user."),
+    param(
+        "traceTags",
+        "array",
+        "About a trace with all of these tags; repeated.",
+    ),
+    param(
+        "filter",
+        "string",
+        "JSON array of stringObject conditions on `metadata`.",
+    ),
     param("name", "string", "Exactly this name."),
     param("fromTimestamp", "date-time", "At or after."),
     param("toTimestamp", "date-time", "Before."),
@@ -190,10 +206,12 @@ pub(super) fn has_trace_group(params: &Params) -> bool {
 }
 
 pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
-    for name in ["userId", "traceTags", "filter"] {
-        if params.text(name).is_some() {
-            let message = "this server version cannot filter scores by it; filter traces, then ask by traceId";
-            return Err(Problem::query(name, message));
+    if !has_trace_group(params) {
+        for name in ["userId", "traceTags"] {
+            if params.text(name).is_some() {
+                let message = "asks about traces: `fields` has to contain trace";
+                return Err(Problem::query(name, message));
+            }
         }
     }
     let one = |name: &str| {
@@ -218,10 +236,30 @@ pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
         session_ids: one("sessionId"),
         experiment_ids: one("datasetRunId"),
         number: comparison(params)?,
+        metadata: metadata(params)?,
+        trace_user_ids: one("userId"),
+        trace_tags: params.all("traceTags"),
         from: params.time("fromTimestamp")?,
         to: params.time("toTimestamp")?,
         ..ScoreQuery::default()
     })
+}
+
+/// The `filter` parameter: conditions on members of the metadata.
+fn metadata(params: &Params) -> Result<Vec<(String, MemberTest)>, Problem> {
+    let filter = Filter::parse(&params.filter()?, SCORE_METADATA).map_err(filter_problem)?;
+    let tests = filter.conditions.into_iter().enumerate();
+    tests
+        .map(|(at, condition)| match condition.test {
+            Test::MemberText(key, op, value) => Ok((key, MemberTest::Text(op, value))),
+            Test::MemberIsSet(key) => Ok((key, MemberTest::IsSet)),
+            Test::MemberIsNotSet(key) => Ok((key, MemberTest::IsNotSet)),
+            _ => Err(Problem::query(
+                &format!("filter[{at}].type"),
+                "conditions on the metadata of scores are of type stringObject",
+            )),
+        })
+        .collect()
 }
 
 fn comparison(params: &Params) -> Result<Vec<(Order, f64)>, Problem> {

@@ -1,8 +1,14 @@
 //! How a score reads: v2 and v3 of the compat API, with what made it beside.
 
+use std::collections::{BTreeSet, HashMap};
+
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::score::{Score, ScoreValue, Subject};
+use assay_domain::score_config::ScoreConfig;
 use serde_json::{Value, json};
+
+use crate::App;
+use crate::problem::Problem;
 
 /// Groups of fields of the v3 shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +86,39 @@ pub(super) fn v3(project: &ProjectId, score: &Score, fields: Fields) -> Value {
     view
 }
 
+/// The numbers that categories of scores count as, by config.
+#[derive(Debug, Default)]
+pub(in crate::api) struct Categories(HashMap<String, ScoreConfig>);
+
+impl Categories {
+    /// Those of the configs that these scores name.
+    pub(in crate::api) async fn of<'s>(
+        app: &App,
+        project: &ProjectId,
+        scores: impl IntoIterator<Item = &'s Score>,
+    ) -> Result<Self, Problem> {
+        let of_categorical = |score: &'s Score| match score.written.value {
+            ScoreValue::Categorical(_) => score.written.config_id.clone(),
+            _ => None,
+        };
+        let ids: BTreeSet<String> = scores.into_iter().filter_map(of_categorical).collect();
+        let ids: Vec<String> = ids.into_iter().collect();
+        let found = app.store.score_configs_by_id(project, &ids).await?;
+        let by_id = found.into_iter().map(|config| (config.id.clone(), config));
+        Ok(Self(by_id.collect()))
+    }
+
+    fn number(&self, score: &Score, label: &str) -> f64 {
+        let config = score.written.config_id.as_ref();
+        let config = config.and_then(|id| self.0.get(id));
+        config
+            .and_then(|config| config.number_of(label))
+            .unwrap_or(0.0)
+    }
+}
+
 /// The v2 shape, without the trace.
-pub(in crate::api) fn v2(score: &Score) -> Value {
+pub(in crate::api) fn v2(score: &Score, categories: &Categories) -> Value {
     let written = &score.written;
     let target = place(&written.subject);
     let (session, experiment) = match &written.subject {
@@ -115,7 +152,11 @@ pub(in crate::api) fn v2(score: &Score) -> Value {
             view["value"] = json!(u8::from(*truth));
             view["stringValue"] = json!(if *truth { "True" } else { "False" });
         }
-        ScoreValue::Categorical(text) | ScoreValue::Correction(text) => {
+        ScoreValue::Categorical(text) => {
+            view["value"] = json!(categories.number(score, text));
+            view["stringValue"] = json!(text);
+        }
+        ScoreValue::Correction(text) => {
             view["value"] = json!(0);
             view["stringValue"] = json!(text);
         }

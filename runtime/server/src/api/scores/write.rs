@@ -1,7 +1,10 @@
 //! `POST /api/public/scores`: one object, or an array.
 
-use assay_domain::ids::{IdSource, ObservationId, ScoreId, TraceId};
+use std::collections::HashMap;
+
+use assay_domain::ids::{IdSource, ObservationId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
+use assay_domain::score_config::ScoreConfig;
 use assay_domain::time::Timestamp;
 use axum::Json;
 use axum::extract::State;
@@ -33,8 +36,9 @@ pub(super) struct ScoreInput {
     /// NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.
     data_type: Option<String>,
     comment: Option<String>,
+    /// An object; anything else is kept as the member `metadata` of one.
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Map<String, Value>>,
+    metadata: Option<Value>,
     environment: Option<String>,
     config_id: Option<String>,
     queue_id: Option<String>,
@@ -49,22 +53,27 @@ pub(super) async fn create_scores(
     Body(body): Body<Value>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let read = |value: Value| -> Result<NewScore, Problem> {
-        let input = from_json::<ScoreInput>(value.to_string().as_bytes())?;
-        input.check(app.ids.as_ref(), now)
+    let (items, is_list) = match body {
+        Value::Array(items) => (items, true),
+        one => (vec![one], false),
     };
-    let Value::Array(items) = body else {
-        let score = read(body)?;
+    let items = items.into_iter().map(|item| (item, now)).collect();
+    let read = read_scores(&app, &caller.project, items).await?;
+    if !is_list {
+        let score = read
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Err(Problem::internal()))?;
         let id = score.id.clone();
         app.store.put_scores(&caller.project, &[score], now).await?;
         return Ok(Json(json!({ "id": id })).into_response());
-    };
+    }
     let (mut scores, mut errors) = (Vec::new(), Vec::new());
-    for (at, item) in items.into_iter().enumerate() {
-        match read(item) {
+    for (at, score) in read.into_iter().enumerate() {
+        match score {
             Ok(score) => scores.push(score),
             Err(problem) => {
-                errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }))
+                errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }));
             }
         }
     }
@@ -76,15 +85,58 @@ pub(super) async fn create_scores(
     Ok((StatusCode::MULTI_STATUS, Json(body)).into_response())
 }
 
+/// Reads scores as clients send them, each with the time it gets when it names none. One that is wrong
+/// does not touch the others.
+///
+/// # Errors
+/// When the store fails.
+pub(in crate::api) async fn read_scores(
+    app: &App,
+    project: &ProjectId,
+    items: Vec<(Value, Timestamp)>,
+) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
+    let parsed: Vec<_> = items
+        .into_iter()
+        .map(|(item, at)| (ScoreInput::parse(item), at))
+        .collect();
+    let mut wanted: Vec<String> = parsed
+        .iter()
+        .filter_map(|(input, _)| input.as_ref().ok()?.config_id.clone())
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let configs: HashMap<String, ScoreConfig> = app
+        .store
+        .score_configs_by_id(project, &wanted)
+        .await?
+        .into_iter()
+        .map(|config| (config.id.clone(), config))
+        .collect();
+    let check = |(input, at): (Result<ScoreInput, Problem>, Timestamp)| {
+        input?.check(app.ids.as_ref(), at, &configs)
+    };
+    Ok(parsed.into_iter().map(check).collect())
+}
+
 impl ScoreInput {
-    fn check(self, ids: &dyn IdSource, now: Timestamp) -> Result<NewScore, Problem> {
-        if self.config_id.is_some() {
-            return Err(Problem::body(
-                "configId",
-                "no such score config in this project",
-            ));
-        }
-        let data_type = self.data_type()?;
+    fn parse(item: Value) -> Result<Self, Problem> {
+        from_json(item.to_string().as_bytes())
+    }
+
+    /// `now` is the time of a score that names none.
+    fn check(
+        self,
+        ids: &dyn IdSource,
+        now: Timestamp,
+        configs: &HashMap<String, ScoreConfig>,
+    ) -> Result<NewScore, Problem> {
+        let config = match &self.config_id {
+            None => None,
+            Some(id) => Some(configs.get(id).ok_or_else(|| {
+                Problem::body("configId", "no such score config in this project")
+            })?),
+        };
+        let data_type = self.data_type(config)?;
         let subject = self.subject()?;
         let is_correction = data_type == ScoreDataType::Correction;
         if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
@@ -95,10 +147,15 @@ impl ScoreInput {
         }
         let source = self.source(is_correction)?;
         let value = value(data_type, &self.value)?;
-        let name = if is_correction {
-            "output".to_owned()
-        } else {
-            self.name
+        if let Some(config) = config {
+            config
+                .check(&value)
+                .map_err(|fault| Problem::body(fault.field, fault.message))?;
+        }
+        let name = match config {
+            _ if is_correction => "output".to_owned(),
+            Some(config) => config.name.clone(),
+            None => self.name,
         };
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(Problem::body(
@@ -120,32 +177,35 @@ impl ScoreInput {
                 .unwrap_or(now),
             environment: assay_otlp::normalized_environment(&environment),
             comment: self.comment,
-            metadata: self.metadata.unwrap_or_default(),
-            config_id: None,
+            metadata: as_object(self.metadata),
+            config_id: self.config_id,
             queue_id: self.queue_id,
             author_user_id: None,
             origin: None,
         })
     }
 
-    fn data_type(&self) -> Result<ScoreDataType, Problem> {
-        match &self.data_type {
-            Some(text) => text.parse().map_err(|_| {
+    fn data_type(&self, config: Option<&ScoreConfig>) -> Result<ScoreDataType, Problem> {
+        match (&self.data_type, config) {
+            (Some(text), _) => text.parse().map_err(|_| {
                 let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
                 Problem::body(
                     "dataType",
                     format!("{text:?} is none of {}", names.join(", ")),
                 )
             }),
-            None if self.value.is_string() => Ok(ScoreDataType::Categorical),
-            None => Ok(ScoreDataType::Numeric),
+            (None, Some(config)) => Ok(config.data_type),
+            (None, None) if self.value.is_string() => Ok(ScoreDataType::Categorical),
+            (None, None) => Ok(ScoreDataType::Numeric),
         }
     }
 
     fn source(&self, is_correction: bool) -> Result<ScoreSource, Problem> {
         match self.source.as_deref() {
             None | Some("API") => Ok(ScoreSource::Api),
-            Some("ANNOTATION") if is_correction => Ok(ScoreSource::Annotation),
+            Some("ANNOTATION") if is_correction || self.config_id.is_some() => {
+                Ok(ScoreSource::Annotation)
+            }
             Some("ANNOTATION") => Err(Problem::body(
                 "configId",
                 "source ANNOTATION needs a score config",
@@ -188,6 +248,15 @@ impl ScoreInput {
                 "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
             )),
         }
+    }
+}
+
+/// Metadata is an object; what is none becomes a member of one.
+fn as_object(metadata: Option<Value>) -> Map<String, Value> {
+    match metadata {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(members)) => members,
+        Some(other) => Map::from_iter([("metadata".to_owned(), other)]),
     }
 }
 

@@ -1,0 +1,486 @@
+//! What create and update events say about a trace or an observation, and how many of them become one.
+//!
+//! A sender that cannot wait for the end of a step sends it in parts: a create event, then updates. Each
+//! part is a [`Patch`]; [`merge`] turns all that are known about one thing into the observation that
+//! stands for it. A trace is an observation too, [`Observation::is_trace_record`]: what it says about
+//! the trace goes before what its steps say.
+//!
+//! Invariants:
+//! - **The set decides.** [`merge`] orders creates before updates, then by time, then by event, so that the
+//!   result does not depend on the order in which parts arrive, nor on how they are grouped.
+//! - **Absent says nothing.** A field that a patch does not have keeps what earlier ones said.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fold::merge_deep;
+use crate::ids::{ObservationId, TraceId};
+use crate::observation::{
+    Content, Cost, Level, Observation, ObservationKind, PromptLink, ToolCall, TraceFacts, Usage,
+};
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// Scope of the observation that stands for a trace.
+pub const TRACE_RECORD: &str = "assay.trace";
+
+/// What a patch is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum About {
+    /// A trace.
+    Trace(TraceId),
+    /// An observation; ids of observations that come in parts are unique within the project.
+    Observation(ObservationId),
+}
+
+/// One part of what is known about a trace or an observation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Patch {
+    /// The event it came in; the same event again is the same patch.
+    pub event_id: String,
+    /// When the sender made the event.
+    #[serde(with = "micros")]
+    pub at: Timestamp,
+    /// An update; creates go first.
+    pub is_update: bool,
+    /// What it is about.
+    pub about: About,
+    /// The trace of an observation. The first one stays.
+    pub trace_id: Option<TraceId>,
+    /// The observation above.
+    pub parent_id: Option<ObservationId>,
+    /// Kind of the observation; creates decide.
+    pub kind: ObservationKind,
+    /// Name.
+    pub name: Option<String>,
+    /// Start, or the time of a trace. The first one stays.
+    #[serde(with = "micros::option")]
+    pub start: Option<Timestamp>,
+    /// End.
+    #[serde(with = "micros::option")]
+    pub end: Option<Timestamp>,
+    /// First token.
+    #[serde(with = "micros::option")]
+    pub completion_start: Option<Timestamp>,
+    /// Severity.
+    pub level: Option<Level>,
+    /// Explanation of the level.
+    pub status_message: Option<String>,
+    /// Normalised. The first one stays.
+    pub environment: Option<String>,
+    /// Release of the application.
+    pub release: Option<String>,
+    /// Version of the application or component.
+    pub version: Option<String>,
+    /// End user.
+    pub user_id: Option<String>,
+    /// Session.
+    pub session_id: Option<String>,
+    /// Tags; those of all patches together.
+    pub tags: Vec<String>,
+    /// Whether the trace can be seen without a key.
+    pub public: Option<bool>,
+    /// Model.
+    pub model: Option<String>,
+    /// Parameters of the model.
+    pub model_parameters: Option<Map<String, Value>>,
+    /// Prompt.
+    pub prompt: Option<PromptLink>,
+    /// Usage; a later one that is not empty replaces it whole.
+    pub usage: Usage,
+    /// Cost; likewise.
+    pub cost: Cost,
+    /// Input.
+    pub input: Option<Payload>,
+    /// Output.
+    pub output: Option<Payload>,
+    /// Tool calls of the output.
+    pub tool_calls: Vec<ToolCall>,
+    /// Merged deeply with that of the others.
+    pub metadata: Map<String, Value>,
+}
+
+/// Instants without loss: their usual text ends at milliseconds.
+mod micros {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::time::Timestamp;
+
+    pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        at.as_micros().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        i64::deserialize(from).map(Timestamp::from_micros)
+    }
+
+    pub(super) mod option {
+        use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            at: &Option<Timestamp>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            at.map(Timestamp::as_micros).serialize(to)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Timestamp>, D::Error> {
+            Ok(Option::<i64>::deserialize(from)?.map(Timestamp::from_micros))
+        }
+    }
+}
+
+impl Patch {
+    /// A patch that says nothing yet.
+    #[must_use]
+    pub fn new(event_id: String, at: Timestamp, is_update: bool, about: About) -> Self {
+        Self {
+            event_id,
+            at,
+            is_update,
+            about,
+            trace_id: None,
+            parent_id: None,
+            kind: ObservationKind::Span,
+            name: None,
+            start: None,
+            end: None,
+            completion_start: None,
+            level: None,
+            status_message: None,
+            environment: None,
+            release: None,
+            version: None,
+            user_id: None,
+            session_id: None,
+            tags: Vec::new(),
+            public: None,
+            model: None,
+            model_parameters: None,
+            prompt: None,
+            usage: Usage::new(),
+            cost: Cost::new(),
+            input: None,
+            output: None,
+            tool_calls: Vec::new(),
+            metadata: Map::new(),
+        }
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        (self.is_update, self.at, &self.event_id).cmp(&(other.is_update, other.at, &other.event_id))
+    }
+}
+
+impl Observation {
+    /// It stands for its trace and is no step of it.
+    #[must_use]
+    pub fn is_trace_record(&self) -> bool {
+        self.scope_name == TRACE_RECORD
+    }
+}
+
+/// The id of the observation that stands for a trace; none when the id of the trace leaves no room.
+#[must_use]
+pub fn record_id(trace: &TraceId) -> Option<ObservationId> {
+    ObservationId::new(&format!("t-{trace}")).ok()
+}
+
+/// All patches about one thing, in their order.
+struct Parts<'p>(Vec<&'p Patch>);
+
+impl<'p> Parts<'p> {
+    fn first<T>(&self, field: impl Fn(&'p Patch) -> Option<&'p T>) -> Option<&'p T> {
+        self.0.iter().find_map(|patch| field(patch))
+    }
+
+    fn last<T>(&self, field: impl Fn(&'p Patch) -> Option<&'p T>) -> Option<&'p T> {
+        self.0.iter().rev().find_map(|patch| field(patch))
+    }
+
+    fn text(&self, field: impl Fn(&'p Patch) -> Option<&'p String>) -> Option<String> {
+        self.last(field).cloned()
+    }
+
+    /// Creates say what it is; updates only where there is no create.
+    fn kind(&self) -> ObservationKind {
+        let creates = self.0.iter().rev().find(|patch| !patch.is_update);
+        let decides = creates.or_else(|| self.0.last());
+        decides.map_or(ObservationKind::Span, |patch| patch.kind)
+    }
+
+    fn tags(&self) -> Vec<String> {
+        let all: BTreeSet<&String> = self.0.iter().flat_map(|patch| &patch.tags).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        let mut merged = Map::new();
+        for patch in &self.0 {
+            merge_deep(&mut merged, &patch.metadata);
+        }
+        merged
+    }
+}
+
+/// The observation that these patches, all about one thing, make together; none when there are none, or
+/// when an id cannot be.
+#[must_use]
+pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observation> {
+    let mut parts: Vec<&Patch> = patches.into_iter().collect();
+    parts.sort_by(|a, b| a.order(b));
+    parts.dedup_by(|a, b| a.event_id == b.event_id);
+    let parts = Parts(parts);
+    let Place {
+        trace_id,
+        id,
+        is_record,
+    } = parts.place()?;
+    let (start, end) = parts.start_and_end(is_record)?;
+    let name = parts.text(|patch| patch.name.as_ref());
+    let mut content = parts.content();
+    let facts = is_record.then(|| {
+        Box::new(TraceFacts {
+            name: name.clone(),
+            metadata: std::mem::take(&mut content.metadata),
+            public: parts.last(|patch| patch.public.as_ref()).copied(),
+            ..TraceFacts::default()
+        })
+    });
+    let model_parameters = parts.last(|patch| patch.model_parameters.as_ref());
+    let usage = parts.last(|patch| Some(&patch.usage).filter(|usage| !usage.is_empty()));
+    let cost = parts.last(|patch| Some(&patch.cost).filter(|cost| !cost.is_empty()));
+    let environment = parts.first(|patch| patch.environment.as_ref());
+    Some(Observation {
+        trace_id,
+        parent_id: parts.parent(&id),
+        kind: parts.kind(),
+        name: name.unwrap_or_else(|| "unnamed".to_owned()),
+        start,
+        end,
+        completion_start: parts
+            .last(|patch| patch.completion_start.as_ref())
+            .map(|at| (*at).min(end.unwrap_or(*at)).max(start)),
+        level: *parts
+            .last(|patch| patch.level.as_ref())
+            .unwrap_or(&Level::Default),
+        status_message: parts.text(|patch| patch.status_message.as_ref()),
+        environment: environment.map_or_else(|| "default".to_owned(), Clone::clone),
+        release: parts.text(|patch| patch.release.as_ref()),
+        version: parts.text(|patch| patch.version.as_ref()),
+        user_id: parts.text(|patch| patch.user_id.as_ref()),
+        session_id: parts.text(|patch| patch.session_id.as_ref()),
+        tags: parts.tags(),
+        model: parts.text(|patch| patch.model.as_ref()),
+        provider: None,
+        model_parameters: model_parameters.cloned().unwrap_or_default(),
+        prompt: parts.last(|patch| patch.prompt.as_ref()).cloned(),
+        usage: usage.cloned().unwrap_or_default(),
+        cost: cost.cloned().unwrap_or_default(),
+        computed_cost: Cost::new(),
+        price_id: None,
+        aggregate_usage: Usage::new(),
+        aggregate_cost: Cost::new(),
+        response_id: None,
+        scope_name: if is_record { TRACE_RECORD } else { "" }.to_owned(),
+        is_app_root: false,
+        as_root: false,
+        called_tools: content.tool_calls.iter().map(|c| c.name.clone()).collect(),
+        trace: facts,
+        is_complete_marker: false,
+        experiment: None,
+        attribute_count: u32::try_from(parts.0.len()).unwrap_or(u32::MAX),
+        has_content: content.input.is_some() || content.output.is_some(),
+        content,
+        id,
+    })
+}
+
+/// Where the observation stands.
+struct Place {
+    trace_id: TraceId,
+    id: ObservationId,
+    is_record: bool,
+}
+
+impl Parts<'_> {
+    fn place(&self) -> Option<Place> {
+        Some(match &self.0.first()?.about {
+            About::Trace(trace) => Place {
+                trace_id: trace.clone(),
+                id: record_id(trace)?,
+                is_record: true,
+            },
+            About::Observation(id) => {
+                let trace = self.first(|patch| patch.trace_id.as_ref()).cloned();
+                Place {
+                    // Without a trace it makes one of its own.
+                    trace_id: trace.or_else(|| TraceId::new(id.as_str()).ok())?,
+                    id: id.clone(),
+                    is_record: false,
+                }
+            }
+        })
+    }
+
+    /// The end is never before the start; the record of a trace has no length.
+    fn start_and_end(&self, is_record: bool) -> Option<(Timestamp, Option<Timestamp>)> {
+        let start = self.first(|patch| patch.start.as_ref());
+        let start = *start.unwrap_or(&self.0.first()?.at);
+        let end = self.last(|patch| patch.end.as_ref());
+        let end = end.map(|end| (*end).max(start));
+        Some((start, if is_record { Some(start) } else { end }))
+    }
+
+    fn content(&self) -> Content {
+        let output = self.0.iter().rev().find(|patch| patch.output.is_some());
+        Content {
+            input: self.last(|patch| patch.input.as_ref()).cloned(),
+            output: output.and_then(|patch| patch.output.clone()),
+            tool_calls: output.map_or_else(Vec::new, |patch| patch.tool_calls.clone()),
+            metadata: self.metadata(),
+            ..Content::default()
+        }
+    }
+
+    /// The observation above; its own id means none.
+    fn parent(&self, own: &ObservationId) -> Option<ObservationId> {
+        let parent = self.last(|patch| patch.parent_id.as_ref());
+        parent.filter(|parent| *parent != own).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn patch(event: &str, at: i64, is_update: bool) -> Patch {
+        let about = About::Observation(ObservationId::new("o").unwrap());
+        Patch::new(
+            event.to_owned(),
+            Timestamp::from_millis(at),
+            is_update,
+            about,
+        )
+    }
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn later_words_win_absent_ones_say_nothing_and_the_first_write_fixes_the_place() {
+        let mut create = patch("1", 10, false);
+        create.name = Some("first".to_owned());
+        create.trace_id = Some(TraceId::new("t").unwrap());
+        create.start = Some(Timestamp::from_millis(100));
+        create.environment = Some("prod".to_owned());
+        create.input = Some(Payload::Text("in".to_owned()));
+        create.usage.insert("input".to_owned(), 3);
+        create.usage.insert("output".to_owned(), 4);
+        create.tags = vec!["b".to_owned()];
+        create.metadata = object(json!({ "a": { "x": 1, "y": 1 }, "k": 1 }));
+        // Made before the create, and still an update.
+        let mut update = patch("0", 5, true);
+        update.name = Some("second".to_owned());
+        update.trace_id = Some(TraceId::new("elsewhere").unwrap());
+        update.start = Some(Timestamp::from_millis(200));
+        update.environment = Some("dev".to_owned());
+        update.end = Some(Timestamp::from_millis(50));
+        update.usage.insert("total".to_owned(), 9);
+        update.tags = vec!["a".to_owned(), "b".to_owned()];
+        update.metadata = object(json!({ "a": { "y": 2 } }));
+        let merged = merge([&update, &create]).unwrap();
+        assert_eq!(merged.trace_id.as_str(), "t");
+        assert_eq!(merged.name, "second");
+        assert_eq!(merged.environment, "prod");
+        assert_eq!(merged.start, Timestamp::from_millis(100));
+        assert_eq!(merged.end, Some(merged.start), "an end before the start");
+        assert_eq!(merged.content.input, Some(Payload::Text("in".to_owned())));
+        assert_eq!(merged.usage, update.usage);
+        assert_eq!(merged.tags, ["a", "b"]);
+        let metadata = json!({ "a": { "x": 1, "y": 2 }, "k": 1 });
+        assert_eq!(Value::Object(merged.content.metadata), metadata);
+    }
+
+    #[test]
+    fn an_observation_without_a_trace_makes_one_and_a_trace_is_a_record() {
+        let alone = merge([&patch("1", 1, false)]).unwrap();
+        assert_eq!((alone.trace_id.as_str(), alone.parent_id), ("o", None));
+        let mut trace = patch("1", 7, false);
+        trace.about = About::Trace(TraceId::new("t").unwrap());
+        trace.metadata = object(json!({ "k": 1 }));
+        trace.public = Some(true);
+        let record = merge([&trace]).unwrap();
+        assert!(record.is_trace_record() && record.is_root());
+        assert_eq!((record.id.as_str(), record.trace_id.as_str()), ("t-t", "t"));
+        assert_eq!(record.end, Some(Timestamp::from_millis(7)));
+        let facts = record.trace.unwrap();
+        assert_eq!(
+            (facts.public, facts.metadata["k"].clone()),
+            (Some(true), json!(1))
+        );
+        assert_eq!(merge(&[] as &[Patch]), None);
+    }
+
+    fn any_patch() -> impl Strategy<Value = Patch> {
+        let words = prop::option::of("[ab]");
+        let numbers = prop::option::of(0_i64..4);
+        (
+            ("[0-9]", 0_i64..3, any::<bool>(), any::<bool>()),
+            (words.clone(), words.clone(), words.clone(), words),
+            (numbers.clone(), numbers.clone(), numbers),
+            prop::collection::vec("[ab]", 0..2),
+        )
+            .prop_map(|(head, words, numbers, tags)| {
+                let mut patch = patch(&head.0, head.1, head.2);
+                patch.kind = match head.3 {
+                    true => ObservationKind::Generation,
+                    false => ObservationKind::Event,
+                };
+                patch.name = words.0;
+                patch.trace_id = words.1.map(|id| TraceId::new(&id).unwrap());
+                patch.parent_id = words.2.map(|id| ObservationId::new(&id).unwrap());
+                patch.output = words.3.map(Payload::Text);
+                patch.start = numbers.0.map(Timestamp::from_micros);
+                patch.end = numbers.1.map(Timestamp::from_millis);
+                if let Some(n) = numbers.2 {
+                    patch.usage.insert("total".to_owned(), n.unsigned_abs());
+                    patch.metadata.insert(format!("k{n}"), json!({ "n": n }));
+                }
+                patch.tags = tags;
+                patch
+            })
+    }
+
+    proptest! {
+        /// Events are identified by their ids: those that differ have different ones.
+        #[test]
+        fn parts_in_any_order_and_repeated_make_the_same_observation(
+            patches in prop::collection::vec(any_patch(), 1..6),
+            seed in any::<u64>(),
+        ) {
+            let mut patches = patches;
+            for (n, patch) in patches.iter_mut().enumerate() {
+                patch.event_id = format!("{}-{n}", patch.event_id);
+            }
+            let expected = merge(&patches);
+            let stored = serde_json::to_string(&patches).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<Vec<Patch>>(&stored).unwrap(), &patches);
+            let mut turned = patches.clone();
+            turned.extend(patches.iter().take(2).cloned());
+            let n = turned.len() as u64;
+            turned.rotate_left((seed % n) as usize);
+            turned.reverse();
+            prop_assert_eq!(merge(&turned), expected);
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! The other way in: create and update events of the batch API as parts of observations.
+//!
+//! One event becomes one [`Patch`]; what several of them make together is decided by
+//! [`assay_domain::patch::merge`]. This stands beside the mapping of spans because both share the reading
+//! of usage, cost, environments, media and tool calls, and the same limits.
+//!
+//! Invariants: those of this crate. An event that is wrong is named by its field and costs no other one.
+
+use assay_domain::batch::Media;
+use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::observation::{Level, ObservationKind as Kind, PromptLink};
+use assay_domain::patch::{About, Patch, record_id};
+use assay_domain::payload::Payload;
+use assay_domain::time::Timestamp;
+use serde_json::{Map, Value as Json};
+
+use crate::limits::{Limits, cut_chars};
+use crate::media::Extractor;
+use crate::{mapping, metadata, tools, usage};
+
+/// What one event asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A part of a trace or an observation, with the media taken out of it.
+    Patch(Box<Patch>, Vec<Media>),
+    /// A score, as the scores endpoint takes it, and when the event was made.
+    Score(Json, Timestamp),
+    /// A message of a client library about itself: taken and forgotten.
+    Log,
+}
+
+/// A field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct EventError {
+    /// Its path from the event on.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+fn wrong(field: impl Into<String>, message: impl Into<String>) -> EventError {
+    EventError {
+        field: field.into(),
+        message: message.into(),
+    }
+}
+
+/// Kinds that a `-create` or `-update` event may name.
+const KINDS: [(&str, Kind); 10] = [
+    ("span", Kind::Span),
+    ("generation", Kind::Generation),
+    ("event", Kind::Event),
+    ("agent", Kind::Agent),
+    ("tool", Kind::Tool),
+    ("chain", Kind::Chain),
+    ("retriever", Kind::Retriever),
+    ("evaluator", Kind::Evaluator),
+    ("embedding", Kind::Embedding),
+    ("guardrail", Kind::Guardrail),
+];
+
+/// Reads one event of a batch.
+///
+/// # Errors
+/// [`EventError`] naming the first field that is wrong.
+pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, EventError> {
+    let members = event
+        .as_object()
+        .ok_or_else(|| wrong("event", "an object is expected"))?;
+    let envelope = Fields {
+        members,
+        prefix: "",
+    };
+    let id = envelope.required("id")?;
+    let kind = envelope.required("type")?;
+    let at = envelope
+        .time("timestamp")?
+        .ok_or_else(|| wrong("timestamp", "is missing"))?;
+    if kind == "sdk-log" {
+        return Ok(Event::Log);
+    }
+    let body = members.get("body").and_then(Json::as_object);
+    let body = body.ok_or_else(|| wrong("body", "an object is expected"))?;
+    if kind == "score-create" {
+        return Ok(Event::Score(Json::Object(body.clone()), at));
+    }
+    let body = Fields {
+        members: body,
+        prefix: "body.",
+    };
+    let part = Part {
+        body,
+        event_id: id,
+        at,
+        limits,
+    };
+    let (patch, media) = match kind {
+        "trace-create" => part.trace()?,
+        other => {
+            let (kind, is_update) = match other.rsplit_once('-') {
+                Some((name, "create")) => (name, false),
+                Some((name, "update")) => (name, true),
+                _ => return Err(unknown(other)),
+            };
+            let kind = match kind {
+                "observation" => part.kind()?,
+                name => {
+                    let found = KINDS.iter().find(|(known, _)| *known == name);
+                    found.ok_or_else(|| unknown(other))?.1
+                }
+            };
+            part.observation(kind, is_update)?
+        }
+    };
+    Ok(Event::Patch(Box::new(patch), media))
+}
+
+fn unknown(kind: &str) -> EventError {
+    wrong(
+        "type",
+        format!(
+            "{:?} is no type of event; trace-create, span-create, generation-update, score-create and \
+             the like are",
+            cut_chars(kind, 40)
+        ),
+    )
+}
+
+/// Members of an object with the path that leads to it. Null is absent.
+#[derive(Clone, Copy)]
+struct Fields<'e> {
+    members: &'e Map<String, Json>,
+    prefix: &'static str,
+}
+
+impl<'e> Fields<'e> {
+    fn get(&self, name: &str) -> Option<&'e Json> {
+        self.members.get(name).filter(|value| !value.is_null())
+    }
+
+    fn fault(&self, name: &str, message: &str) -> EventError {
+        wrong(format!("{}{name}", self.prefix), message)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&'e str>, EventError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.fault(name, "a string is expected")),
+        }
+    }
+
+    /// Text without what is there and empty.
+    fn word(&self, name: &str) -> Result<Option<String>, EventError> {
+        let text = self.text(name)?.filter(|text| !text.is_empty());
+        Ok(text.map(str::to_owned))
+    }
+
+    fn required(&self, name: &str) -> Result<&'e str, EventError> {
+        self.text(name)?
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| self.fault(name, "is missing"))
+    }
+
+    fn time(&self, name: &str) -> Result<Option<Timestamp>, EventError> {
+        let text = self.text(name)?;
+        text.map(Timestamp::parse)
+            .transpose()
+            .map_err(|error| self.fault(name, &error.to_string()))
+    }
+
+    fn id<T>(&self, name: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, EventError> {
+        let Some(text) = self.text(name)?.filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let bad = || {
+            self.fault(
+                name,
+                "an id has 1 to 800 characters and no control characters",
+            )
+        };
+        read(text).map(Some).ok_or_else(bad)
+    }
+
+    fn truth(&self, name: &str) -> Result<Option<bool>, EventError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Json::Bool(truth)) => Ok(Some(*truth)),
+            Some(_) => Err(self.fault(name, "true or false is expected")),
+        }
+    }
+
+    fn object(&self, name: &str) -> Result<Option<&'e Map<String, Json>>, EventError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Json::Object(members)) => Ok(Some(members)),
+            Some(_) => Err(self.fault(name, "an object is expected")),
+        }
+    }
+
+    fn tags(&self) -> Result<Vec<String>, EventError> {
+        let Some(value) = self.get("tags") else {
+            return Ok(Vec::new());
+        };
+        let list = value.as_array().map(|list| {
+            let texts = list.iter().map(|tag| tag.as_str().map(str::to_owned));
+            texts.collect::<Option<Vec<_>>>()
+        });
+        list.flatten()
+            .ok_or_else(|| self.fault("tags", "a list of strings is expected"))
+    }
+
+    /// Metadata is an object; what is none becomes a member of one.
+    fn metadata(&self) -> Map<String, Json> {
+        match self.get("metadata") {
+            None => Map::new(),
+            Some(Json::Object(members)) => members.clone(),
+            Some(other) => Map::from_iter([("metadata".to_owned(), other.clone())]),
+        }
+    }
+}
+
+struct Part<'e> {
+    body: Fields<'e>,
+    event_id: &'e str,
+    at: Timestamp,
+    limits: &'e Limits,
+}
+
+impl Part<'_> {
+    /// The kind that the body names.
+    fn kind(&self) -> Result<Kind, EventError> {
+        let name = self.body.required("type")?;
+        name.parse()
+            .map_err(|_| self.body.fault("type", "is no type of observation"))
+    }
+
+    fn trace(&self) -> Result<(Patch, Vec<Media>), EventError> {
+        let body = &self.body;
+        let id = body.id("id", |id| TraceId::new(id).ok())?;
+        // Without an id it is made from the event, so that a retry means the same trace.
+        let id = id
+            .or_else(|| TraceId::new(self.event_id).ok())
+            .filter(|id| record_id(id).is_some())
+            .ok_or_else(|| body.fault("id", "is too long"))?;
+        let mut patch = self.patch(false, About::Trace(id.clone()))?;
+        patch.start = body.time("timestamp")?;
+        patch.user_id = body.word("userId")?;
+        patch.session_id = body.word("sessionId")?;
+        patch.release = body.word("release")?;
+        patch.public = body.truth("public")?;
+        patch.tags = body.tags()?;
+        let record = record_id(&id).ok_or_else(|| body.fault("id", "is too long"))?;
+        let media = self.content(&mut patch, &id, &record);
+        Ok((patch, media))
+    }
+
+    fn observation(&self, kind: Kind, is_update: bool) -> Result<(Patch, Vec<Media>), EventError> {
+        let body = &self.body;
+        let id = body.id("id", |id| ObservationId::new(id).ok())?;
+        if id.is_none() && is_update {
+            return Err(body.fault("id", "is missing"));
+        }
+        let id = id
+            .or_else(|| ObservationId::new(self.event_id).ok())
+            .ok_or_else(|| body.fault("id", "is missing"))?;
+        let mut patch = self.patch(is_update, About::Observation(id.clone()))?;
+        patch.kind = kind;
+        patch.trace_id = body.id("traceId", |id| TraceId::new(id).ok())?;
+        patch.parent_id = body.id("parentObservationId", |id| ObservationId::new(id).ok())?;
+        patch.start = body.time("startTime")?;
+        patch.end = body.time("endTime")?;
+        patch.completion_start = body.time("completionStartTime")?;
+        if kind == Kind::Event {
+            // An event has no length: it is over when it is told.
+            patch.end = patch.end.or(patch.start);
+        }
+        let level = body.text("level")?.map(str::parse::<Level>).transpose();
+        patch.level = level
+            .map_err(|_| body.fault("level", "DEBUG, DEFAULT, WARNING or ERROR is expected"))?;
+        let status = body.word("statusMessage")?;
+        patch.status_message =
+            status.map(|text| cut_chars(&text, self.limits.max_status_chars).to_owned());
+        patch.model = body.word("model")?;
+        patch.model_parameters = body.object("modelParameters")?.cloned();
+        patch.prompt = self.prompt()?;
+        self.numbers(&mut patch)?;
+        let trace = patch.trace_id.clone();
+        let trace = trace
+            .or_else(|| TraceId::new(id.as_str()).ok())
+            .ok_or_else(|| body.fault("traceId", "is missing"))?;
+        let media = self.content(&mut patch, &trace, &id);
+        Ok((patch, media))
+    }
+
+    /// What traces and observations have in common.
+    fn patch(&self, is_update: bool, about: About) -> Result<Patch, EventError> {
+        let body = &self.body;
+        let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
+        let name = body.word("name")?;
+        patch.name = name.map(|name| cut_chars(&name, self.limits.max_name_chars).to_owned());
+        patch.version = body.word("version")?;
+        let environment = body.text("environment")?;
+        patch.environment = environment.map(crate::normalized_environment);
+        let payload = |name| body.get(name).cloned().map(Payload::from_value);
+        patch.input = payload("input");
+        patch.output = payload("output");
+        patch.metadata = body.metadata();
+        Ok(patch)
+    }
+
+    /// Name and version count together only.
+    fn prompt(&self) -> Result<Option<PromptLink>, EventError> {
+        let name = self.body.word("promptName")?;
+        let version = match self.body.get("promptVersion") {
+            None => None,
+            Some(value) => Some(value.as_i64().ok_or_else(|| {
+                self.body
+                    .fault("promptVersion", "a whole number is expected")
+            })?),
+        };
+        Ok(match (name, version) {
+            (Some(name), Some(_)) => Some(PromptLink { name, version }),
+            _ => None,
+        })
+    }
+
+    fn numbers(&self, patch: &mut Patch) -> Result<(), EventError> {
+        if let Some(details) = self.body.object("usageDetails")? {
+            patch.usage = usage::native_usage(details);
+        }
+        if let Some(costs) = self.body.object("costDetails")? {
+            patch.cost = usage::native_cost(costs);
+        }
+        let Some(old) = self.body.object("usage")? else {
+            return Ok(());
+        };
+        if patch.usage.is_empty() {
+            patch.usage = usage::legacy_usage(old);
+        }
+        if patch.cost.is_empty() {
+            patch.cost = usage::legacy_cost(old);
+        }
+        Ok(())
+    }
+
+    /// Takes media out, cuts what is too long, finds tool calls.
+    fn content(&self, patch: &mut Patch, trace: &TraceId, id: &ObservationId) -> Vec<Media> {
+        let mut found = Vec::new();
+        let mut extractor = Extractor {
+            trace_id: trace,
+            observation_id: id,
+            max_bytes: self.limits.max_media_bytes,
+            found: &mut found,
+        };
+        extractor.payload(&mut patch.input, "input");
+        extractor.payload(&mut patch.output, "output");
+        extractor.metadata(&mut patch.metadata);
+        let metadata = &mut patch.metadata;
+        metadata::limit(metadata, self.limits);
+        mapping::limit_payload(&mut patch.input, "input", self.limits, metadata);
+        mapping::limit_payload(&mut patch.output, "output", self.limits, metadata);
+        patch.tool_calls = tools::calls(patch.output.as_ref());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_domain::patch::merge;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(kind: &str, body: Json) -> Result<Event, EventError> {
+        let event =
+            json!({ "id": "e", "type": kind, "timestamp": "2026-03-01T10:00:00Z", "body": body });
+        read_event(&event, &Limits::default())
+    }
+
+    fn patch(kind: &str, body: Json) -> Patch {
+        match read(kind, body).unwrap() {
+            Event::Patch(patch, _) => *patch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_type_of_event_is_read() {
+        for (name, kind) in KINDS {
+            for verb in ["create", "update"] {
+                let read = patch(&format!("{name}-{verb}"), json!({ "id": "o" }));
+                assert_eq!((read.kind, read.is_update), (kind, verb == "update"));
+            }
+        }
+        let read_as = patch("observation-create", json!({ "id": "o", "type": "TOOL" }));
+        assert_eq!(read_as.kind, Kind::Tool);
+        let trace = patch(
+            "trace-create",
+            json!({ "id": "t", "userId": "u", "tags": ["a"], "public": true, "metadata": "plain" }),
+        );
+        assert_eq!(
+            (trace.user_id.as_deref(), trace.public),
+            (Some("u"), Some(true))
+        );
+        assert_eq!(trace.metadata["metadata"], "plain");
+        assert_eq!(read("sdk-log", json!({ "log": 1 })), Ok(Event::Log));
+        let score = read("score-create", json!({ "name": "n" })).unwrap();
+        assert!(matches!(score, Event::Score(body, _) if body["name"] == "n"));
+        let unnamed = patch("span-create", json!({}));
+        assert_eq!(
+            unnamed.about,
+            About::Observation(ObservationId::new("e").unwrap())
+        );
+    }
+
+    #[test]
+    fn every_shape_of_usage_comes_out_the_same() {
+        let usage = |body: Json| patch("generation-create", body).usage;
+        let plain = usage(json!({ "usageDetails": { "input": 8, "output": 2 } }));
+        assert_eq!(
+            plain,
+            usage(json!({ "usage": { "input": 8, "output": 2, "unit": "TOKENS" } }))
+        );
+        let old =
+            json!({ "usage": { "promptTokens": 8, "completionTokens": 2, "totalTokens": 10 } });
+        assert_eq!(plain, usage(old));
+        let chat = json!({ "prompt_tokens": 8, "completion_tokens": 2, "total_tokens": 10 });
+        assert_eq!(plain, usage(json!({ "usageDetails": chat })));
+        let both = json!({ "usage": { "input": 99 }, "usageDetails": { "input": 8, "output": 2 } });
+        assert_eq!(plain, usage(both));
+        let cost = json!({ "usage": { "input": 8, "inputCost": 0.5, "outputCost": 0.25 } });
+        let cost = patch("generation-create", cost).cost;
+        assert_eq!((cost["input"], cost["total"]), (0.5, 0.75));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (kind, body, field) in [
+            ("span-create", json!({ "name": 5 }), "body.name"),
+            (
+                "span-create",
+                json!({ "startTime": "today" }),
+                "body.startTime",
+            ),
+            ("span-create", json!({ "level": "LOUD" }), "body.level"),
+            ("span-update", json!({}), "body.id"),
+            ("span-create", json!({ "id": "a\rb" }), "body.id"),
+            ("generation-create", json!({ "usage": 3 }), "body.usage"),
+            (
+                "generation-create",
+                json!({ "promptVersion": "1" }),
+                "body.promptVersion",
+            ),
+            ("trace-create", json!({ "tags": [1] }), "body.tags"),
+            ("trace-create", json!({ "public": "yes" }), "body.public"),
+            ("observation-create", json!({}), "body.type"),
+            ("thing-create", json!({}), "type"),
+            ("thing", json!({}), "type"),
+            ("span-create", json!([]), "body"),
+        ] {
+            let error = read(kind, body.clone()).unwrap_err();
+            assert_eq!(error.field, field, "{kind} {body}: {error}");
+        }
+        for (event, field) in [
+            (json!(1), "event"),
+            (json!({ "type": "span-create" }), "id"),
+            (json!({ "id": "e", "type": "span-create" }), "timestamp"),
+        ] {
+            let error = read_event(&event, &Limits::default()).unwrap_err();
+            assert_eq!(error.field, field);
+        }
+    }
+
+    #[test]
+    fn media_and_tool_calls_are_found_in_parts_too() {
+        let image = "data:image/png;base64,iVBORw0KGgo=";
+        let event = read(
+            "generation-create",
+            json!({ "id": "o", "traceId": "t", "input": image,
+            "output": { "role": "assistant", "tool_calls": [{ "id": "1", "function": { "name": "f", "arguments": "{}" } }] } }),
+        );
+        let Ok(Event::Patch(patch, media)) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!((media.len(), media[0].trace_id.as_str()), (1, "t"));
+        assert_eq!(patch.tool_calls[0].name, "f");
+        let merged = merge([&*patch]).unwrap();
+        assert_eq!(merged.called_tools, ["f"]);
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<f64>().prop_map(Json::from),
+            ".{0,8}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                prop::collection::btree_map("[a-zA-Z]{1,8}", inner, 0..4)
+                    .prop_map(|members| Json::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_makes_it_panic(
+            kind in "(trace|span|generation|observation|score)-(create|update)",
+            field in "(id|name|usage|usageDetails|costDetails|metadata|input|tags|level|type|startTime)",
+            value in any_json(),
+        ) {
+            let _ = read(&kind, json!({ field: value }));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
+//! older endpoints that take one object each, which are batches of one event.
+
+use std::collections::{BTreeMap, HashSet};
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use assay_otlp::{Event, Limits, read_event};
+use assay_store::telemetry::EventBatch;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::routes::{Access, Operation, Routes};
+use super::scores::write::read_scores;
+use crate::App;
+use crate::auth::{BatchWriter, Ingest};
+use crate::extract::{Body, from_json, read};
+use crate::problem::{Code, Problem};
+
+/// What clients hold a batch to; a larger limit of the API holds here too.
+const MAX_BODY_BYTES: usize = 4_718_592;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let batch = Operation::post(
+        "/api/public/ingestion",
+        "Take create and update events of traces, observations and scores",
+    );
+    let batch = batch.access(Access::PublicKey).status(207);
+    routes.add(batch.body::<BatchInput>(), take_batch);
+    let create = |path, what| Operation::post(path, what);
+    let trace = create("/api/public/traces", "Write one trace");
+    routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
+    let span = create("/api/public/spans", "Write one span");
+    routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
+    let generation = create("/api/public/generations", "Write one generation");
+    routes.add(generation, |app, caller, body| {
+        one(app, caller, body, GENERATION)
+    });
+    let event = create("/api/public/events", "Write one event");
+    routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
+    let update = |path, what| Operation::patch(path, what);
+    let span = update("/api/public/spans", "Change one span");
+    routes.add(span, |app, caller, body| {
+        one(app, caller, body, SPAN_UPDATE)
+    });
+    let generation = update("/api/public/generations", "Change one generation");
+    routes.add(generation, |app, caller, body| {
+        one(app, caller, body, GENERATION_UPDATE)
+    });
+}
+
+/// A batch of events.
+#[derive(Debug, Deserialize, ToSchema)]
+struct BatchInput {
+    /// `{id, type, timestamp, body}` each; `type` is `trace-create`, `span-create`, `span-update`,
+    /// `generation-create`, `generation-update`, `event-create`, `score-create` and so on.
+    #[schema(value_type = Vec<Object>)]
+    batch: Vec<Value>,
+}
+
+/// What became of the events.
+#[derive(Debug, Default)]
+struct Outcome {
+    successes: Vec<Value>,
+    errors: Vec<Value>,
+}
+
+impl Outcome {
+    fn done(&mut self, id: &str) {
+        self.successes.push(json!({ "id": id, "status": 201 }));
+    }
+
+    fn failed(&mut self, id: &str, status: u16, message: &str) {
+        let error = match status {
+            401 => "UnauthorizedError",
+            _ => "InvalidRequestError",
+        };
+        let failed = json!({ "id": id, "status": status, "message": message, "error": error });
+        self.errors.push(failed);
+    }
+}
+
+/// The events of a batch, sorted out.
+#[derive(Debug, Default)]
+struct Sorted {
+    batch: EventBatch,
+    /// Ids of the events that `batch` is made of.
+    ids: Vec<String>,
+    /// Scores by event id.
+    scores: Vec<(String, Value, Timestamp)>,
+    outcome: Outcome,
+}
+
+/// Reads every event; CPU only.
+fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut seen = HashSet::new();
+    for event in events {
+        let id = event["id"].as_str().unwrap_or_default();
+        if !id.is_empty() && !seen.insert(id) {
+            continue;
+        }
+        match read_event(event, limits) {
+            Err(error) => sorted.outcome.failed(id, 400, &error.to_string()),
+            Ok(Event::Log) => {}
+            Ok(Event::Score(mut body, at)) => {
+                // Named after its event, so that a retry means the same score.
+                if body["id"].is_null() {
+                    body["id"] = id.into();
+                }
+                sorted.scores.push((id.to_owned(), body, at));
+            }
+            Ok(Event::Patch(..)) if only_scores => {
+                let message = "a public key alone may only send score-create events";
+                sorted.outcome.failed(id, 401, message);
+            }
+            Ok(Event::Patch(patch, media)) => {
+                sorted.ids.push(id.to_owned());
+                sorted.batch.patches.push(*patch);
+                sorted.batch.media.extend(media);
+            }
+        }
+    }
+    // Of two scores with one id the later one holds.
+    sorted.scores.sort_by_key(|(_, _, at)| *at);
+    sorted
+}
+
+/// Stores what is right and says of each event what became of it.
+async fn take(
+    app: &App,
+    project: &ProjectId,
+    events: Vec<Value>,
+    only_scores: bool,
+) -> Result<Outcome, Problem> {
+    let limits = app.config.ingest.span.clone();
+    let work = move || sort(&events, &limits, only_scores);
+    let sorted = tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
+        Problem::internal()
+    })?;
+    let Sorted {
+        mut batch,
+        ids,
+        scores,
+        mut outcome,
+    } = sorted;
+    let (names, items): (Vec<String>, Vec<_>) = scores
+        .into_iter()
+        .map(|(id, body, at)| (id, (body, at)))
+        .unzip();
+    for (id, score) in names.iter().zip(read_scores(app, project, items).await?) {
+        match score {
+            Ok(score) => {
+                batch.scores.push(score);
+                outcome.done(id);
+            }
+            Err(problem) => outcome.failed(id, 400, problem.message()),
+        }
+    }
+    let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
+    if !is_empty {
+        let now = app.clock.now();
+        app.store
+            .write_events(project, batch, &app.prices, now)
+            .await?;
+        app.scheduler.wake();
+    }
+    for id in &ids {
+        outcome.done(id);
+    }
+    Ok(outcome)
+}
+
+async fn take_batch(
+    State(app): State<App>,
+    caller: BatchWriter,
+    request: Request,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
+    let input: BatchInput = from_json(&read(request, limit).await?)?;
+    let outcome = take(&app, &caller.project, input.batch, caller.only_scores).await?;
+    let body = json!({ "successes": outcome.successes, "errors": outcome.errors });
+    Ok((StatusCode::MULTI_STATUS, Json(body)))
+}
+
+/// An endpoint that takes one object.
+#[derive(Clone, Copy, Debug)]
+struct Single {
+    kind: &'static str,
+    /// What the body calls the id.
+    id: &'static str,
+}
+
+const fn single(kind: &'static str, id: &'static str) -> Single {
+    Single { kind, id }
+}
+
+const TRACE: Single = single("trace-create", "id");
+const SPAN: Single = single("span-create", "id");
+const GENERATION: Single = single("generation-create", "id");
+const EVENT: Single = single("event-create", "id");
+const SPAN_UPDATE: Single = single("span-update", "spanId");
+const GENERATION_UPDATE: Single = single("generation-update", "generationId");
+
+async fn one(
+    State(app): State<App>,
+    caller: Ingest,
+    Body(mut body): Body<BTreeMap<String, Value>>,
+    single: Single,
+) -> Result<Json<Value>, Problem> {
+    let event_id = app.ids.uuid().to_string();
+    let id = body.remove(single.id).or_else(|| body.remove("id"));
+    let id = id.filter(|id| !id.is_null());
+    if id.is_none() && single.kind.ends_with("-update") {
+        return Err(Problem::body(single.id, "is missing"));
+    }
+    let id = id.unwrap_or_else(|| event_id.as_str().into());
+    body.insert("id".to_owned(), id.clone());
+    let event = json!({
+        "id": event_id,
+        "type": single.kind,
+        "timestamp": app.clock.now().to_iso_micros(),
+        "body": body,
+    });
+    let outcome = take(&app, &caller.project, vec![event], false).await?;
+    match outcome.errors.first() {
+        None => Ok(Json(json!({ "id": id }))),
+        Some(error) => {
+            let message = error["message"].as_str().unwrap_or_default();
+            Err(Problem::new(Code::InvalidBody, message))
+        }
+    }
+}

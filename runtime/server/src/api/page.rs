@@ -1,0 +1,35 @@
+//! Lists that are read by page number: their parameters and the frame of their answer.
+
+use assay_store::{Numbered, Paging};
+use axum::Json;
+use serde_json::{Value, json};
+
+use super::cursor::page_meta;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+/// Parameter `page`.
+pub(super) const PAGE: Param = param("page", "integer", "From 1.");
+/// Parameter `limit`.
+pub(super) const LIMIT: Param = param("limit", "integer", "1 to 100, 50 when absent.");
+/// The whole query of a list that has no filter.
+pub(super) const PAGED: &[Param] = &[PAGE, LIMIT];
+
+/// Reads `page` and `limit`.
+pub(super) fn paging(params: &Params) -> Result<Paging, Problem> {
+    Ok(Paging {
+        page: params.int("page", 1, u32::MAX, 1)?,
+        limit: params.int("limit", 1, 100, 50)?,
+    })
+}
+
+/// `data` and `meta`, each row as `view` shows it.
+pub(super) fn answer<T>(
+    paging: Paging,
+    found: &Numbered<T>,
+    view: impl FnMut(&T) -> Value,
+) -> Json<Value> {
+    let data: Vec<Value> = found.items.iter().map(view).collect();
+    let meta = page_meta(paging.page, paging.limit, found.n_total);
+    Json(json!({ "data": data, "meta": meta }))
+}

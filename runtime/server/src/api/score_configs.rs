@@ -1,0 +1,183 @@
+//! Score configs: made, listed, changed, archived. None is ever deleted: scores refer to them.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::score::ScoreDataType;
+use assay_domain::score_config::{Category, ScoreConfig, boolean_categories};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::page;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Params};
+use crate::problem::{Code, Issue, Problem};
+
+const LIST: &str = "/api/public/score-configs";
+const ONE: &str = "/api/public/score-configs/{configId}";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(LIST, "Score configs by page, newest first");
+    routes.add(list.query(page::PAGED), list_configs);
+    let create = Operation::post(LIST, "Make a score config");
+    routes.add(create.body::<NewConfig>(), create_config);
+    routes.add(Operation::get(ONE, "One score config"), get_config);
+    let update = Operation::patch(ONE, "Change or archive a score config");
+    routes.add(update.body::<ConfigPatch>(), update_config);
+}
+
+/// A category as clients send it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+struct CategoryInput {
+    value: f64,
+    label: String,
+}
+
+/// A new score config.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewConfig {
+    /// 1 to 35 letters, digits, blanks and `_ . ( ) -`.
+    name: String,
+    /// NUMERIC, BOOLEAN, CATEGORICAL or TEXT.
+    data_type: String,
+    categories: Option<Vec<CategoryInput>>,
+    min_value: Option<f64>,
+    max_value: Option<f64>,
+    description: Option<String>,
+}
+
+/// What to change; at least one member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ConfigPatch {
+    is_archived: Option<bool>,
+    name: Option<String>,
+    categories: Option<Vec<CategoryInput>>,
+    min_value: Option<f64>,
+    max_value: Option<f64>,
+    description: Option<String>,
+}
+
+fn categories(list: Vec<CategoryInput>) -> Vec<Category> {
+    let category = |input: CategoryInput| Category {
+        value: input.value,
+        label: input.label,
+    };
+    list.into_iter().map(category).collect()
+}
+
+fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
+    let faults = config.faults();
+    if faults.is_empty() {
+        return Ok(config);
+    }
+    let issue = |fault: assay_domain::score_config::Fault| Issue::new(fault.field, fault.message);
+    let issues = faults.into_iter().map(issue).collect();
+    Err(Problem::issues(Code::InvalidBody, issues))
+}
+
+fn view(project: &ProjectId, config: &ScoreConfig) -> Value {
+    json!({
+        "id": config.id,
+        "name": config.name,
+        "createdAt": config.created_at,
+        "updatedAt": config.updated_at,
+        "projectId": project,
+        "dataType": config.data_type.as_str(),
+        "isArchived": config.is_archived,
+        "minValue": config.min_value,
+        "maxValue": config.max_value,
+        "categories": config.categories,
+        "description": config.description,
+    })
+}
+
+async fn find(app: &App, project: &ProjectId, id: &str) -> Result<ScoreConfig, Problem> {
+    let found = app.store.score_config(project, id).await?;
+    found.ok_or_else(|| Problem::not_found("score config"))
+}
+
+async fn create_config(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<NewConfig>,
+) -> Result<Json<Value>, Problem> {
+    let data_type: ScoreDataType = input.data_type.parse().map_err(|_| {
+        Problem::body(
+            "dataType",
+            "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected",
+        )
+    })?;
+    let given = input.categories.map(categories);
+    let now = app.clock.now();
+    let config = checked(ScoreConfig {
+        id: app.ids.uuid().to_string(),
+        name: input.name,
+        data_type,
+        is_archived: false,
+        min_value: input.min_value,
+        max_value: input.max_value,
+        categories: match data_type {
+            ScoreDataType::Boolean => given.or_else(|| Some(boolean_categories())),
+            _ => given,
+        },
+        description: input.description,
+        created_at: now,
+        updated_at: now,
+    })?;
+    app.store
+        .create_score_config(&caller.project, &config)
+        .await?;
+    Ok(Json(view(&caller.project, &config)))
+}
+
+async fn list_configs(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app.store.score_configs(&caller.project, paging).await?;
+    Ok(page::answer(paging, &found, |config| {
+        view(&caller.project, config)
+    }))
+}
+
+async fn get_config(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let config = find(&app, &caller.project, &id).await?;
+    Ok(Json(view(&caller.project, &config)))
+}
+
+async fn update_config(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(patch): Body<Value>,
+) -> Result<Json<Value>, Problem> {
+    if patch.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Err(Problem::body("", "at least one field is expected"));
+    }
+    let patch: ConfigPatch = crate::extract::from_json(patch.to_string().as_bytes())?;
+    let mut config = find(&app, &caller.project, &id).await?;
+    let seen = config.updated_at;
+    config.is_archived = patch.is_archived.unwrap_or(config.is_archived);
+    config.name = patch.name.unwrap_or(config.name);
+    config.min_value = patch.min_value.or(config.min_value);
+    config.max_value = patch.max_value.or(config.max_value);
+    config.description = patch.description.or(config.description);
+    config.categories = patch.categories.map(categories).or(config.categories);
+    config.updated_at = app.clock.now().max(seen.plus_millis(1));
+    let config = checked(config)?;
+    app.store
+        .update_score_config(&caller.project, &config, seen)
+        .await?;
+    Ok(Json(view(&caller.project, &config)))
+}

@@ -1,0 +1,247 @@
+//! Score configs: what scores of a name may look like.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::score_config::ScoreConfig;
+use assay_domain::time::Timestamp;
+
+use crate::catalog::{checked, from_json, to_json};
+use crate::list::{Listed, Numbered, Paging};
+use crate::telemetry::db::{Arg, value_list};
+use crate::{Error, Store};
+
+const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
+    description, created_at, updated_at";
+const INSERT: &str = "
+    INSERT INTO score_configs (project_id, id, name, data_type, is_archived, min_value, max_value,
+                               categories, description, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+/// The time of the last change says that nobody came between reading and writing.
+const UPDATE: &str = "
+    UPDATE score_configs
+       SET name = $3, is_archived = $4, min_value = $5, max_value = $6, categories = $7,
+           description = $8, updated_at = $9
+     WHERE project_id = $1 AND id = $2 AND updated_at = $10";
+
+#[derive(sqlx::FromRow)]
+struct ConfigRow {
+    id: String,
+    name: String,
+    data_type: String,
+    is_archived: i16,
+    min_value: Option<f64>,
+    max_value: Option<f64>,
+    categories: Option<String>,
+    description: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<ConfigRow> for ScoreConfig {
+    type Error = Error;
+
+    fn try_from(row: ConfigRow) -> Result<Self, Error> {
+        let categories = row.categories.as_deref();
+        let categories = categories.map(|raw| from_json("score config", raw));
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            data_type: checked("score config", &row.data_type)?,
+            is_archived: row.is_archived != 0,
+            min_value: row.min_value,
+            max_value: row.max_value,
+            categories: categories.transpose()?,
+            description: row.description,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+fn categories(config: &ScoreConfig) -> Result<Option<String>, Error> {
+    let list = config.categories.as_ref();
+    list.map(|list| to_json("score config", list)).transpose()
+}
+
+impl Store {
+    /// Stores a new score config.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_score_config(
+        &self,
+        project: &ProjectId,
+        config: &ScoreConfig,
+    ) -> Result<(), Error> {
+        let categories = categories(config)?;
+        let args: [Arg<'_>; 11] = [
+            project.as_str().into(),
+            config.id.as_str().into(),
+            config.name.as_str().into(),
+            config.data_type.as_str().into(),
+            config.is_archived.into(),
+            config.min_value.into(),
+            config.max_value.into(),
+            categories.as_deref().into(),
+            config.description.as_deref().into(),
+            config.created_at.as_micros().into(),
+            config.updated_at.as_micros().into(),
+        ];
+        self.change(INSERT, &args).await.map(|_| ())
+    }
+
+    /// Writes a changed config over the version that was last changed at `seen`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it is gone or was changed since.
+    pub async fn update_score_config(
+        &self,
+        project: &ProjectId,
+        config: &ScoreConfig,
+        seen: Timestamp,
+    ) -> Result<(), Error> {
+        let categories = categories(config)?;
+        let args: [Arg<'_>; 10] = [
+            project.as_str().into(),
+            config.id.as_str().into(),
+            config.name.as_str().into(),
+            config.is_archived.into(),
+            config.min_value.into(),
+            config.max_value.into(),
+            categories.as_deref().into(),
+            config.description.as_deref().into(),
+            config.updated_at.as_micros().into(),
+            seen.as_micros().into(),
+        ];
+        match self.change(UPDATE, &args).await? {
+            0 => Err(Error::Conflict("the score config was changed meanwhile")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The score configs of these ids that the project has.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_configs_by_id(
+        &self,
+        project: &ProjectId,
+        ids: &[String],
+    ) -> Result<Vec<ScoreConfig>, Error> {
+        let mut found = Vec::new();
+        for chunk in ids.chunks(200) {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM score_configs WHERE project_id = $1 AND id IN ({})",
+                value_list(chunk.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
+            let rows: Vec<ConfigRow> = self.select(&sql, &args).await?;
+            for row in rows {
+                found.push(row.try_into()?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// One score config.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_config(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<ScoreConfig>, Error> {
+        let mut found = self.score_configs_by_id(project, &[id.to_owned()]).await?;
+        Ok(found.pop())
+    }
+
+    /// Score configs, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_configs(
+        &self,
+        project: &ProjectId,
+        paging: Paging,
+    ) -> Result<Numbered<ScoreConfig>, Error> {
+        let args: [Arg<'_>; 1] = [project.as_str().into()];
+        let listed = Listed {
+            select: COLUMNS,
+            from: "FROM score_configs WHERE project_id = $1",
+            args: &args,
+            order: "created_at DESC, id DESC",
+        };
+        self.numbered::<ConfigRow, _>(&listed, paging).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_domain::score::ScoreDataType;
+    use assay_domain::score_config::Category;
+
+    use super::*;
+    use crate::testing::on_each_database;
+
+    fn config(id: &str, at: i64) -> ScoreConfig {
+        ScoreConfig {
+            id: id.to_owned(),
+            name: "quality".to_owned(),
+            data_type: ScoreDataType::Categorical,
+            is_archived: false,
+            min_value: None,
+            max_value: None,
+            categories: Some(vec![Category {
+                value: 1.5,
+                label: "go\"od".to_owned(),
+            }]),
+            description: None,
+            created_at: Timestamp::from_millis(at),
+            updated_at: Timestamp::from_millis(at),
+        }
+    }
+
+    #[tokio::test]
+    async fn configs_are_listed_newest_first_and_belong_to_one_project() {
+        on_each_database(|store| async move {
+            let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
+            for (id, at) in [("one", 1), ("two", 2), ("three", 3)] {
+                store
+                    .create_score_config(&ours, &config(id, at))
+                    .await
+                    .unwrap();
+            }
+            let page = |page, limit| Paging { page, limit };
+            let found = store.score_configs(&ours, page(1, 2)).await.unwrap();
+            let ids: Vec<&str> = found.items.iter().map(|c| c.id.as_str()).collect();
+            assert_eq!((ids.as_slice(), found.n_total), (&["three", "two"][..], 3));
+            assert_eq!(found.items[0], config("three", 3));
+            let last = store.score_configs(&ours, page(3, 2)).await.unwrap();
+            assert_eq!((last.items.len(), last.n_total), (0, 3));
+            assert_eq!(store.score_config(&theirs, "one").await.unwrap(), None);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn of_two_changes_to_the_same_version_one_is_refused() {
+        on_each_database(|store| async move {
+            let project = ProjectId::new("a").unwrap();
+            let mut changed = config("one", 1);
+            store.create_score_config(&project, &changed).await.unwrap();
+            let seen = changed.updated_at;
+            changed.is_archived = true;
+            changed.updated_at = Timestamp::from_millis(9);
+            store
+                .update_score_config(&project, &changed, seen)
+                .await
+                .unwrap();
+            let again = store.update_score_config(&project, &changed, seen).await;
+            assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+            let stored = store.score_config(&project, "one").await.unwrap();
+            assert_eq!(stored, Some(changed));
+        })
+        .await;
+    }
+}
