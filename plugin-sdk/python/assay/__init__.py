@@ -20,7 +20,7 @@ from .errors import (
 from .item import Item, TraceRef
 from .registry import evaluator, plugin, when_built
 from .schema import field
-from .score import Score, Slot, Spec, boolean, categorical, embedding, numeric, share, slot
+from .score import Problem, Score, Slot, Spec, boolean, categorical, embedding, numeric, share, slot
 
 __all__ = [
     "EvalError",
@@ -30,6 +30,7 @@ __all__ = [
     "Item",
     "ModelError",
     "NotApplicable",
+    "Problem",
     "Score",
     "Slot",
     "Spec",

@@ -87,14 +87,15 @@ def evaluator(
     title: str | None = None,
     description: str | None = None,
     dynamic_scores: bool = False,
-    deterministic: bool | None = None,
+    deterministic: bool = True,
     check: Callable[[Any], Any] | None = None,
 ) -> Callable[[T], T]:
     """Makes an evaluator of a function `(item, config)` or `(item)`, or of a class with such a method
     `evaluate`. A class is built once, while the plug-in is built: its `__init__` is the place for tables.
 
     `config` is a dataclass, a TypedDict or a JSON Schema; without it the annotation of the second
-    parameter is taken. `deterministic` is True unless the evaluator has model slots. `check` gets a
+    parameter is taken. `deterministic` says that equal items, configurations, seeds and answers of
+    the host always give equal scores. `check` gets a
     configuration and returns what is wrong with it, as texts.
     """
 
@@ -125,7 +126,7 @@ def evaluator(
             slots=asked,
             scores=specs,
             dynamic_scores=dynamic_scores,
-            deterministic=not asked if deterministic is None else deterministic,
+            deterministic=deterministic,
             call=call,
             takes_config=takes_config,
             check=check,

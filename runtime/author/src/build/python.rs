@@ -61,7 +61,7 @@ pub(crate) fn build(
     let folders = Folders {
         app: scratch.join("app"),
         wit: scratch.join("wit"),
-        sdk: project.sdk("python"),
+        sdk: scratch.join("sdk"),
         packages: scratch.join("packages"),
         empty: scratch.join("empty"),
     };
@@ -97,7 +97,7 @@ pub(crate) fn build(
 
 /// The folders, empty but for the project's own files and the contract.
 fn lay_out(project: &Project, folders: &Folders) -> io::Result<()> {
-    for folder in [&folders.app, &folders.wit] {
+    for folder in [&folders.app, &folders.wit, &folders.sdk] {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
@@ -106,6 +106,8 @@ fn lay_out(project: &Project, folders: &Folders) -> io::Result<()> {
     fs::create_dir_all(&folders.packages)?;
     fs::create_dir_all(folders.empty.join("lib/site-packages"))?;
     copy(&project.wit(), &folders.wit, &[])?;
+    // A copy, because the interpreter leaves compiled files beside what it loads.
+    copy(&project.sdk("python"), &folders.sdk, &[])?;
     copy(project.dir(), &folders.app, &LEFT_OUT)
 }
 

@@ -1,0 +1,79 @@
+"""The standard library that evaluators may import: loaded while the plug-in is built, because a component has
+no files when it runs."""
+
+import builtins
+import importlib
+import importlib.abc
+import sys
+from importlib.machinery import BuiltinImporter, FrozenImporter
+
+#: What is offered. Threads, processes, files and sockets do not exist in a component.
+OFFERED = """
+    __future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections
+    collections.abc colorsys contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib
+    enum errno fnmatch fractions functools gc graphlib hashlib heapq hmac html html.entities
+    html.parser inspect io ipaddress itertools json json.decoder json.encoder keyword linecache locale
+    logging math numbers operator os os.path pathlib posixpath pprint queue random re reprlib secrets shlex
+    statistics string struct sys textwrap threading time timeit token tokenize tomllib traceback types typing
+    unicodedata unittest urllib.parse uuid warnings weakref xml.etree.ElementTree xml.sax.saxutils zlib
+""".split()
+
+_NO_NETWORK = frozenset({"socket", "_socket", "ssl", "_ssl", "select", "selectors", "http", "requests", "httpx", "aiohttp", "smtplib", "ftplib", "socketserver", "xmlrpc"})
+_NO_PROCESSES = frozenset({"subprocess", "multiprocessing", "ctypes", "concurrent", "asyncio"})
+_NO_FILES = frozenset({"tempfile", "shutil", "glob", "fileinput", "sqlite3", "dbm", "shelve", "mmap", "zipfile"})
+
+
+def load() -> None:
+    """Imports everything that is offered and this interpreter has."""
+    for name in OFFERED:
+        importlib.import_module(name)
+    # Loaded lazily by the ones above.
+    for name in ("_strptime", "encodings.idna", "stringprep", "_pydatetime", "_colorize"):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+class Refusal(importlib.abc.MetaPathFinder):
+    """Says why there is no such module: of those named, or of every one that gets here."""
+
+    def __init__(self, names: frozenset[str] | None = None) -> None:
+        self._names = names
+
+    def find_spec(self, fullname, path=None, target=None):
+        if self._names is None or fullname.split(".")[0] in self._names:
+            raise ModuleNotFoundError(f"no module {fullname!r}: {reason(fullname)}", name=fullname)
+        return None
+
+
+def reason(fullname: str) -> str:
+    """Why evaluators cannot have a module."""
+    top = fullname.split(".")[0]
+    if top in _NO_NETWORK:
+        return "evaluators have no network"
+    if top in _NO_PROCESSES:
+        return "evaluators have no processes and no event loops"
+    if top in _NO_FILES:
+        return "evaluators have no files"
+    if top in sys.stdlib_module_names:
+        return "this part of the standard library is not in the evaluator's interpreter"
+    return "evaluators have the standard library only, no packages"
+
+
+def _no_files(file, *arguments, **settings):
+    raise PermissionError(f"{file!r} cannot be opened: evaluators have no files")
+
+
+def close() -> None:
+    """From here on only what is loaded, built in or frozen can be imported, and nothing that is refused."""
+    refused = _NO_NETWORK | _NO_PROCESSES | _NO_FILES
+    for name in list(sys.modules):
+        if name.split(".")[0] in refused:
+            # Another module loaded it: the import is what should fail, not the first use.
+            del sys.modules[name]
+    sys.meta_path[:] = [Refusal(refused), BuiltinImporter, FrozenImporter, Refusal()]
+    sys.path.clear()
+    sys.path_hooks.clear()
+    sys.path_importer_cache.clear()
+    builtins.open = _no_files
