@@ -14,8 +14,8 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 /// A loaded component.
 pub struct Guest {
-    host: Host,
-    plugin: Plugin,
+    host: Arc<Host>,
+    plugin: Arc<Plugin>,
     port: Arc<dyn Port>,
     /// Limits of its calls.
     pub limits: Limits,
@@ -56,8 +56,8 @@ impl Guest {
             max_live: 32,
             ..Settings::default()
         };
-        let host = Host::new(&settings, &cache).unwrap();
-        let plugin = host.load(Digest::of(component)).unwrap();
+        let host = Arc::new(Host::new(&settings, &cache).unwrap());
+        let plugin = Arc::new(host.load(Digest::of(component)).unwrap());
         Self {
             host,
             plugin,
@@ -70,6 +70,17 @@ impl Guest {
     #[must_use]
     pub fn with(self, port: Arc<dyn Port>) -> Self {
         Self { port, ..self }
+    }
+
+    /// The same loaded component for another test, its host calls answered by `port`.
+    #[must_use]
+    pub fn through(&self, port: Arc<dyn Port>) -> Self {
+        Self {
+            host: Arc::clone(&self.host),
+            plugin: Arc::clone(&self.plugin),
+            port,
+            limits: self.limits,
+        }
     }
 
     /// What it says about itself.

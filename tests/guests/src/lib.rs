@@ -25,6 +25,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod apart;
 mod guest;
 mod model;
 mod template;
@@ -37,6 +38,7 @@ use std::sync::{Mutex, PoisonError};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tempfile::TempDir;
 
+pub use apart::apart;
 pub use guest::{Guest, item, output};
 pub use model::Model;
 pub use template::{Template, build, new_project, template};
