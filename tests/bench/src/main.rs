@@ -10,6 +10,7 @@ mod report;
 mod scenario;
 mod server;
 mod spans;
+mod subprocess;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ enum Scenario {
     Ingest,
     Growth,
     Evaluate,
+    Guests,
     EndToEnd,
     Idle,
 }
@@ -73,6 +75,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Scenario::Evaluate => {
                 scenario::evaluate::measure(args.rounds, args.evaluate_calls).await?
             }
+            Scenario::Guests => scenario::guests::measure(args.rounds, args.evaluate_calls).await?,
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
         });

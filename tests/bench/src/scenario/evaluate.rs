@@ -59,11 +59,12 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     ));
 
     let mut figures = Vec::new();
-    let (mut native, mut hosted, mut worked) = (vec![], vec![], vec![]);
+    let (mut native, mut hosted, mut worked, mut lone) = (vec![], vec![], vec![], vec![]);
     for round in 0..rounds {
         native.push(natively(n_calls * 10)?);
         hosted.push(in_host(&host, digest, n_calls).await?);
         worked.push(in_worker(&workers, digest, n_calls).await?);
+        lone.push(alone_in_worker(&workers, digest, n_calls / 10).await?);
         let last = |ways: &[Way]| ways.last().map_or(0.0, |way| way.per_second);
         eprintln!(
             "evaluate {}/{rounds}: {:.0}/s native, {:.0}/s host, {:.0}/s worker",
@@ -76,8 +77,11 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     workers.shutdown().await;
     figures.extend(figures_of("native function, 1 thread", &native, Bar::None));
     figures.extend(figures_of("in-process host, 2 tasks", &hosted, Bar::None));
-    let bar = Bar::AtLeast(20_000.0);
-    figures.extend(figures_of("worker process, in batches", &worked, bar));
+    let bar = Bar::AtLeast(60_000.0);
+    figures.extend(figures_of("confined worker, in batches", &worked, bar));
+    let mut alone = figures_of("confined worker, one call at a time", &lone, Bar::None);
+    alone[1].bar = Bar::AtMost(60.0);
+    figures.extend(alone);
     Ok(figures)
 }
 
@@ -203,6 +207,19 @@ async fn in_host(host: &Arc<Host>, digest: Digest, n_calls: u64) -> anyhow::Resu
     let mut latencies = Vec::new();
     for task in tasks {
         latencies.extend(task.await??);
+    }
+    Ok(way(n_calls, begun.elapsed(), latencies))
+}
+
+/// One call, and the next when it is answered.
+async fn alone_in_worker(workers: &Workers, digest: Digest, n_calls: u64) -> anyhow::Result<Way> {
+    let mut latencies = Vec::with_capacity(usize::try_from(n_calls)?);
+    let begun = Instant::now();
+    for _ in 0..n_calls {
+        let sent = Instant::now();
+        let results = workers.evaluate(vec![call(digest)]).await;
+        latencies.push(sent.elapsed());
+        results.iter().try_for_each(check)?;
     }
     Ok(way(n_calls, begun.elapsed(), latencies))
 }

@@ -3,5 +3,6 @@
 pub(crate) mod end_to_end;
 pub(crate) mod evaluate;
 pub(crate) mod growth;
+pub(crate) mod guests;
 pub(crate) mod idle;
 pub(crate) mod ingest;
