@@ -1,0 +1,293 @@
+// From the functions of an author to what the contract exports, and from the contract to `assay.h`.
+
+#include "assay.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct assay_scores {
+    assay_score *at;
+    size_t len, capacity;
+};
+
+static void *more(void *at, size_t size) {
+    void *grown = realloc(at, size ? size : 1);
+    if (!grown) abort();
+    return grown;
+}
+
+// What is handed out is freed by the bindings, so it must not be a constant.
+static wit_string_t owned(assay_text text) {
+    wit_string_t copy = {more(NULL, text.len), text.len};
+    if (text.len) memcpy(copy.ptr, text.at, text.len);
+    return copy;
+}
+
+static wit_string_t owned_string(const char *string) {
+    return owned(assay_text_of(string));
+}
+
+static assay_text seen(wit_string_t string) {
+    return (assay_text){(const char *)string.ptr, string.len};
+}
+
+// ---- texts ----
+
+assay_text assay_text_of(const char *string) {
+    return (assay_text){string, string ? strlen(string) : 0};
+}
+
+static assay_text formatted(const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int len = vsnprintf(NULL, 0, format, arguments);
+    if (len < 0) len = 0;
+    char *at = more(NULL, (size_t)len + 1);
+    vsnprintf(at, (size_t)len + 1, format, again);
+    va_end(again);
+    return (assay_text){at, (size_t)len};
+}
+
+assay_text assay_format(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    assay_text text = formatted(format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+bool assay_equal(assay_text a, assay_text b) {
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+assay_text assay_trim(assay_text text) {
+    while (text.len && is_space(text.at[0])) text.at++, text.len--;
+    while (text.len && is_space(text.at[text.len - 1])) text.len--;
+    return text;
+}
+
+size_t assay_characters(assay_text text) {
+    size_t count = 0;
+    for (size_t i = 0; i < text.len; i++) count += ((unsigned char)text.at[i] & 0xC0) != 0x80;
+    return count;
+}
+
+// ---- scores ----
+
+static assay_score *add(assay_scores *scores, const char *name) {
+    if (scores->len == scores->capacity) {
+        scores->capacity = scores->capacity ? 2 * scores->capacity : 4;
+        scores->at = more(scores->at, scores->capacity * sizeof *scores->at);
+    }
+    assay_score *score = &scores->at[scores->len++];
+    memset(score, 0, sizeof *score);
+    score->name = owned_string(name);
+    return score;
+}
+
+assay_score *assay_add_numeric(assay_scores *scores, const char *name, double value) {
+    assay_score *score = add(scores, name);
+    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_NUMERIC;
+    score->value.val.numeric = value;
+    return score;
+}
+
+assay_score *assay_add_boolean(assay_scores *scores, const char *name, bool value) {
+    assay_score *score = add(scores, name);
+    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_BOOLEAN;
+    score->value.val.boolean = value;
+    return score;
+}
+
+assay_score *assay_add_category(assay_scores *scores, const char *name, const char *category) {
+    assay_score *score = add(scores, name);
+    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_CATEGORICAL;
+    score->value.val.categorical = owned_string(category);
+    return score;
+}
+
+void assay_comment(assay_score *score, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    assay_text text = formatted(format, arguments);
+    va_end(arguments);
+    score->comment.is_some = true;
+    score->comment.val = (wit_string_t){(uint8_t *)text.at, text.len};
+}
+
+void assay_metadata(assay_score *score, assay_text object) {
+    score->metadata.is_some = true;
+    score->metadata.val = owned(object);
+}
+
+void assay_on_observation(assay_score *score, assay_text observation_id) {
+    score->observation_id.is_some = true;
+    score->observation_id.val = owned(observation_id);
+}
+
+// ---- the host ----
+
+uint64_t assay_seed(void) {
+    return assay_evaluator_context_seed();
+}
+
+uint64_t assay_run_time_ms(void) {
+    return assay_evaluator_context_run_time();
+}
+
+void assay_log(int level, assay_text message, assay_text fields) {
+    wit_string_t line = {(uint8_t *)message.at, message.len};
+    wit_string_t object = {(uint8_t *)fields.at, fields.len};
+    assay_evaluator_log_log((assay_evaluator_log_level_t)level, &line, fields.len ? &object : NULL);
+}
+
+assay_error assay_complete(const assay_question *question, assay_answer *answer) {
+    assay_evaluator_model_completion_request_t request;
+    memset(&request, 0, sizeof request);
+    request.slot.is_some = question->slot != NULL;
+    if (question->slot) request.slot.val = owned_string(question->slot);
+    request.messages.len = question->n_messages;
+    request.messages.ptr = more(NULL, question->n_messages * sizeof *request.messages.ptr);
+    for (size_t i = 0; i < question->n_messages; i++) {
+        request.messages.ptr[i].role = (assay_evaluator_model_role_t)question->messages[i].role;
+        request.messages.ptr[i].content = owned(question->messages[i].content);
+    }
+    request.response_schema.is_some = question->response_schema != NULL;
+    if (question->response_schema) request.response_schema.val = owned_string(question->response_schema);
+    request.temperature.is_some = question->has_temperature;
+    request.temperature.val = question->temperature;
+    request.max_output_tokens.is_some = question->max_output_tokens != 0;
+    request.max_output_tokens.val = question->max_output_tokens;
+    assay_evaluator_model_completion_t completion;
+    assay_evaluator_model_model_error_t error;
+    if (!assay_evaluator_model_complete(&request, &completion, &error)) {
+        if (error.tag == ASSAY_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED)
+            return ASSAY_ERROR(ASSAY_UPSTREAM, "the run was cancelled");
+        // The cases differ in their tag only.
+        return (assay_error){ASSAY_UPSTREAM, seen(error.val.unavailable)};
+    }
+    answer->text = seen(completion.text);
+    answer->structured = assay_json_of(completion.structured.is_some ? seen(completion.structured.val) : (assay_text){0, 0});
+    answer->model = seen(completion.model);
+    answer->input_tokens = completion.usage.input_tokens;
+    answer->output_tokens = completion.usage.output_tokens;
+    answer->is_from_cache = completion.from_cache;
+    return ASSAY_OK;
+}
+
+// ---- what the contract exports ----
+
+// The bindings ask for an object file with the contract's types; `assay plugin build` adds the types to
+// the linked module instead.
+void __component_type_object_force_link_wit(void) {}
+
+static assay_evaluator_types_score_spec_t described_score(const assay_score_spec *spec) {
+    assay_evaluator_types_score_spec_t described;
+    memset(&described, 0, sizeof described);
+    described.name = owned_string(spec->name);
+    described.description = owned_string(spec->description);
+    if (spec->domain == ASSAY_IN_BOOLEANS) {
+        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_BOOLEAN;
+    } else if (spec->domain == ASSAY_IN_NUMBERS) {
+        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_NUMERIC;
+        assay_evaluator_types_numeric_range_t *range = &described.domain.val.numeric;
+        range->min = (wit_option_f64_t){isfinite(spec->min), spec->min};
+        range->max = (wit_option_f64_t){isfinite(spec->max), spec->max};
+        range->higher_is_better = !spec->lower_is_better;
+    } else {
+        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL;
+        wit_list_string_t *names = &described.domain.val.categorical;
+        while (spec->categories && spec->categories[names->len]) names->len++;
+        names->ptr = more(NULL, names->len * sizeof *names->ptr);
+        for (size_t i = 0; i < names->len; i++) names->ptr[i] = owned_string(spec->categories[i]);
+    }
+    return described;
+}
+
+static assay_evaluator_types_evaluator_info_t described(const assay_evaluator *evaluator) {
+    assay_evaluator_types_evaluator_info_t info;
+    memset(&info, 0, sizeof info);
+    info.id = owned_string(evaluator->id);
+    info.title = owned_string(evaluator->title);
+    info.description = owned_string(evaluator->description);
+    info.config_schema = owned_string(evaluator->config_schema
+        ? evaluator->config_schema : "{\"type\":\"object\",\"additionalProperties\":false}");
+    info.needs = (assay_evaluator_types_item_parts_t)evaluator->needs;
+    info.slots.len = evaluator->n_slots;
+    info.slots.ptr = more(NULL, evaluator->n_slots * sizeof *info.slots.ptr);
+    for (size_t i = 0; i < evaluator->n_slots; i++) {
+        const assay_slot *slot = &evaluator->slots[i];
+        info.slots.ptr[i] = (assay_evaluator_types_model_slot_t){
+            owned_string(slot->name), owned_string(slot->description), slot->is_embedding, slot->is_required};
+    }
+    info.scores.len = evaluator->n_scores;
+    info.scores.ptr = more(NULL, evaluator->n_scores * sizeof *info.scores.ptr);
+    for (size_t i = 0; i < evaluator->n_scores; i++) info.scores.ptr[i] = described_score(&evaluator->scores[i]);
+    info.dynamic_scores = evaluator->has_dynamic_scores;
+    info.deterministic = !evaluator->varies;
+    return info;
+}
+
+void exports_assay_evaluator_evaluator_describe(exports_assay_evaluator_evaluator_plugin_info_t *ret) {
+    const assay_plugin *plugin = &assay_this_plugin;
+    ret->name = owned_string(plugin->name);
+    ret->version = owned_string(plugin->version);
+    ret->description = owned_string(plugin->description);
+    ret->evaluators.len = plugin->n_evaluators;
+    ret->evaluators.ptr = more(NULL, plugin->n_evaluators * sizeof *ret->evaluators.ptr);
+    for (size_t i = 0; i < plugin->n_evaluators; i++) ret->evaluators.ptr[i] = described(plugin->evaluators[i]);
+}
+
+static assay_part part(assay_evaluator_types_option_payload_t payload) {
+    if (!payload.is_some) return (assay_part){false, false, {0, 0}};
+    // Both cases hold one text.
+    return (assay_part){true, payload.val.tag == ASSAY_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.val.text)};
+}
+
+static assay_error evaluated(assay_text id, const assay_item *item, assay_json config, assay_scores *scores) {
+    for (size_t i = 0; i < assay_this_plugin.n_evaluators; i++) {
+        const assay_evaluator *evaluator = assay_this_plugin.evaluators[i];
+        if (assay_equal(id, assay_text_of(evaluator->id))) return evaluator->evaluate(item, config, scores);
+    }
+    return ASSAY_ERROR(ASSAY_INVALID_CONFIG, "the plug-in has no evaluator %.*s", ASSAY_ARG(id));
+}
+
+bool exports_assay_evaluator_evaluator_evaluate(
+    wit_string_t *evaluator_id,
+    exports_assay_evaluator_evaluator_item_t *item,
+    exports_assay_evaluator_evaluator_json_t *config,
+    exports_assay_evaluator_evaluator_list_score_t *ret,
+    exports_assay_evaluator_evaluator_eval_error_t *err
+) {
+    assay_item shown = {
+        .id = seen(item->id),
+        .input = part(item->input),
+        .output = part(item->output),
+        .expected_output = part(item->expected_output),
+    };
+    if (item->metadata.is_some) shown.metadata = (assay_part){true, true, seen(item->metadata.val)};
+    if (item->trace.is_some) {
+        shown.has_trace = true;
+        shown.trace_id = seen(item->trace.val.trace_id);
+        shown.has_observation = item->trace.val.observation_id.is_some;
+        if (shown.has_observation) shown.observation_id = seen(item->trace.val.observation_id.val);
+    }
+    assay_scores scores = {NULL, 0, 0};
+    assay_error error = evaluated(seen(*evaluator_id), &shown, assay_json_of(seen(*config)), &scores);
+    if (error.kind != ASSAY_FINE) {
+        // Kinds stand in the contract's order, after the one for no error.
+        err->tag = (uint8_t)(error.kind - ASSAY_INVALID_CONFIG);
+        err->val.internal = owned(error.message);
+        return false;
+    }
+    ret->ptr = scores.at ? scores.at : more(NULL, 0);
+    ret->len = scores.len;
+    return true;
+}

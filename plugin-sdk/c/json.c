@@ -1,0 +1,234 @@
+// Reads JSON where it stands, without a tree and without recursion.
+
+#include "assay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static assay_text after(assay_text text, size_t n) {
+    return (assay_text){text.at + n, text.len - n};
+}
+
+static assay_text skip_space(assay_text text) {
+    while (text.len && is_space(text.at[0])) text = after(text, 1);
+    return text;
+}
+
+// Bytes of the string that begins here, quotes included; 0 when it does not end.
+static size_t string_length(assay_text text) {
+    for (size_t i = 1; i < text.len; i++) {
+        if (text.at[i] == '\\') i++;
+        else if (text.at[i] == '"') return i + 1;
+    }
+    return 0;
+}
+
+// Bytes of the value that begins here; 0 when it does not end.
+static size_t value_length(assay_text text) {
+    size_t depth = 0, i = 0;
+    while (i < text.len) {
+        char c = text.at[i];
+        if (c == '"') {
+            size_t n = string_length(after(text, i));
+            if (n == 0) return 0;
+            i += n;
+        } else if (c == '[' || c == '{') {
+            depth++, i++;
+        } else if (c == ']' || c == '}') {
+            if (depth == 0) return 0;
+            depth--, i++;
+        } else if (depth && (c == ',' || c == ':' || is_space(c))) {
+            i++;
+            continue;
+        } else {
+            size_t from = i;
+            while (i < text.len && !is_space(text.at[i]) && !strchr(",:]}[{\"", text.at[i])) i++;
+            if (i == from) return 0;
+        }
+        if (depth == 0) return i;
+    }
+    return 0;
+}
+
+static assay_json_kind kind_of(char first) {
+    switch (first) {
+    case '{': return ASSAY_OBJECT;
+    case '[': return ASSAY_ARRAY;
+    case '"': return ASSAY_STRING;
+    case 't':
+    case 'f': return ASSAY_BOOLEAN;
+    case 'n': return ASSAY_NULL;
+    default: return first == '-' || (first >= '0' && first <= '9') ? ASSAY_NUMBER : ASSAY_ABSENT;
+    }
+}
+
+assay_json assay_json_of(assay_text text) {
+    text = skip_space(text);
+    size_t len = value_length(text);
+    if (len == 0) return (assay_json){ASSAY_ABSENT, {0, 0}};
+    return (assay_json){kind_of(text.at[0]), {text.at, len}};
+}
+
+// Goes through the members of an object or the elements of an array.
+typedef struct {
+    assay_text rest;
+    bool is_object;
+} walk;
+
+static walk walk_of(assay_json value) {
+    bool is_object = value.kind == ASSAY_OBJECT;
+    if (!is_object && value.kind != ASSAY_ARRAY) return (walk){{0, 0}, false};
+    // Without the brackets.
+    return (walk){{value.raw.at + 1, value.raw.len - 2}, is_object};
+}
+
+static bool next(walk *walk, assay_text *key, assay_json *value) {
+    assay_text rest = skip_space(walk->rest);
+    if (walk->is_object) {
+        if (!rest.len || rest.at[0] != '"') return false;
+        size_t len = string_length(rest);
+        if (len == 0) return false;
+        *key = (assay_text){rest.at, len};
+        rest = skip_space(after(rest, len));
+        if (!rest.len || rest.at[0] != ':') return false;
+        rest = skip_space(after(rest, 1));
+    }
+    *value = assay_json_of(rest);
+    if (value->kind == ASSAY_ABSENT) return false;
+    rest = skip_space(after(rest, value->raw.len));
+    if (rest.len && rest.at[0] == ',') rest = after(rest, 1);
+    walk->rest = rest;
+    return true;
+}
+
+assay_json assay_json_get(assay_json object, const char *key) {
+    assay_json value, absent = {ASSAY_ABSENT, {0, 0}};
+    if (object.kind != ASSAY_OBJECT) return absent;
+    assay_text name, wanted = assay_text_of(key);
+    for (walk at = walk_of(object); next(&at, &name, &value);) {
+        assay_json string = {ASSAY_STRING, name};
+        if (assay_equal(assay_json_string(string, absent.raw), wanted)) return value;
+    }
+    return absent;
+}
+
+assay_json assay_json_at(assay_json array, size_t index) {
+    assay_json value;
+    assay_text name;
+    if (array.kind == ASSAY_ARRAY)
+        for (walk at = walk_of(array); next(&at, &name, &value);)
+            if (index-- == 0) return value;
+    return (assay_json){ASSAY_ABSENT, {0, 0}};
+}
+
+size_t assay_json_count(assay_json value) {
+    size_t count = 0;
+    assay_text name;
+    assay_json ignored;
+    for (walk at = walk_of(value); next(&at, &name, &ignored);) count++;
+    return count;
+}
+
+bool assay_json_boolean(assay_json value, bool otherwise) {
+    return value.kind == ASSAY_BOOLEAN ? value.raw.at[0] == 't' : otherwise;
+}
+
+double assay_json_number(assay_json value, double otherwise) {
+    if (value.kind != ASSAY_NUMBER) return otherwise;
+    char *text = malloc(value.raw.len + 1);
+    if (!text) abort();
+    memcpy(text, value.raw.at, value.raw.len);
+    text[value.raw.len] = 0;
+    double number = strtod(text, NULL);
+    free(text);
+    return number;
+}
+
+static unsigned hex4(const char *at) {
+    unsigned code = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = at[i] | 0x20;
+        unsigned digit = c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : (unsigned)(c - '0') & 15;
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+static char *utf8(char *to, unsigned code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+    } else if (code < 0x800) {
+        *to++ = (char)(0xC0 | code >> 6);
+        *to++ = (char)(0x80 | (code & 63));
+    } else if (code < 0x10000) {
+        *to++ = (char)(0xE0 | code >> 12);
+        *to++ = (char)(0x80 | (code >> 6 & 63));
+        *to++ = (char)(0x80 | (code & 63));
+    } else {
+        *to++ = (char)(0xF0 | code >> 18);
+        *to++ = (char)(0x80 | (code >> 12 & 63));
+        *to++ = (char)(0x80 | (code >> 6 & 63));
+        *to++ = (char)(0x80 | (code & 63));
+    }
+    return to;
+}
+
+assay_text assay_json_string(assay_json value, assay_text otherwise) {
+    if (value.kind != ASSAY_STRING) return otherwise;
+    const char *from = value.raw.at + 1, *end = value.raw.at + value.raw.len - 1;
+    if (!memchr(from, '\\', (size_t)(end - from))) return (assay_text){from, (size_t)(end - from)};
+    char *text = malloc(value.raw.len);
+    if (!text) abort();
+    char *to = text;
+    while (from < end) {
+        if (*from != '\\' || from + 1 == end) {
+            *to++ = *from++;
+            continue;
+        }
+        char c = from[1];
+        from += 2;
+        if (c == 'u' && end - from >= 4) {
+            unsigned code = hex4(from);
+            from += 4;
+            bool is_pair = code >= 0xD800 && code < 0xDC00 && end - from >= 6 && from[0] == '\\' && from[1] == 'u';
+            unsigned low = is_pair ? hex4(from + 2) : 0;
+            if (low >= 0xDC00 && low < 0xE000) {
+                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+                from += 6;
+            }
+            // Half a pair is no character.
+            to = utf8(to, code >= 0xD800 && code < 0xE000 ? 0xFFFD : code);
+        } else {
+            const char *named = strchr("b\bf\fn\nr\rt\t", c);
+            *to++ = named && c ? named[1] : c;
+        }
+    }
+    return (assay_text){text, (size_t)(to - text)};
+}
+
+assay_text assay_json_quote(assay_text text) {
+    static const char digits[] = "0123456789abcdef";
+    char *quoted = malloc(6 * text.len + 2), *to = quoted;
+    if (!quoted) abort();
+    *to++ = '"';
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        if (c == '"' || c == '\\') {
+            *to++ = '\\';
+            *to++ = (char)c;
+        } else if (c < 0x20) {
+            memcpy(to, "\\u00", 4);
+            to[4] = digits[c >> 4];
+            to[5] = digits[c & 15];
+            to += 6;
+        } else {
+            *to++ = (char)c;
+        }
+    }
+    *to++ = '"';
+    return (assay_text){quoted, (size_t)(to - quoted)};
+}

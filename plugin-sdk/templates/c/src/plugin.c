@@ -1,0 +1,52 @@
+// An Assay plug-in with one evaluator.
+
+#include "assay.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+// Passes when the output has at most `max_chars` characters.
+static assay_error max_length(const assay_item *item, assay_json config, assay_scores *scores) {
+    // Absent: the item is reported as bad input, not as 0.
+    if (!item->output.is_present) return ASSAY_ERROR(ASSAY_INVALID_INPUT, "the item has no output");
+
+    // Checked against the schema below, its defaults filled in.
+    size_t max_chars = (size_t)assay_json_number(assay_json_get(config, "max_chars"), 80);
+    bool trim = assay_json_boolean(assay_json_get(config, "trim"), false);
+
+    size_t length = assay_characters(trim ? assay_trim(item->output.text) : item->output.text);
+    assay_score *score = assay_add_boolean(scores, "within_limit", length <= max_chars);
+    assay_comment(score, "%zu of %zu characters", length, max_chars);
+    return ASSAY_OK;
+}
+
+static const assay_score_spec scores[] = {
+    {.name = "within_limit", .description = "true when the output is not too long", .domain = ASSAY_IN_BOOLEANS},
+};
+
+static const assay_evaluator max_length_evaluator = {
+    .id = "max-length",
+    .title = "Maximum length",
+    .description = "Passes when the output is not too long.",
+    // What the server checks a configuration against, and what a person who makes one sees.
+    .config_schema =
+        "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
+        "\"max_chars\": {\"type\": \"integer\", \"minimum\": 0, \"default\": 80,"
+        " \"description\": \"The largest number of characters that passes.\"},"
+        "\"trim\": {\"type\": \"boolean\", \"default\": false,"
+        " \"description\": \"Leave white space at both ends out of the count.\"}}}",
+    // What is not named here is not loaded: the output is the only part of the item this reads.
+    .needs = ASSAY_OUTPUT,
+    .scores = scores,
+    .n_scores = COUNT(scores),
+    .evaluate = max_length,
+};
+
+static const assay_evaluator *const evaluators[] = {&max_length_evaluator};
+
+const assay_plugin assay_this_plugin = {
+    .name = "example/{{name}}",
+    .version = "0.1.0",
+    .description = "Checks on the length of an output",
+    .evaluators = evaluators,
+    .n_evaluators = COUNT(evaluators),
+};

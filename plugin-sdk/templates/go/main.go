@@ -1,0 +1,51 @@
+// An Assay plug-in with one evaluator.
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"assay"
+)
+
+// What the server checks a configuration against, and what a person who makes one sees.
+type maxLength struct {
+	MaxChars int  `json:"max_chars" default:"80" min:"0" doc:"The largest number of characters that passes."`
+	Trim     bool `json:"trim" default:"false" doc:"Leave white space at both ends out of the count."`
+}
+
+var plugin = assay.Plugin{
+	Name:        "example/{{name}}",
+	Version:     "0.1.0",
+	Description: "Checks on the length of an output",
+	Evaluators: []assay.Definition{
+		assay.Evaluator[maxLength]{
+			ID:          "max-length",
+			Title:       "Maximum length",
+			Description: "Passes when the output is not too long.",
+			// What is not named here is not loaded: the output is the only part of the item this reads.
+			Needs:    assay.Output,
+			Scores:   []assay.ScoreSpec{assay.BooleanScore("within_limit", "true when the output is not too long")},
+			Evaluate: withinLimit,
+		},
+	},
+}
+
+// Passes when the output has at most MaxChars characters.
+func withinLimit(item *assay.Item, config maxLength) ([]assay.Score, error) {
+	output, err := item.OutputText() // absent: the item is reported as bad input, not as 0
+	if err != nil {
+		return nil, err
+	}
+	if config.Trim {
+		output = strings.TrimSpace(output)
+	}
+	length := utf8.RuneCountInString(output)
+	score := assay.Boolean("within_limit", length <= config.MaxChars)
+	return []assay.Score{score.WithComment("%d of %d characters", length, config.MaxChars)}, nil
+}
+
+func init() { assay.Export(&plugin) }
+
+// Never called: a component is a library.
+func main() {}
