@@ -382,6 +382,18 @@ pub struct CallResult {
     pub log: Vec<LogLine>,
 }
 
+impl CallResult {
+    /// Neither scores nor failure.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            outcome: Ok(Vec::new()),
+            cpu_us: 0,
+            log: Vec::new(),
+        }
+    }
+}
+
 /// One measurement as the plug-in gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginScore {

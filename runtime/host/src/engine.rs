@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -106,28 +106,54 @@ fn pool(max_live: u32, memory_bytes: u64) -> PoolingAllocationConfig {
     pool
 }
 
-/// A thread that moves the engine's epoch on while calls run, and sleeps otherwise.
+/// A thread that moves the engine's epoch on while guests run, and sleeps otherwise.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// Counters of running guests: one for each of a few groups of threads, so that threads which only
+/// start and end calls do not fight over one.
+const N_COUNTERS: usize = 8;
+
+/// On a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counter(AtomicUsize);
+
+#[derive(Default)]
 struct Shared {
-    n_running: AtomicUsize,
+    n_running: [Counter; N_COUNTERS],
+    /// The thread sleeps until it is woken.
+    is_parked: AtomicBool,
     stop: AtomicBool,
+}
+
+impl Shared {
+    fn is_idle(&self) -> bool {
+        let mut counters = self.n_running.iter();
+        counters.all(|counter| counter.0.load(Ordering::SeqCst) == 0)
+    }
+
+    /// Parks unless a guest runs. Who starts one counts first and then looks whether to wake; here it is
+    /// the other way round, so one of the two sees the other.
+    fn park_while_idle(&self) {
+        self.is_parked.store(true, Ordering::SeqCst);
+        while self.is_idle() && !self.stop.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        self.is_parked.store(false, Ordering::SeqCst);
+    }
 }
 
 impl Ticker {
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            n_running: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared::default());
         let (state, engine) = (Arc::clone(&shared), engine.weak());
         let thread = thread::Builder::new().name("epoch".into()).spawn(move || {
-            while !state.stop.load(Ordering::Acquire) {
-                if state.n_running.load(Ordering::Acquire) == 0 {
-                    thread::park();
+            while !state.stop.load(Ordering::SeqCst) {
+                if state.is_idle() {
+                    state.park_while_idle();
                     continue;
                 }
                 thread::sleep(TICK);
@@ -144,34 +170,42 @@ impl Ticker {
     }
 
     /// Ticks come while the answer is alive.
-    pub(crate) fn running(&self) -> Running {
-        if self.shared.n_running.fetch_add(1, Ordering::AcqRel) == 0
-            && let Some(thread) = &self.thread
-        {
-            thread.thread().unpark();
+    pub(crate) fn running(&self) -> Running<'_> {
+        let counter = &self.shared.n_running[counter_of_thread()].0;
+        counter.fetch_add(1, Ordering::SeqCst);
+        if self.shared.is_parked.load(Ordering::SeqCst) {
+            self.wake();
         }
-        Running(Arc::clone(&self.shared))
+        Running(counter)
     }
 
-    fn thread(&self) -> Option<&Thread> {
-        self.thread.as_ref().map(JoinHandle::thread)
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread() {
-            thread.unpark();
-        }
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.wake();
     }
 }
 
-/// One call that needs ticks.
-pub(crate) struct Running(Arc<Shared>);
+fn counter_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % N_COUNTERS;
+    }
+    OWN.with(|own| *own)
+}
 
-impl Drop for Running {
+/// One guest that runs now and needs ticks.
+pub(crate) struct Running<'t>(&'t AtomicUsize);
+
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.n_running.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }

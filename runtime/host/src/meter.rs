@@ -1,10 +1,13 @@
-//! How long a guest has been running, waiting excluded.
+//! How long a guest has been running, waiting excluded, and the end of its time on the wall.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use crate::engine::Ticker;
 
 /// Time spent inside the polls of one call. A call that waits for a model is not polled and costs
 /// nothing; one that yields to others at a tick neither.
@@ -17,12 +20,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             origin: Instant::now(),
             spent_ns: AtomicU64::new(0),
             poll_began_ns: AtomicU64::new(0),
-        })
+        }
     }
 
     fn now_ns(&self) -> u64 {
@@ -43,21 +46,56 @@ impl Meter {
     }
 }
 
-/// A future whose polls are metered.
-pub(crate) struct Metered<F> {
-    pub(crate) meter: Arc<Meter>,
-    pub(crate) inner: Pin<Box<F>>,
+/// The wall-clock limit was reached.
+pub(crate) struct WallLimit;
+
+/// A call whose polls are metered, for which ticks come while it is polled, and which ends at its
+/// wall-clock limit.
+pub(crate) struct Bounded<'h, F> {
+    pub(crate) meter: &'h Meter,
+    pub(crate) ticker: &'h Ticker,
+    pub(crate) wall: Duration,
+    pub(crate) inner: Pin<&'h mut F>,
+    /// Made when the call first waits: most never do, and a timer costs more than a small guest.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F: Future> Future for Metered<F> {
-    type Output = F::Output;
+impl<'h, F> Bounded<'h, F> {
+    pub(crate) fn new(
+        meter: &'h Meter,
+        ticker: &'h Ticker,
+        wall: Duration,
+        inner: Pin<&'h mut F>,
+    ) -> Self {
+        Self {
+            meter,
+            ticker,
+            wall,
+            inner,
+            timer: None,
+        }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let began = self.meter.now_ns();
-        self.meter.poll_began_ns.store(began, Ordering::Relaxed);
-        let answer = self.inner.as_mut().poll(cx);
-        let took = self.meter.now_ns().saturating_sub(began);
-        self.meter.spent_ns.fetch_add(took, Ordering::Relaxed);
-        answer
+impl<F: Future> Future for Bounded<'_, F> {
+    type Output = Result<F::Output, WallLimit>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let began = this.meter.now_ns();
+        this.meter.poll_began_ns.store(began, Ordering::Relaxed);
+        let running = this.ticker.running();
+        let answer = this.inner.as_mut().poll(cx);
+        drop(running);
+        let took = this.meter.now_ns().saturating_sub(began);
+        this.meter.spent_ns.fetch_add(took, Ordering::Relaxed);
+        if let Poll::Ready(answer) = answer {
+            return Poll::Ready(Ok(answer));
+        }
+        let timer = this.timer.get_or_insert_with(|| {
+            let left = this.wall.saturating_sub(this.meter.origin.elapsed());
+            Box::pin(tokio::time::sleep(left))
+        });
+        timer.as_mut().poll(cx).map(|()| Err(WallLimit))
     }
 }

@@ -1,0 +1,169 @@
+//! One call: a fresh instance, its limits, its answer.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_domain::plugin::{
+    Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
+    PluginScore, Purpose,
+};
+use wasmtime::{Store, UpdateDeadline};
+
+use crate::bindings::{self, JudgePre, types};
+use crate::checks;
+use crate::ending::{CpuLimit, End, judged, refused, reported, stopped, wall_limit};
+use crate::guest::ConfigProblem;
+use crate::host::{Host, Plugin};
+use crate::meter::{Bounded, Meter};
+use crate::state::{NothingGranted, Port, State, failure};
+
+/// What a guest gave back.
+enum Answer {
+    Scores(Result<Vec<types::Score>, types::EvalError>),
+    Problems(Vec<ConfigProblem>),
+}
+
+impl Host {
+    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
+    pub async fn evaluate(&self, plugin: &Plugin, call: Call, port: Arc<dyn Port>) -> CallResult {
+        let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
+            let message = format!("the plug-in has no evaluator {:?}", call.evaluator_id);
+            return refused(failure(FailureClass::InvalidConfig, message));
+        };
+        let port: Arc<dyn Port> = match call.purpose {
+            Purpose::Evaluate => port,
+            Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(NothingGranted),
+            Purpose::CheckConfig => return CallResult::empty(),
+        };
+        let (Ok(_live), Ok(running)) = (
+            self.live.acquire_many(plugin.weight).await,
+            Arc::clone(&self.running).acquire_owned().await,
+        ) else {
+            return refused(failure(FailureClass::Internal, "the host is shutting down"));
+        };
+        let meter = Arc::new(Meter::new());
+        let Call {
+            evaluator_id,
+            config,
+            item,
+            seed,
+            run_time_ms,
+            limits,
+            purpose,
+            ..
+        } = call;
+        let mut state = State::new(seed, run_time_ms, limits.memory_bytes, port);
+        state.running = Some(running);
+        let mut store = self.store(state, &limits, &meter);
+        let item = bindings::item(item);
+        let guest = async {
+            let instance = plugin.pre.instantiate_async(&mut store).await?;
+            match purpose {
+                Purpose::Evaluate => {
+                    let evaluate = plugin.exports.evaluate(&mut store, &instance)?;
+                    let arguments = (&*evaluator_id, &item, &*config);
+                    let (scores,) = evaluate.call_async(&mut store, arguments).await?;
+                    Ok(Answer::Scores(scores))
+                }
+                Purpose::CheckConfig => {
+                    let Some(check) = plugin.exports.check_config(&mut store, &instance)? else {
+                        return Ok(Answer::Problems(Vec::new()));
+                    };
+                    let arguments = (&*evaluator_id, &*config);
+                    let (problems,) = check.call_async(&mut store, arguments).await?;
+                    Ok(Answer::Problems(problems))
+                }
+            }
+        };
+        let end = self.bounded(&meter, &limits, pin!(guest)).await;
+        let outcome = outcome(end, store.data(), evaluator, &limits);
+        let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
+        CallResult {
+            outcome,
+            cpu_us,
+            log: store.into_data().into_log(),
+        }
+    }
+
+    /// Asks a component what it is, with everything denied. The instance is made here, so each export
+    /// of the contract was looked up with its type.
+    pub(crate) async fn describe(
+        &self,
+        pre: &JudgePre<State>,
+    ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
+        let limits = Limits {
+            wall_ms: 30_000,
+            ..Limits::default()
+        };
+        let meter = Arc::new(Meter::new());
+        let mut state = State::new(0, 0, limits.memory_bytes, Arc::new(NothingGranted));
+        state.describing = true;
+        let mut store = self.store(state, &limits, &meter);
+        let guest = async {
+            let judge = pre.instantiate_async(&mut store).await?;
+            judge
+                .assay_evaluator_evaluator()
+                .call_describe(&mut store)
+                .await
+        };
+        let end = self.bounded(&meter, &limits, pin!(guest)).await;
+        match end {
+            End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
+            End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
+            End::WallLimit => Err(wall_limit(&limits)),
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        meter: &Meter,
+        limits: &Limits,
+        guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
+    ) -> End<T> {
+        let wall = Duration::from_millis(limits.wall_ms.into());
+        match Bounded::new(meter, &self.ticker, wall, guest).await {
+            Ok(Ok(answer)) => End::Answer(answer),
+            Ok(Err(error)) => End::Error(error),
+            Err(_) => End::WallLimit,
+        }
+    }
+
+    fn store(&self, state: State, limits: &Limits, meter: &Arc<Meter>) -> Store<State> {
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| &mut state.limits);
+        store.set_hostcall_fuel(limits.output_bytes as usize);
+        store.set_epoch_deadline(1);
+        let allowed = Duration::from_millis(limits.cpu_ms.into());
+        let meter = Arc::clone(meter);
+        store.epoch_deadline_callback(move |_| {
+            if allowed < meter.spent_so_far() {
+                return Err(CpuLimit.into());
+            }
+            // At each tick the others get their turn: beside endless loops short calls stay short.
+            Ok(UpdateDeadline::YieldCustom(
+                1,
+                Box::pin(tokio::task::yield_now()),
+            ))
+        });
+        store
+    }
+}
+
+fn outcome(
+    end: End<Answer>,
+    state: &State,
+    evaluator: &EvaluatorInfo,
+    limits: &Limits,
+) -> Result<Vec<PluginScore>, Failure> {
+    match end {
+        End::Answer(Answer::Scores(Ok(scores))) => {
+            let scores = scores.into_iter().map(bindings::score).collect();
+            checks::scores(scores, evaluator, limits)
+        }
+        End::Answer(Answer::Scores(Err(error))) => Err(reported(error, state.last_upstream)),
+        End::Answer(Answer::Problems(problems)) => judged(&problems).map(|()| Vec::new()),
+        End::Error(error) => Err(stopped(&error, state.limits.refused, limits)),
+        End::WallLimit => Err(wall_limit(limits)),
+    }
+}

@@ -1,0 +1,119 @@
+//! What the end of a call means: its class, and a sentence for people.
+
+use assay_domain::plugin::{CallResult, Failure, FailureClass, Limits};
+
+use crate::bindings::types::EvalError;
+use crate::guest::ConfigProblem;
+use crate::state::failure;
+
+/// Problems of a configuration that are listed.
+const MAX_PROBLEMS: usize = 50;
+
+/// The CPU limit was reached.
+#[derive(Debug, thiserror::Error)]
+#[error("the CPU limit was reached")]
+pub(crate) struct CpuLimit;
+
+/// How a guest call ended, before it is put into words.
+pub(crate) enum End<T> {
+    Answer(T),
+    Error(wasmtime::Error),
+    WallLimit,
+}
+
+pub(crate) fn refused(failure: Failure) -> CallResult {
+    CallResult {
+        outcome: Err(failure),
+        cpu_us: 0,
+        log: Vec::new(),
+    }
+}
+
+pub(crate) fn wall_limit(limits: &Limits) -> Failure {
+    let message = format!("no answer within {} ms", limits.wall_ms);
+    failure(FailureClass::WallTimeout, message)
+}
+
+/// The plug-in itself says why there are no scores.
+pub(crate) fn reported(error: EvalError, last_upstream: Option<FailureClass>) -> Failure {
+    let (class, message) = match error {
+        EvalError::InvalidConfig(text) => (FailureClass::InvalidConfig, text),
+        EvalError::InvalidInput(text) => (FailureClass::InvalidInput, text),
+        EvalError::NotApplicable(text) => (FailureClass::NotApplicable, text),
+        // Without a failed host call there is no reason to believe it.
+        EvalError::Upstream(text) => (last_upstream.unwrap_or(FailureClass::PluginError), text),
+        EvalError::Transient(text) => (FailureClass::Transient, text),
+        EvalError::Internal(text) => (FailureClass::PluginError, text),
+    };
+    failure(class, message)
+}
+
+/// The engine stopped the call.
+pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Limits) -> Failure {
+    let names = innermost_functions(error);
+    if error.downcast_ref::<CpuLimit>().is_some() {
+        let message = format!("more than {} ms of CPU time{names}", limits.cpu_ms);
+        return failure(FailureClass::FuelExhausted, message);
+    }
+    let text = error.root_cause().to_string();
+    if text.contains("fuel allocated for hostcalls") {
+        let limit = limits.output_bytes;
+        let message = format!("more than {limit} bytes handed over in one call{names}");
+        return failure(FailureClass::OutputLimit, message);
+    }
+    if memory_refused {
+        let limit = limits.memory_bytes >> 20;
+        let message = format!(
+            "more than {limit} MiB of memory or too many table elements, then: {text}{names}"
+        );
+        return failure(FailureClass::MemoryLimit, message);
+    }
+    if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
+        return failure(FailureClass::PluginTrap, format!("{trap}{names}"));
+    }
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        let message = format!("the plug-in ended itself with exit code {}{names}", exit.0);
+        return failure(FailureClass::PluginTrap, message);
+    }
+    if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+        return failure(FailureClass::Internal, "the instance pool is exhausted");
+    }
+    if names.is_empty() && error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() {
+        let message = format!("the answer cannot be read: {error:#}");
+        return failure(FailureClass::InvalidResult, message);
+    }
+    failure(FailureClass::PluginTrap, format!("{text}{names}"))
+}
+
+/// ` in a, called by b`, when the component has names.
+fn innermost_functions(error: &wasmtime::Error) -> String {
+    let Some(backtrace) = error.downcast_ref::<wasmtime::WasmBacktrace>() else {
+        return String::new();
+    };
+    let text = backtrace.to_string();
+    let names = text
+        .lines()
+        .filter_map(|line| line.split_once('!'))
+        .map(|(_, name)| name.trim());
+    let names: Vec<&str> = names
+        .filter(|name| !name.starts_with("<wasm function"))
+        .take(4)
+        .collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}", names.join(", called by "))
+    }
+}
+
+/// A plug-in's own judgement of a configuration: one line for each problem, the pointer first.
+pub(crate) fn judged(problems: &[ConfigProblem]) -> Result<(), Failure> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let lines = problems.iter().take(MAX_PROBLEMS);
+    let lines: Vec<String> = lines
+        .map(|ConfigProblem { pointer, message }| format!("{pointer}: {message}"))
+        .collect();
+    Err(failure(FailureClass::InvalidConfig, lines.join("\n")))
+}
