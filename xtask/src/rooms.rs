@@ -14,7 +14,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("assay-workers", &["assay-domain"]),
     ("assay-ui", &["assay-domain"]),
     ("assay-scheduler", &["assay-domain", "assay-store"]),
-    ("assay-author", &["assay-domain", "assay-host"]),
+    (
+        "assay-author",
+        &["assay-domain", "assay-host", "assay-workers"],
+    ),
     ("assay-plugin", &[]),
     ("assay-plugin-measures", &["assay-plugin"]),
     (

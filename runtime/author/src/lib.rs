@@ -9,16 +9,37 @@
 //! - **An author's file is never overwritten**, save what a build makes and what `update` says it renews.
 //! - **A tool that is missing is named with the command that installs it.**
 
+mod bench;
 mod build;
+mod check;
+mod componentize;
+mod error;
+mod golden;
+mod items;
 mod progress;
 mod project;
+mod registry;
+mod report;
+mod run;
+mod sandbox;
+mod shape;
 mod templates;
+mod text;
 mod tools;
+mod watch;
+mod workbench;
 
+pub use bench::{Floor, Measure};
 pub use build::{BuildError, build};
+pub use error::Error;
 pub use progress::{Progress, Silent, Terminal};
 pub use project::{
     COMPONENT, ITEMS, Language, MANIFEST, Manifest, Project, ProjectError, TESTS, UnknownLanguage,
 };
-pub use templates::{NewError, TEMPLATE_VERSION, contract_version, new, update};
+pub use registry::{Answer, Registry, Remote};
+pub use report::Report;
+pub use sandbox::Sandbox;
+pub use templates::{NewError, TEMPLATE_VERSION, age, contract_version, new, update};
 pub use tools::Tools;
+pub use watch::{Snapshot, changed, outdated};
+pub use workbench::{Component, Selection, Workbench};

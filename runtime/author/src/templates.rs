@@ -122,6 +122,30 @@ pub fn update(project: &Project) -> Result<(), ProjectError> {
     write(&file, text.replacen(&old, &new, 1).as_bytes())
 }
 
+/// Which side is older, where a project's SDK is not of this program's version, and what mends it.
+#[must_use]
+pub fn age(project: &Project) -> Option<String> {
+    let theirs = project.manifest().template.as_str();
+    let (its, ours) = (
+        semver::Version::parse(theirs),
+        semver::Version::parse(TEMPLATE_VERSION),
+    );
+    match (its, ours) {
+        (Ok(its), Ok(ours)) if its < ours => Some(format!(
+            "the SDK in assay/ is older: it came with assay {its}, this is {ours}; `assay plugin update` \
+             renews it"
+        )),
+        (Ok(its), Ok(ours)) if ours < its => Some(format!(
+            "this assay is older: it is {ours}, and the SDK in assay/ came with {its}; install the newer \
+             assay, or go back with `assay plugin update`"
+        )),
+        (Err(_), _) => Some(format!(
+            "plugin.toml: template = {theirs:?} is no version; `assay plugin update` mends it"
+        )),
+        _ => None,
+    }
+}
+
 fn write_sdk(dir: &Path, language: Language) -> Result<(), ProjectError> {
     let folders = language.sdk_folders().iter().chain(&["wit"]);
     for folder in folders {
@@ -205,7 +229,10 @@ mod tests {
         fs::write(dir.join(MANIFEST), old).unwrap();
         fs::write(dir.join("src/lib.rs"), "mine").unwrap();
         fs::write(project.wit().join("world.wit"), "old").unwrap();
-        update(&Project::open(&dir, &Tools::default()).unwrap()).unwrap();
+        let old = Project::open(&dir, &Tools::default()).unwrap();
+        assert!(age(&old).unwrap().contains("the SDK in assay/ is older"));
+        update(&old).unwrap();
+        assert_eq!(age(&Project::open(&dir, &Tools::default()).unwrap()), None);
         assert_eq!(fs::read_to_string(dir.join(MANIFEST)).unwrap(), manifest);
         assert_eq!(fs::read_to_string(dir.join("src/lib.rs")).unwrap(), "mine");
         let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();

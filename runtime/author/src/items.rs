@@ -1,0 +1,325 @@
+//! `items.jsonl` and `tests.jsonl`: one JSON object to a line.
+
+use std::path::Path;
+
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{FailureClass, Item, ItemParts};
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// A line of `tests.jsonl`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Golden {
+    /// Line in the file, counted from 1.
+    pub(crate) line: usize,
+    /// What it claims.
+    pub(crate) name: String,
+    /// Which evaluator; may be left out where there is one only.
+    pub(crate) evaluator: Option<String>,
+    pub(crate) config: Value,
+    pub(crate) item: Item,
+    pub(crate) expected: Expected,
+}
+
+/// What an item of `tests.jsonl` has to give.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expected {
+    /// These scores and no others, in any order.
+    Scores(Vec<ExpectedScore>),
+    /// A failure of this class, with this text somewhere in its message.
+    Error(FailureClass, Option<String>),
+}
+
+/// One score that is expected.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExpectedScore {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    /// Compared only where it is given.
+    pub(crate) comment: Option<String>,
+}
+
+/// A line's number, counted from 1, and its object.
+type Line = (usize, Map<String, Value>);
+
+/// The objects of a file; empty lines are skipped.
+fn objects(file: &Path) -> Result<Vec<Line>, Error> {
+    let text = std::fs::read_to_string(file).map_err(|source| Error::file(file, source))?;
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| match serde_json::from_str::<Value>(line) {
+            Ok(Value::Object(members)) => Ok((at + 1, members)),
+            Ok(_) => Err(wrong(file, at + 1, "a JSON object is expected")),
+            Err(error) => Err(wrong(file, at + 1, &format!("not JSON: {error}"))),
+        })
+        .collect()
+}
+
+fn wrong(file: &Path, line: usize, message: &str) -> Error {
+    Error::Line {
+        file: file.display().to_string(),
+        line,
+        message: message.to_owned(),
+    }
+}
+
+/// The items of a file.
+pub(crate) fn items(file: &Path) -> Result<Vec<Item>, Error> {
+    let items: Result<Vec<Item>, Error> = objects(file)?
+        .into_iter()
+        .map(|(line, members)| item(members, line).map_err(|message| wrong(file, line, &message)))
+        .collect();
+    match items {
+        Ok(items) if items.is_empty() => Err(wrong(file, 1, "there is no item in it")),
+        other => other,
+    }
+}
+
+const MEMBERS: &str = "id, input, output, expectedOutput and metadata";
+
+/// An item from its members; its line is its id where it has none.
+fn item(members: Map<String, Value>, line: usize) -> Result<Item, String> {
+    let mut item = Item {
+        id: format!("line-{line}"),
+        ..Item::default()
+    };
+    for (name, value) in members {
+        match name.as_str() {
+            "id" => {
+                let Value::String(id) = value else {
+                    return Err("\"id\" has to be a text".to_owned());
+                };
+                item.id = id;
+            }
+            "input" => item.input = Some(payload(value)),
+            "output" => item.output = Some(payload(value)),
+            "expectedOutput" => item.expected_output = Some(payload(value)),
+            "metadata" if value.is_object() => item.metadata = Some(value.to_string()),
+            "metadata" => return Err("\"metadata\" has to be a JSON object".to_owned()),
+            other => {
+                return Err(format!(
+                    "{other:?} is no part of an item: there are {MEMBERS}"
+                ));
+            }
+        }
+    }
+    Ok(item)
+}
+
+/// As a plug-in gets it: a text as itself, everything else as JSON.
+fn payload(value: Value) -> Payload {
+    match value {
+        Value::String(text) => Payload::Text(text),
+        other => Payload::Json(other.to_string()),
+    }
+}
+
+/// The item with only the parts an evaluator asked for, as a server hands it over.
+pub(crate) fn needed(item: &Item, needs: ItemParts) -> Item {
+    let part = |wanted: bool, part: &Option<Payload>| part.clone().filter(|_| wanted);
+    Item {
+        id: item.id.clone(),
+        input: part(needs.input, &item.input),
+        output: part(needs.output, &item.output),
+        expected_output: part(needs.expected_output, &item.expected_output),
+        metadata: item.metadata.clone().filter(|_| needs.metadata),
+        trace: item.trace.clone().filter(|_| needs.trace),
+    }
+}
+
+/// The tests of a file.
+pub(crate) fn goldens(file: &Path) -> Result<Vec<Golden>, Error> {
+    objects(file)?
+        .into_iter()
+        .map(|(line, members)| golden(members, line).map_err(|message| wrong(file, line, &message)))
+        .collect()
+}
+
+fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String> {
+    let mut text = |name: &str| match members.shift_remove(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("{name:?} has to be a text")),
+    };
+    let name = text("name")?.unwrap_or_else(|| format!("line {line}"));
+    let evaluator = text("evaluator")?;
+    let config = members
+        .shift_remove("config")
+        .unwrap_or(Value::Object(Map::new()));
+    let Some(Value::Object(parts)) = members.shift_remove("item") else {
+        return Err("\"item\" is missing: an object with output and other parts".to_owned());
+    };
+    let item = item(parts, line)?;
+    let expected = match (
+        members.shift_remove("scores"),
+        members.shift_remove("error"),
+    ) {
+        (Some(Value::Object(scores)), None) => Expected::Scores(expected_scores(scores)?),
+        (None, Some(error)) => expected_error(error)?,
+        _ => {
+            return Err(
+                "either \"scores\", an object from score names to values, or \"error\", a class of \
+                 failure, says what is expected"
+                    .to_owned(),
+            );
+        }
+    };
+    if let Some(unknown) = members.keys().next() {
+        return Err(format!(
+            "{unknown:?} is no part of a test: there are name, evaluator, config, item, scores and error"
+        ));
+    }
+    Ok(Golden {
+        line,
+        name,
+        evaluator,
+        config,
+        item,
+        expected,
+    })
+}
+
+fn expected_scores(scores: Map<String, Value>) -> Result<Vec<ExpectedScore>, String> {
+    let one = |(name, value): (String, Value)| {
+        let (value, comment) = match value {
+            Value::Object(mut parts) => {
+                let value = parts.shift_remove("value").unwrap_or(Value::Null);
+                let comment = match parts.shift_remove("comment") {
+                    None => None,
+                    Some(Value::String(text)) => Some(text),
+                    Some(_) => return Err(format!("scores.{name}.comment has to be a text")),
+                };
+                if let Some(unknown) = parts.keys().next() {
+                    return Err(format!(
+                        "scores.{name}: {unknown:?}; there are value and comment"
+                    ));
+                }
+                (value, comment)
+            }
+            value => (value, None),
+        };
+        match value {
+            Value::Number(_) | Value::Bool(_) | Value::String(_) => Ok(ExpectedScore {
+                name,
+                value,
+                comment,
+            }),
+            _ => Err(format!(
+                "scores.{name}: a number, true, false or a text is expected as its value"
+            )),
+        }
+    };
+    scores.into_iter().map(one).collect()
+}
+
+fn expected_error(error: Value) -> Result<Expected, String> {
+    let (class, message) = match error {
+        Value::String(class) => (class, None),
+        Value::Object(mut parts) => {
+            let mut text = |name: &str| match parts.shift_remove(name) {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            };
+            (text("class").unwrap_or_default(), text("message"))
+        }
+        _ => return Err("\"error\" has to be a class of failure".to_owned()),
+    };
+    let found = FailureClass::ALL
+        .iter()
+        .find(|known| known.as_str() == class);
+    match found {
+        Some(class) => Ok(Expected::Error(*class, message)),
+        None => {
+            let all: Vec<&str> = FailureClass::ALL
+                .iter()
+                .map(|known| known.as_str())
+                .collect();
+            Err(format!(
+                "{class:?} is no class of failure; there are {}",
+                all.join(", ")
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("items.jsonl");
+        std::fs::write(&file, text).unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn a_text_is_handed_over_as_text_and_everything_else_as_json() {
+        let (_folder, file) = written(
+            "{\"id\":\"a\",\"output\":\"hi\",\"input\":null,\"metadata\":{\"k\":1}}\n\n{\"output\":[1, 2]}\n",
+        );
+        let items = items(&file).unwrap();
+        assert_eq!(items[0].output, Some(Payload::Text("hi".to_owned())));
+        assert_eq!(items[0].input, Some(Payload::Json("null".to_owned())));
+        assert_eq!(items[0].expected_output, None);
+        assert_eq!(items[1].id, "line-3");
+        assert_eq!(items[1].output, Some(Payload::Json("[1,2]".to_owned())));
+        let parts = needed(
+            &items[0],
+            ItemParts {
+                output: true,
+                ..ItemParts::default()
+            },
+        );
+        assert_eq!((parts.input, parts.metadata), (None, None));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_with_file_line_and_field() {
+        for (text, part) in [
+            ("{}\n{\"out\":1}", "items.jsonl:2: \"out\" is no part"),
+            ("[1]", "items.jsonl:1: a JSON object"),
+            ("{\"output\":", "items.jsonl:1: not JSON"),
+            ("{\"metadata\":[]}", "\"metadata\" has to be"),
+            ("", "there is no item"),
+        ] {
+            let (_folder, file) = written(text);
+            let error = items(&file).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_test_expects_scores_or_a_failure_and_nothing_unknown() {
+        let (_folder, file) = written(
+            "{\"item\":{},\"scores\":{\"a\":1,\"b\":{\"value\":true,\"comment\":\"c\"}}}\n\
+             {\"item\":{},\"error\":{\"class\":\"invalid_input\",\"message\":\"absent\"}}\n",
+        );
+        let tests = goldens(&file).unwrap();
+        let Expected::Scores(scores) = &tests[0].expected else {
+            panic!("{tests:?}");
+        };
+        assert_eq!(scores[1].comment.as_deref(), Some("c"));
+        let error = Expected::Error(FailureClass::InvalidInput, Some("absent".to_owned()));
+        assert_eq!(tests[1].expected, error);
+        for (text, part) in [
+            ("{\"item\":{}}", "says what is expected"),
+            ("{\"item\":{},\"error\":\"boom\"}", "is no class of failure"),
+            (
+                "{\"item\":{},\"scores\":{\"a\":null}}",
+                "scores.a: a number",
+            ),
+            (
+                "{\"item\":{},\"scores\":{},\"more\":1}",
+                "\"more\" is no part",
+            ),
+            ("{\"scores\":{}}", "\"item\" is missing"),
+        ] {
+            let (_folder, file) = written(text);
+            let error = goldens(&file).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! `push`, `list`, `show` and `rollback`: the registry of a server.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::report::Report;
+use crate::templates::contract_version;
+use crate::text::{self, Table};
+use crate::workbench::Component;
+
+const PLUGINS: &str = "/api/v1/plugins";
+const ROLLBACK: &str = "/api/v1/plugins/rollback";
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Its body; `null` when it is no JSON.
+    pub body: Value,
+}
+
+/// A server that requests can be sent to.
+pub trait Remote {
+    /// Where it is, for messages.
+    fn address(&self) -> &str;
+
+    /// Sends a request; `body` is its media type and its bytes.
+    ///
+    /// # Errors
+    /// Why there is no answer, for people.
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<Answer, String>;
+}
+
+/// The plug-ins of a server.
+pub struct Registry<'r> {
+    remote: &'r dyn Remote,
+}
+
+impl std::fmt::Debug for Registry<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry")
+            .field("address", &self.remote.address())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'r> Registry<'r> {
+    /// That of `remote`.
+    #[must_use]
+    pub fn of(remote: &'r dyn Remote) -> Self {
+        Self { remote }
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<Answer, Error> {
+        self.remote.send(method, path, body).map_err(|why| {
+            Error::Server(format!(
+                "{} does not answer: {why}. Is the server running, and is --server (or \
+                 ASSAY_SERVER) its address?",
+                self.remote.address()
+            ))
+        })
+    }
+
+    /// The body of an answer that is no failure.
+    fn expect(&self, answer: Answer) -> Result<Value, Error> {
+        if (200..300).contains(&answer.status) {
+            return Ok(answer.body);
+        }
+        Err(Error::Server(refusal(self.remote.address(), &answer)))
+    }
+
+    /// Registers a component, unless its bytes are there already.
+    ///
+    /// # Errors
+    /// When the server refuses it; what was registered before stays as it was.
+    pub fn push(&self, component: &Component) -> Result<Report, Error> {
+        let digest = component.digest;
+        let there = self.send("GET", &format!("{PLUGINS}/{digest}"), None)?;
+        if there.status == 200 {
+            return Ok(pushed(self.remote.address(), &there.body, false));
+        }
+        if there.status != 404 {
+            self.expect(there)?;
+        }
+        let body = ("application/wasm", component.bytes.clone());
+        let answer = self.send("POST", PLUGINS, Some(body))?;
+        let is_new = answer.status == 201;
+        let entry = self.expect(answer)?;
+        Ok(pushed(self.remote.address(), &entry, is_new))
+    }
+
+    /// The plug-ins there are.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub fn list(&self) -> Result<Report, Error> {
+        let answer = self.send("GET", PLUGINS, None)?;
+        let body = self.expect(answer)?;
+        let mut table = Table::new(&["name", "version", "digest", "size", "evaluators"]);
+        for plugin in members(&body, "data") {
+            let ids: Vec<&str> = members(plugin, "evaluators")
+                .map(|e| string(e, "id"))
+                .collect();
+            let size = plugin["sizeBytes"].as_u64().unwrap_or_default();
+            table.row([
+                string(plugin, "name").to_owned(),
+                string(plugin, "version").to_owned(),
+                short(string(plugin, "digest")),
+                text::size(size),
+                ids.join(", "),
+            ]);
+        }
+        Ok(Report {
+            text: table.render(),
+            json: body,
+            is_ok: true,
+        })
+    }
+
+    /// One plug-in: `vendor/name`, `vendor/name@version` or a digest, whole or its beginning.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn show(&self, reference: &str) -> Result<Report, Error> {
+        let plugin = self.find(reference)?;
+        let path = format!("{PLUGINS}/{}", string(&plugin, "digest"));
+        let answer = self.send("GET", &path, None)?;
+        let plugin = self.expect(answer)?;
+        Ok(Report {
+            text: detailed(&plugin),
+            json: plugin,
+            is_ok: true,
+        })
+    }
+
+    fn find(&self, reference: &str) -> Result<Value, Error> {
+        let hex = reference.strip_prefix("sha256:").unwrap_or(reference);
+        let (name, version) = match reference.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (reference, None),
+        };
+        let answer = self.send("GET", PLUGINS, None)?;
+        let body = self.expect(answer)?;
+        let is_hex = hex.len() >= 6 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        let all: Vec<&Value> = members(&body, "data").collect();
+        let found = all.iter().rfind(|plugin| {
+            let is_named = string(plugin, "name") == name
+                && version.is_none_or(|version| string(plugin, "version") == version);
+            is_named || (is_hex && string(plugin, "digest").starts_with(hex))
+        });
+        found.map(|plugin| (*plugin).clone()).ok_or_else(|| {
+            let mut names: Vec<String> = all
+                .iter()
+                .map(|plugin| format!("{}@{}", string(plugin, "name"), string(plugin, "version")))
+                .collect();
+            names.dedup();
+            Error::Server(format!(
+                "no plug-in {reference:?} at {}; there are {}",
+                self.remote.address(),
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// Gives the evaluators that use a plug-in the version before, or the one that is named.
+    ///
+    /// # Errors
+    /// When the server refuses; no evaluator was changed then.
+    pub fn rollback(&self, name: &str, to: Option<&str>, dry_run: bool) -> Result<Report, Error> {
+        let body = json!({ "name": name, "to": to, "dryRun": dry_run });
+        let body = ("application/json", body.to_string().into_bytes());
+        let answer = self.send("POST", ROLLBACK, Some(body))?;
+        let body = self.expect(answer)?;
+        let mut table = Table::new(&["evaluator", "before", "after"]);
+        let mut n_changed = 0;
+        for change in members(&body, "data") {
+            let side = |side: &str| {
+                let side = &change[side];
+                let version = side["evaluatorVersion"].as_u64();
+                let number = version.map_or("next".to_owned(), |number| number.to_string());
+                format!("{} (version {number})", string(side, "pluginVersion"))
+            };
+            n_changed += 1;
+            table.row([
+                string(change, "name").to_owned(),
+                side("before"),
+                side("after"),
+            ]);
+        }
+        let text = match (n_changed, dry_run) {
+            (0, _) => format!("nothing to do: no evaluator uses another version of {name}\n"),
+            (n, true) => format!(
+                "{}\n{} would change\n",
+                table.render(),
+                text::counted(n, "evaluator")
+            ),
+            (n, false) => format!(
+                "{}\n{} changed\n",
+                table.render(),
+                text::counted(n, "evaluator")
+            ),
+        };
+        Ok(Report {
+            text,
+            json: body,
+            is_ok: true,
+        })
+    }
+}
+
+fn members<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value[name].as_array().into_iter().flatten()
+}
+
+fn string<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+fn pushed(address: &str, entry: &Value, is_new: bool) -> Report {
+    let name = format!("{}@{}", string(entry, "name"), string(entry, "version"));
+    let digest = string(entry, "digest");
+    let text = if is_new {
+        format!("{name} is registered at {address}\n  sha256:{digest}\n")
+    } else {
+        format!("{name} is there already, nothing was sent\n  sha256:{digest}\n")
+    };
+    Report {
+        text: text::lines(&text),
+        json: json!({ "isNew": is_new, "plugin": entry }),
+        is_ok: true,
+    }
+}
+
+fn detailed(plugin: &Value) -> String {
+    let mut out = String::new();
+    let line = |out: &mut String, name: &str, value: &str| {
+        let _ = writeln!(out, "{name:<14}{}", text::inert(value));
+    };
+    let name = format!("{} {}", string(plugin, "name"), string(plugin, "version"));
+    line(&mut out, "plug-in", &name);
+    line(
+        &mut out,
+        "digest",
+        &format!("sha256:{}", string(plugin, "digest")),
+    );
+    line(&mut out, "description", string(plugin, "description"));
+    line(&mut out, "registered", string(plugin, "createdAt"));
+    let size = plugin["sizeBytes"].as_u64().unwrap_or_default();
+    line(&mut out, "size", &text::size(size));
+    let joined = |name: &str, of: &dyn Fn(&Value) -> String| {
+        let parts: Vec<String> = members(plugin, name).map(of).collect();
+        if parts.is_empty() {
+            "none".to_owned()
+        } else {
+            parts.join(", ")
+        }
+    };
+    let plain = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    line(&mut out, "capabilities", &joined("capabilities", &plain));
+    let version = |value: &Value| {
+        format!(
+            "{} ({})",
+            string(value, "version"),
+            short(string(value, "digest"))
+        )
+    };
+    line(&mut out, "versions", &joined("versions", &version));
+    let user = |value: &Value| format!("{:?}", string(value, "name"));
+    line(&mut out, "used by", &joined("users", &user));
+    for evaluator in members(plugin, "evaluators") {
+        let title = text::inert(string(evaluator, "title"));
+        let _ = writeln!(out, "\n{}  {title}", string(evaluator, "id"));
+        let needs: Vec<String> = members(evaluator, "needs").map(plain).collect();
+        line(&mut out, "  needs", &needs.join(", "));
+        let scores: Vec<&str> = members(evaluator, "scores")
+            .map(|score| string(score, "name"))
+            .collect();
+        line(&mut out, "  scores", &scores.join(", "));
+        let schema = format!("{:#}", evaluator["configSchema"]);
+        for text in schema.lines() {
+            let _ = writeln!(out, "    {}", text::inert(text));
+        }
+    }
+    out
+}
+
+/// A refusal in the words of the server, with all it found and the way out.
+fn refusal(address: &str, answer: &Answer) -> String {
+    let body = &answer.body;
+    let said = [
+        string(body, "detail"),
+        string(body, "message"),
+        string(body, "title"),
+    ];
+    let said = said.into_iter().find(|text| !text.is_empty());
+    let mut out = match (answer.status, said) {
+        (401, _) => {
+            return format!(
+                "{address} does not accept the key pair: give --public-key and --secret-key, or set \
+                 ASSAY_PUBLIC_KEY and ASSAY_SECRET_KEY"
+            );
+        }
+        (_, Some(said)) => text::inert(said),
+        (status, None) => format!("{address} answered {status}; is it an Assay server?"),
+    };
+    let details = if body["details"].is_object() {
+        &body["details"]
+    } else {
+        body
+    };
+    let offered = members(details, "contracts").filter_map(Value::as_str);
+    let offered: Vec<&str> = offered.collect();
+    if !offered.is_empty() && !offered.contains(&contract_version()) {
+        let _ = write!(
+            out,
+            "\n  the server offers contract {}, this assay builds for {}: use the assay program of the \
+             server's version, or update the server",
+            offered.join(", "),
+            contract_version()
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use assay_domain::plugin::{Digest, Grants, PluginInfo};
+
+    use super::*;
+
+    /// Answers in order, and remembers what it was asked.
+    struct Scripted {
+        answers: RefCell<Vec<Answer>>,
+        asked: RefCell<Vec<String>>,
+    }
+
+    impl Scripted {
+        fn new(answers: &[(u16, Value)]) -> Self {
+            let answers = answers.iter().rev().map(|(status, body)| Answer {
+                status: *status,
+                body: body.clone(),
+            });
+            Self {
+                answers: RefCell::new(answers.collect()),
+                asked: RefCell::default(),
+            }
+        }
+    }
+
+    impl Remote for Scripted {
+        fn address(&self) -> &str {
+            "http://server"
+        }
+
+        fn send(
+            &self,
+            method: &str,
+            path: &str,
+            body: Option<(&str, Vec<u8>)>,
+        ) -> Result<Answer, String> {
+            let n_bytes = body.map_or(0, |(_, bytes)| bytes.len());
+            self.asked
+                .borrow_mut()
+                .push(format!("{method} {path} {n_bytes}"));
+            self.answers
+                .borrow_mut()
+                .pop()
+                .ok_or_else(|| "refused".to_owned())
+        }
+    }
+
+    fn component() -> Component {
+        Component {
+            file: "plugin.wasm".to_owned(),
+            bytes: b"bytes".to_vec(),
+            digest: Digest::of(b"bytes"),
+            info: PluginInfo {
+                name: "acme/tone".to_owned(),
+                version: "1.0.0".to_owned(),
+                description: String::new(),
+                evaluators: Vec::new(),
+                capabilities: Grants::NONE,
+                checks_config: false,
+            },
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_there_already_are_not_sent() {
+        let entry = json!({ "name": "acme/tone", "version": "1.0.0", "digest": "ab" });
+        let remote = Scripted::new(&[(200, entry)]);
+        let report = Registry::of(&remote).push(&component()).unwrap();
+        assert!(report.text.contains("nothing was sent"), "{}", report.text);
+        assert_eq!(remote.asked.borrow().len(), 1, "{:?}", remote.asked);
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_the_server_and_a_wrong_key_says_where_keys_come_from() {
+        let missing = (404, json!({ "detail": "no such plug-in" }));
+        let refused = json!({ "detail": "acme/tone@1.0.0 stands for another component" });
+        let remote = Scripted::new(&[missing, (409, refused)]);
+        let error = Registry::of(&remote).push(&component()).unwrap_err();
+        assert!(error.to_string().contains("another component"), "{error}");
+        assert!(
+            remote.asked.borrow()[1].ends_with("5"),
+            "{:?}",
+            remote.asked
+        );
+        let remote = Scripted::new(&[(401, json!({}))]);
+        let error = Registry::of(&remote).list().unwrap_err().to_string();
+        assert!(error.contains("ASSAY_SECRET_KEY"), "{error}");
+        let remote = Scripted::new(&[]);
+        let error = Registry::of(&remote).list().unwrap_err().to_string();
+        assert!(
+            error.contains("does not answer") && error.contains("--server"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_plug_in_is_found_by_name_version_and_the_beginning_of_its_digest() {
+        let data = json!({ "data": [
+            { "name": "acme/tone", "version": "1.0.0", "digest": "abcdef0123" },
+            { "name": "acme/tone", "version": "1.1.0", "digest": "ffffff0123" },
+        ] });
+        for (reference, version) in [
+            ("acme/tone", "1.1.0"),
+            ("acme/tone@1.0.0", "1.0.0"),
+            ("sha256:abcdef", "1.0.0"),
+        ] {
+            let remote = Scripted::new(&[(200, data.clone())]);
+            let found = Registry::of(&remote).find(reference).unwrap();
+            assert_eq!(found["version"], version, "{reference}");
+        }
+        let remote = Scripted::new(&[(200, data)]);
+        let error = Registry::of(&remote)
+            .find("acme/none")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("acme/tone@1.1.0"), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Checks a configuration against the JSON Schema of its evaluator and fills in the defaults.
+
+use std::fmt;
+
+use jsonschema::{Draft, PatternOptions};
+use serde_json::{Map, Value};
+
+/// Schemas come from plug-ins: defaults are not followed deeper than this.
+const MAX_DEPTH: u32 = 32;
+/// Problems that are listed.
+const MAX_ISSUES: usize = 50;
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigIssue {
+    /// JSON Pointer into the configuration; empty for the whole of it.
+    pub pointer: String,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigIssue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pointer.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.pointer, self.message)
+        }
+    }
+}
+
+/// The configuration as an evaluator gets it: checked, with the defaults of the schema filled in.
+///
+/// # Errors
+/// Every problem, each with the JSON Pointer of the value at fault.
+pub fn check_config(schema: &str, config: Value) -> Result<Value, Vec<ConfigIssue>> {
+    let whole = |message: &str| {
+        vec![ConfigIssue {
+            pointer: String::new(),
+            message: message.to_owned(),
+        }]
+    };
+    let broken = || whole("the evaluator's schema cannot be used");
+    let schema: Value = serde_json::from_str(schema).map_err(|_| broken())?;
+    let mut config = config;
+    fill_defaults(&schema, &schema, &mut config, MAX_DEPTH);
+    // A regex engine without backtracking: a plug-in's pattern must not stop the server.
+    let validator = jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .with_pattern_options(PatternOptions::regex())
+        .build(&schema)
+        .map_err(|_| broken())?;
+    let issues: Vec<ConfigIssue> = validator
+        .iter_errors(&config)
+        .take(MAX_ISSUES)
+        .map(|error| ConfigIssue {
+            pointer: error.instance_path().as_str().to_owned(),
+            message: error.to_string(),
+        })
+        .collect();
+    if !config.is_object() && issues.is_empty() {
+        return Err(whole("an object is expected"));
+    }
+    match issues.is_empty() {
+        true => Ok(config),
+        false => Err(issues),
+    }
+}
+
+fn fill_defaults(root: &Value, schema: &Value, value: &mut Value, depth: u32) {
+    if depth == 0 {
+        return;
+    }
+    if let Some(target) = schema["$ref"]
+        .as_str()
+        .and_then(|reference| reference.strip_prefix('#'))
+        .and_then(|path| root.pointer(path))
+    {
+        fill_defaults(root, target, value, depth - 1);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        fill_defaults(root, part, value, depth - 1);
+    }
+    match value {
+        Value::Object(members) => fill_members(root, schema, members, depth),
+        Value::Array(items) => {
+            for item in items {
+                fill_defaults(root, &schema["items"], item, depth - 1);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill_members(root: &Value, schema: &Value, members: &mut Map<String, Value>, depth: u32) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(default) = property.get("default") {
+            members
+                .entry(name.clone())
+                .or_insert_with(|| default.clone());
+        }
+        if let Some(member) = members.get_mut(name) {
+            fill_defaults(root, property, member, depth - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_are_filled_in_at_every_level_and_given_values_stay() {
+        let schema = json!({
+            "$defs": { "inner": { "type": "object", "properties": { "n": { "default": 1 } } } },
+            "type": "object",
+            "properties": {
+                "trim": { "type": "boolean", "default": true },
+                "inner": { "$ref": "#/$defs/inner", "default": {} },
+                "list": { "items": { "$ref": "#/$defs/inner" } },
+            },
+        });
+        let config =
+            check_config(&schema.to_string(), json!({ "list": [{}, { "n": 5 }] })).unwrap();
+        let expected =
+            json!({ "list": [{ "n": 1 }, { "n": 5 }], "trim": true, "inner": { "n": 1 } });
+        assert_eq!(config, expected);
+    }
+
+    #[test]
+    fn every_problem_is_listed_with_its_pointer() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "min": { "type": "integer" }, "mode": { "enum": ["a", "b"] } },
+            "required": ["mode"],
+            "additionalProperties": false,
+        });
+        let issues =
+            check_config(&schema.to_string(), json!({ "min": "x", "maxx": 1 })).unwrap_err();
+        let text = format!("{issues:?}");
+        for part in ["/min", "maxx", "mode"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(
+            check_config("{}", json!([])).is_err(),
+            "a configuration is an object"
+        );
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_ends() {
+        let schema = json!({
+            "$defs": { "a": { "properties": { "x": { "$ref": "#/$defs/a", "default": {} } } } },
+            "$ref": "#/$defs/a",
+        });
+        let _ended = check_config(&schema.to_string(), json!({}));
+        let _ended = check_config(r##"{"$ref":"#"}"##, json!({}));
+    }
+
+    #[test]
+    fn a_schema_cannot_reach_a_file_or_the_network() {
+        for reference in ["file:///etc/passwd", "http://127.0.0.1:1/schema.json"] {
+            let schema = json!({ "$ref": reference }).to_string();
+            assert!(check_config(&schema, json!({})).is_err(), "{reference}");
+        }
+    }
+}
