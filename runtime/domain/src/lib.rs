@@ -10,6 +10,7 @@
 
 pub mod batch;
 pub mod cron;
+pub mod dataset;
 pub mod evaluation;
 pub mod filter;
 pub mod fold;

@@ -9,6 +9,7 @@ use assay_domain::time::Clock;
 use assay_scheduler::Scheduler;
 use assay_store::Store;
 
+use crate::api::datasets::Schemas;
 use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
@@ -42,6 +43,7 @@ pub struct AppParts {
     pub login_token: String,
     pub(crate) admission: Admission,
     pub(crate) keys: KeyCache,
+    pub(crate) schemas: Schemas,
 }
 
 /// What an [`App`] is made of.
@@ -71,6 +73,7 @@ impl App {
         Self(Arc::new(AppParts {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
             keys: KeyCache::default(),
+            schemas: Schemas::default(),
             prices: PriceTable::built_in(),
             login_token,
             store: new.store,

@@ -11,6 +11,7 @@
 //! [`ProjectId`]: assay_domain::ids::ProjectId
 
 pub mod catalog;
+pub mod datasets;
 pub mod evaluation;
 mod filter_sql;
 mod migrate;

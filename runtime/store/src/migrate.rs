@@ -17,13 +17,14 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0004_evaluation.sql"),
     ),
     ("grants", include_str!("../migrations/0005_grants.sql")),
+    ("datasets", include_str!("../migrations/0006_datasets.sql")),
     ("prompts", include_str!("../migrations/0007_prompts.sql")),
-];
     (
         "score configs",
         include_str!("../migrations/0010_score_configs.sql"),
     ),
     ("events", include_str!("../migrations/0011_events.sql")),
+];
 
 const CREATE_LEDGER: &str = "
     CREATE TABLE IF NOT EXISTS schema_steps (

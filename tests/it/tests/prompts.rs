@@ -386,12 +386,9 @@ async fn prompts_of_another_project_are_not_there() {
         missing.text()
     );
     for (method, path) in [(Method::DELETE, "a"), (Method::PATCH, "a/versions/1")] {
-        let answer = other.json(
-            method,
-            &format!("{ALL}/{path}"),
-            &json!({ "newLabels": [] }),
-        );
-        assert_eq!(answer.await.unwrap().status, 404, "{path}");
+        let body = json!({ "newLabels": [] });
+        let answer = other.json(method, &format!("{ALL}/{path}"), &body).await;
+        assert_eq!(answer.unwrap().status, 404, "{path}");
     }
     let (status, _) = send(
         &app,

@@ -5,6 +5,7 @@
 
 mod conditions;
 mod cursor;
+pub(crate) mod datasets;
 mod etag;
 mod evaluators;
 mod executions;
@@ -43,6 +44,7 @@ fn all() -> Routes {
     plugins::routes(&mut routes);
     executions::routes(&mut routes);
     prompts::routes(&mut routes);
+    datasets::routes(&mut routes);
     routes
 }
 

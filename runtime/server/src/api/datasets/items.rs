@@ -1,0 +1,332 @@
+//! Items of datasets: versions that are checked against the schemas.
+
+use std::sync::Arc;
+
+use assay_domain::dataset::{DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of};
+use assay_store::datasets::{ItemQuery, ItemVersion};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::view;
+use super::write::busy;
+use crate::App;
+use crate::api::page;
+use crate::api::routes::{Operation, Routes};
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::{Code, Problem};
+
+const ALL: &str = "/api/public/dataset-items";
+const ONE: &str = "/api/public/dataset-items/{id}";
+const VERSIONS: &str = "/api/v1/dataset-items/{id}/versions";
+
+/// Others that may get in between before the caller is told to try again.
+const MAX_TRIES: u32 = 5;
+
+const LIST: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("datasetName", "string", "Items of this dataset."),
+    param("sourceTraceId", "string", "Made from this trace."),
+    param(
+        "sourceObservationId",
+        "string",
+        "Made from this observation.",
+    ),
+    param(
+        "version",
+        "date-time",
+        "As they were at this moment; needs datasetName.",
+    ),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(ALL, "Make an item of a dataset, or its next version");
+    routes.add(create.body::<ItemInput>(), put_item);
+    let list = Operation::get(ALL, "Active items by page, the newest first").query(LIST);
+    routes.add(list, list_items);
+    routes.add(Operation::get(ONE, "One item as it is now"), get_item);
+    routes.add(
+        Operation::delete(ONE, "Delete an item; its versions stay"),
+        delete_item,
+    );
+    let versions = Operation::get(VERSIONS, "Every version of an item, the newest first");
+    routes.add(versions.query(page::PAGED), list_versions);
+}
+
+/// An item as clients send it; of an item that exists, what is absent stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ItemInput {
+    dataset_name: String,
+    /// 1 to 255 characters; made by the server when absent.
+    id: Option<String>,
+    /// Anything that meets the dataset's schema.
+    input: Option<Value>,
+    /// Anything that meets the dataset's schema.
+    expected_output: Option<Value>,
+    /// Anything.
+    metadata: Option<Value>,
+    source_trace_id: Option<String>,
+    source_observation_id: Option<String>,
+    /// ACTIVE or ARCHIVED.
+    status: Option<String>,
+}
+
+impl ItemInput {
+    fn check(self) -> Result<(Option<String>, ItemPatch), Problem> {
+        let is_id = |id: &str, max: usize| {
+            !id.is_empty() && id.chars().count() <= max && !id.chars().any(char::is_control)
+        };
+        if let Some(id) = self
+            .id
+            .as_deref()
+            .filter(|id| !is_id(id, MAX_ITEM_ID_CHARS))
+        {
+            let message =
+                format!("{id:?} is no id: 1 to 255 characters, none of them control characters");
+            return Err(Problem::body("id", message));
+        }
+        let sources = [
+            ("sourceTraceId", &self.source_trace_id),
+            ("sourceObservationId", &self.source_observation_id),
+        ];
+        for (field, source) in sources {
+            if source
+                .as_deref()
+                .is_some_and(|id| !is_id(id, assay_domain::ids::MAX_ID_CHARS))
+            {
+                return Err(Problem::body(
+                    field,
+                    assay_domain::ids::InvalidId.to_string(),
+                ));
+            }
+        }
+        let status = match self.status.as_deref() {
+            None => None,
+            Some("ACTIVE") => Some(ItemStatus::Active),
+            Some("ARCHIVED") => Some(ItemStatus::Archived),
+            Some(other) => {
+                let message = format!("{other:?} is none of ACTIVE, ARCHIVED");
+                return Err(Problem::body("status", message));
+            }
+        };
+        let patch = ItemPatch {
+            status,
+            input: self.input,
+            expected_output: self.expected_output,
+            metadata: self.metadata,
+            source_trace_id: self.source_trace_id,
+            source_observation_id: self.source_observation_id,
+        };
+        Ok((self.id, patch))
+    }
+}
+
+async fn put_item(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<ItemInput>,
+) -> Result<Json<Value>, Problem> {
+    let reader = Reader {
+        project: caller.project.clone(),
+    };
+    let name = input.dataset_name.clone();
+    let (id, patch) = input.check()?;
+    let id = id.unwrap_or_else(|| app.ids.uuid().to_string());
+    for _ in 0..MAX_TRIES {
+        let stored = super::existing(&app, &reader, &name).await?;
+        let standing = app.store.dataset_item(&caller.project, &id).await?;
+        if standing
+            .as_ref()
+            .is_some_and(|known| known.item.dataset_id != stored.dataset.id)
+        {
+            return Err(Problem::new(
+                Code::Conflict,
+                "an item of another dataset has this id",
+            ));
+        }
+        let now = app.clock.now();
+        let seen = standing.as_ref().map(|version| version.item.valid_from);
+        let item = match standing {
+            Some(ItemVersion {
+                item,
+                is_deleted: false,
+            }) => {
+                let next = item.patched(patch.clone(), now);
+                if next == item {
+                    return Ok(Json(view::item(&item)));
+                }
+                next
+            }
+            // What was deleted begins anew.
+            Some(ItemVersion {
+                item,
+                is_deleted: true,
+            }) => {
+                let moment = item.next_moment(now);
+                DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), moment)
+            }
+            None => DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), now),
+        };
+        let item = checked(&app, &stored, item).await?;
+        let version = ItemVersion {
+            item,
+            is_deleted: false,
+        };
+        let revision = stored.revisions.schema;
+        if app
+            .store
+            .put_dataset_item(&caller.project, &version, seen, revision)
+            .await?
+        {
+            return Ok(Json(view::item(&version.item)));
+        }
+    }
+    Err(busy())
+}
+
+/// The item, when it meets the schemas of its dataset.
+async fn checked(
+    app: &App,
+    stored: &assay_store::datasets::StoredDataset,
+    item: DatasetItem,
+) -> Result<DatasetItem, Problem> {
+    if stored.dataset.input_schema.is_none() && stored.dataset.expected_output_schema.is_none() {
+        return Ok(item);
+    }
+    let (app, dataset, revision) = (app.clone(), stored.dataset.clone(), stored.revisions.schema);
+    let check = move || {
+        let compiled = app.schemas.of(&dataset, revision)?;
+        let violations = Arc::as_ref(&compiled).violations(&item);
+        if violations.is_empty() {
+            return Ok(item);
+        }
+        let issues = violations
+            .iter()
+            .map(super::schema::Violation::to_issue)
+            .collect();
+        let listed: Vec<Value> = violations
+            .iter()
+            .map(super::schema::Violation::to_json)
+            .collect();
+        Err(Problem::issues(Code::InvalidBody, issues).with("violations", listed))
+    };
+    let checked = tokio::task::spawn_blocking(check).await;
+    checked.unwrap_or_else(|_| Err(Problem::internal()))
+}
+
+async fn list_items(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let at = params.time("version")?.map(as_of);
+    let dataset_id = match params.text("datasetName") {
+        Some(name) => Some(super::existing(&app, &caller, name).await?.dataset.id),
+        None if at.is_some() => {
+            return Err(Problem::query("version", "needs datasetName"));
+        }
+        None => None,
+    };
+    let text = |name| params.text(name).map(str::to_owned);
+    let query = ItemQuery {
+        dataset_id,
+        source_trace_id: text("sourceTraceId"),
+        source_observation_id: text("sourceObservationId"),
+        at,
+    };
+    let found = app
+        .store
+        .dataset_items(&caller.project, &query, paging)
+        .await?;
+    Ok(page::answer(paging, &found, |version| {
+        view::item(&version.item)
+    }))
+}
+
+/// The item as it is now.
+async fn existing(
+    app: &App,
+    project: &assay_domain::ids::ProjectId,
+    id: &str,
+) -> Result<DatasetItem, Problem> {
+    match app.store.dataset_item(project, id).await? {
+        Some(ItemVersion {
+            item,
+            is_deleted: false,
+        }) => Ok(item),
+        _ => Err(Problem::not_found("dataset item")),
+    }
+}
+
+async fn get_item(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view::item(
+        &existing(&app, &caller.project, &id).await?,
+    )))
+}
+
+async fn delete_item(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    for _ in 0..MAX_TRIES {
+        let item = existing(&app, &caller.project, &id).await?;
+        let stored = app
+            .store
+            .dataset_by_id(&caller.project, &item.dataset_id)
+            .await?;
+        let revision = stored
+            .ok_or_else(|| Problem::not_found("dataset item"))?
+            .revisions
+            .schema;
+        let seen = item.valid_from;
+        let gone = ItemVersion {
+            item: DatasetItem {
+                valid_from: item.next_moment(app.clock.now()),
+                ..item
+            },
+            is_deleted: true,
+        };
+        if app
+            .store
+            .put_dataset_item(&caller.project, &gone, Some(seen), revision)
+            .await?
+        {
+            return Ok(Json(
+                json!({ "message": "Dataset item successfully deleted" }),
+            ));
+        }
+    }
+    Err(busy())
+}
+
+async fn list_versions(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app
+        .store
+        .dataset_item_versions(&caller.project, &id, paging)
+        .await?;
+    if found.n_total == 0 {
+        return Err(Problem::not_found("dataset item"));
+    }
+    Ok(page::answer(paging, &found, |version| {
+        let mut view = view::item(&version.item);
+        view["isDeleted"] = version.is_deleted.into();
+        view
+    }))
+}

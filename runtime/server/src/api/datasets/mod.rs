@@ -1,0 +1,185 @@
+//! Datasets and their items.
+
+mod items;
+mod schema;
+mod view;
+mod write;
+
+use assay_store::Paging;
+use assay_store::datasets::{ItemQuery, StoredDataset};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::page;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::Reader;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+pub(crate) use schema::Schemas;
+pub(super) use view::MAX_INLINE;
+
+const ALL: &str = "/api/public/v2/datasets";
+const ONE: &str = "/api/public/v2/datasets/{datasetName}";
+const OLD: &str = "/api/public/datasets";
+const OLD_ONE: &str = "/api/public/datasets/{datasetName}";
+const VERSIONS: &str = "/api/v1/datasets/{datasetName}/versions";
+
+const GET: &[Param] = &[param(
+    "version",
+    "date-time",
+    "Description, metadata and schemas as they were at this moment.",
+)];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(ALL, "Make a dataset, or change the one of this name");
+    routes.add(create.body::<write::DatasetInput>(), write::put_dataset);
+    let list = Operation::get(ALL, "Datasets by page, the newest first").query(page::PAGED);
+    routes.add(list, list_datasets);
+    routes.add(Operation::get(ONE, "One dataset").query(GET), get_dataset);
+    let create = Operation::post(OLD, "Make or change a dataset, the older way");
+    routes.add(create.body::<write::DatasetInput>(), write::put_old_dataset);
+    let list = Operation::get(OLD, "Datasets with the ids of their items").query(page::PAGED);
+    routes.add(list, list_old);
+    routes.add(
+        Operation::get(OLD_ONE, "One dataset with its items"),
+        get_old,
+    );
+    let versions = Operation::get(VERSIONS, "Everything a dataset ever said, the newest first");
+    routes.add(versions.query(page::PAGED), list_versions);
+    items::routes(routes);
+}
+
+/// The dataset of this name. Older clients encode names twice, so a name that is not there is also
+/// looked up decoded once more.
+pub(super) async fn existing(
+    app: &App,
+    caller: &Reader,
+    name: &str,
+) -> Result<StoredDataset, Problem> {
+    if let Some(found) = app.store.dataset(&caller.project, name).await? {
+        return Ok(found);
+    }
+    let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
+    if let Some(decoded) = decoded.ok().filter(|decoded| decoded != name)
+        && let Some(found) = app.store.dataset(&caller.project, &decoded).await?
+    {
+        return Ok(found);
+    }
+    Err(Problem::not_found("dataset"))
+}
+
+async fn list_datasets(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app.store.datasets(&caller.project, paging).await?;
+    Ok(page::answer(paging, &found, |stored| {
+        view::dataset(&caller.project, &stored.dataset)
+    }))
+}
+
+async fn get_dataset(
+    State(app): State<App>,
+    caller: Reader,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let stored = existing(&app, &caller, &name).await?;
+    let Some(moment) = params.time("version")? else {
+        return Ok(Json(view::dataset(&caller.project, &stored.dataset)));
+    };
+    let at = assay_domain::dataset::as_of(moment);
+    let then = app
+        .store
+        .dataset_at(&caller.project, &stored.dataset.id, at)
+        .await?;
+    let then = then.ok_or_else(|| Problem::not_found("dataset at that moment"))?;
+    Ok(Json(view::dataset(
+        &caller.project,
+        &then.of(&stored.dataset),
+    )))
+}
+
+async fn list_versions(
+    State(app): State<App>,
+    caller: Reader,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let stored = existing(&app, &caller, &name).await?;
+    let paging = page::paging(&params)?;
+    let found = app
+        .store
+        .dataset_versions(&caller.project, &stored.dataset.id, paging)
+        .await?;
+    Ok(page::answer(paging, &found, |version| {
+        let mut view = view::dataset(&caller.project, &version.clone().of(&stored.dataset));
+        view["validFrom"] = json!(version.valid_from.to_iso_micros());
+        view
+    }))
+}
+
+async fn list_old(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app.store.datasets(&caller.project, paging).await?;
+    let mut views = Vec::with_capacity(found.items.len());
+    for stored in &found.items {
+        let mut view = view::dataset(&caller.project, &stored.dataset);
+        let items = items_of(&app, &caller, &stored.dataset.id).await?;
+        view["items"] = items.iter().map(|item| item["id"].clone()).collect();
+        view["runs"] = runs_of(&app, &caller, &stored.dataset.id).await?;
+        views.push(view);
+    }
+    let meta = super::cursor::page_meta(paging.page, paging.limit, found.n_total);
+    Ok(Json(json!({ "data": views, "meta": meta })))
+}
+
+async fn get_old(
+    State(app): State<App>,
+    caller: Reader,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let stored = existing(&app, &caller, &name).await?;
+    let mut view = view::dataset(&caller.project, &stored.dataset);
+    view["items"] = items_of(&app, &caller, &stored.dataset.id).await?.into();
+    view["runs"] = runs_of(&app, &caller, &stored.dataset.id).await?;
+    Ok(Json(view))
+}
+
+/// The newest items of a dataset; who needs more reads them by page.
+async fn items_of(app: &App, caller: &Reader, dataset_id: &str) -> Result<Vec<Value>, Problem> {
+    let query = ItemQuery {
+        dataset_id: Some(dataset_id.to_owned()),
+        ..ItemQuery::default()
+    };
+    let paging = Paging {
+        page: 1,
+        limit: MAX_INLINE,
+    };
+    let found = app
+        .store
+        .dataset_items(&caller.project, &query, paging)
+        .await?;
+    Ok(found
+        .items
+        .iter()
+        .map(|version| view::item(&version.item))
+        .collect())
+}
+
+async fn runs_of(app: &App, caller: &Reader, dataset_id: &str) -> Result<Value, Problem> {
+    let runs = app
+        .store
+        .dataset_runs(&caller.project, Some(dataset_id))
+        .await?;
+    Ok(runs.into_iter().map(|run| Value::from(run.name)).collect())
+}

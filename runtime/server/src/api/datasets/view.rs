@@ -1,0 +1,41 @@
+//! How datasets and items read.
+
+use assay_domain::dataset::{Dataset, DatasetItem};
+use assay_domain::ids::ProjectId;
+use serde_json::{Value, json};
+
+/// Items and runs that are shown inside another answer.
+pub(in crate::api) const MAX_INLINE: u32 = 1_000;
+
+pub(super) fn dataset(project: &ProjectId, dataset: &Dataset) -> Value {
+    json!({
+        "id": dataset.id,
+        "name": dataset.name,
+        "description": dataset.description,
+        "metadata": dataset.metadata,
+        "inputSchema": dataset.input_schema,
+        "expectedOutputSchema": dataset.expected_output_schema,
+        "projectId": project,
+        "createdAt": dataset.created_at,
+        "updatedAt": dataset.updated_at,
+    })
+}
+
+/// An item. `version` is exact to the microsecond, so that it reads this version back.
+pub(in crate::api) fn item(item: &DatasetItem) -> Value {
+    json!({
+        "id": item.id,
+        "status": item.status.as_str(),
+        "input": item.input,
+        "expectedOutput": item.expected_output,
+        "metadata": item.metadata,
+        "sourceTraceId": item.source_trace_id,
+        "sourceObservationId": item.source_observation_id,
+        "datasetId": item.dataset_id,
+        "datasetName": item.dataset_name,
+        "createdAt": item.created_at,
+        "updatedAt": item.valid_from,
+        "version": item.valid_from.to_iso_micros(),
+        "mediaReferences": [],
+    })
+}

@@ -1,0 +1,191 @@
+//! Items: written as versions, read as they are now or were at a moment.
+
+use assay_domain::dataset::DatasetItem;
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use super::row::ItemRow;
+use crate::catalog::to_json;
+use crate::list::{Listed, Numbered, Paging};
+use crate::pool::in_transaction;
+use crate::scores::storable;
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+/// A version of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemVersion {
+    /// What the item says from then on; for a deletion, what it said last.
+    pub item: DatasetItem,
+    /// The item is gone from then on.
+    pub is_deleted: bool,
+}
+
+/// Which items: active ones that meet every condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemQuery {
+    /// Of this dataset, by its id.
+    pub dataset_id: Option<String>,
+    /// Made from this trace.
+    pub source_trace_id: Option<String>,
+    /// Made from this observation.
+    pub source_observation_id: Option<String>,
+    /// As they were at this moment; now when absent.
+    pub at: Option<Timestamp>,
+}
+
+const COLUMNS: &str = "i.id, i.valid_from, i.is_deleted, i.dataset_id, d.name AS dataset_name, i.status,
+    i.input, i.expected_output, i.metadata, i.source_trace_id, i.source_observation_id, i.created_at";
+const FROM: &str = "
+    FROM dataset_items i JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
+   WHERE i.project_id = $1";
+const TAKE_TURN: &str = "
+    UPDATE datasets SET items_revision = items_revision + 1
+     WHERE project_id = $1 AND id = $2 AND schema_revision = $3";
+const END: &str = "
+    UPDATE dataset_items SET valid_to = $4
+     WHERE project_id = $1 AND id = $2 AND valid_from = $3 AND valid_to IS NULL";
+const INSERT: &str = "
+    INSERT INTO dataset_items
+        (project_id, id, valid_from, is_deleted, dataset_id, status, input, expected_output, metadata,
+         source_trace_id, source_observation_id, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    ON CONFLICT DO NOTHING";
+
+impl Store {
+    /// The newest version of an item, which may be its deletion.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<ItemVersion>, Error> {
+        let sql = format!("SELECT {COLUMNS} {FROM} AND i.id = $2 AND i.valid_to IS NULL");
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        let rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    /// Every version of an item, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_versions(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        paging: Paging,
+    ) -> Result<Numbered<ItemVersion>, Error> {
+        let from = format!("{FROM} AND i.id = $2");
+        let listed = Listed {
+            select: COLUMNS,
+            from: &from,
+            args: &[project.as_str().into(), id.into()],
+            order: "i.valid_from DESC",
+        };
+        self.numbered::<ItemRow, _>(&listed, paging).await
+    }
+
+    /// A page of the active items, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_items(
+        &self,
+        project: &ProjectId,
+        query: &ItemQuery,
+        paging: Paging,
+    ) -> Result<Numbered<ItemVersion>, Error> {
+        let mut from = format!("{FROM} AND i.is_deleted = 0 AND i.status = 'ACTIVE'");
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+        match query.at {
+            Some(at) => {
+                args.push(at.as_micros().into());
+                from.push_str(
+                    " AND i.valid_from <= $2 AND (i.valid_to IS NULL OR $2 < i.valid_to)",
+                );
+            }
+            None => from.push_str(" AND i.valid_to IS NULL"),
+        }
+        let conditions = [
+            ("dataset_id", &query.dataset_id),
+            ("source_trace_id", &query.source_trace_id),
+            ("source_observation_id", &query.source_observation_id),
+        ];
+        for (column, value) in conditions {
+            if let Some(value) = value {
+                args.push(value.as_str().into());
+                from.push_str(&format!(" AND i.{column} = ${}", args.len()));
+            }
+        }
+        let listed = Listed {
+            select: COLUMNS,
+            from: &from,
+            args: &args,
+            order: "i.created_at DESC, i.id DESC",
+        };
+        self.numbered::<ItemRow, _>(&listed, paging).await
+    }
+
+    /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the
+    /// version that began at `seen`, or as the first one. `false` when either is not so any more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn put_dataset_item(
+        &self,
+        project: &ProjectId,
+        version: &ItemVersion,
+        seen: Option<Timestamp>,
+        schema_revision: i64,
+    ) -> Result<bool, Error> {
+        let item = &version.item;
+        Ok(in_transaction!(&self.pool, |tx| {
+            let n_turns = sqlx::query(TAKE_TURN)
+                .bind(project.as_str())
+                .bind(&item.dataset_id)
+                .bind(schema_revision)
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_turns == 0 {
+                return Ok(false);
+            }
+            if let Some(seen) = seen {
+                let n_ended = sqlx::query(END)
+                    .bind(project.as_str())
+                    .bind(&item.id)
+                    .bind(seen.as_micros())
+                    .bind(item.valid_from.as_micros())
+                    .execute(&mut *tx)
+                    .await?
+                    .rows_affected();
+                if n_ended == 0 {
+                    return Ok(false);
+                }
+            }
+            let n_made = sqlx::query(INSERT)
+                .bind(project.as_str())
+                .bind(&item.id)
+                .bind(item.valid_from.as_micros())
+                .bind(i16::from(version.is_deleted))
+                .bind(&item.dataset_id)
+                .bind(item.status.as_str())
+                .bind(to_json("dataset item", &item.input)?)
+                .bind(to_json("dataset item", &item.expected_output)?)
+                .bind(to_json("dataset item", &item.metadata)?)
+                .bind(item.source_trace_id.as_deref().map(storable))
+                .bind(item.source_observation_id.as_deref().map(storable))
+                .bind(item.created_at.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_made == 0 {
+                return Ok(false);
+            }
+            true
+        }))
+    }
+}

@@ -1,0 +1,283 @@
+//! Datasets, their items in versions, and the runs over them.
+//!
+//! Invariants:
+//! - **Nothing is overwritten.** A change of an item is a further row; so is its deletion. The dataset of a
+//!   moment is what held then.
+//! - **An item meets the schema it was checked against.** A write names the revision of the schemas it was
+//!   checked with and fails when that has passed; a new schema names the revision of the items.
+//! - **Twice is once.** The same item or the same link of a run written again changes nothing.
+
+mod items;
+mod row;
+mod runs;
+#[cfg(test)]
+mod tests;
+
+use assay_domain::dataset::Dataset;
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use crate::catalog::to_json;
+use crate::list::{Listed, Numbered, Paging};
+use crate::pool::in_transaction;
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+pub use items::{ItemQuery, ItemVersion};
+use row::{DatasetRow, VersionRow};
+pub use runs::{LinkQuery, NewLink};
+
+/// How far schemas and items of a dataset have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revisions {
+    /// Changes of the schemas.
+    pub schema: i64,
+    /// Writes to items.
+    pub items: i64,
+}
+
+/// A dataset with what a checked write names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredDataset {
+    /// The dataset.
+    pub dataset: Dataset,
+    /// How far it has come.
+    pub revisions: Revisions,
+}
+
+/// What a dataset said from a moment on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatasetVersion {
+    /// The moment.
+    pub valid_from: Timestamp,
+    /// For people.
+    pub description: Option<String>,
+    /// Anything.
+    pub metadata: Value,
+    /// JSON Schema that inputs met.
+    pub input_schema: Option<Value>,
+    /// JSON Schema that expected outputs met.
+    pub expected_output_schema: Option<Value>,
+}
+
+impl DatasetVersion {
+    /// The dataset as it was then.
+    #[must_use]
+    pub fn of(self, dataset: &Dataset) -> Dataset {
+        Dataset {
+            description: self.description,
+            metadata: self.metadata,
+            input_schema: self.input_schema,
+            expected_output_schema: self.expected_output_schema,
+            updated_at: self.valid_from,
+            ..dataset.clone()
+        }
+    }
+}
+
+const COLUMNS: &str = "id, name, description, metadata, input_schema, expected_output_schema,
+    schema_revision, items_revision, created_at, updated_at";
+const INSERT: &str = "
+    INSERT INTO datasets (project_id, id, name, description, metadata, input_schema,
+                          expected_output_schema, schema_revision, items_revision, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8, $8)
+    ON CONFLICT DO NOTHING";
+const UPDATE: &str = "
+    UPDATE datasets
+       SET description = $3, metadata = $4, input_schema = $5, expected_output_schema = $6,
+           schema_revision = schema_revision + $7, updated_at = $8
+     WHERE project_id = $1 AND id = $2 AND schema_revision = $9 AND ($7 = 0 OR items_revision = $10)";
+const INSERT_VERSION: &str = "
+    INSERT INTO dataset_versions (project_id, dataset_id, valid_from, description, metadata,
+                                  input_schema, expected_output_schema)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (project_id, dataset_id, valid_from) DO UPDATE SET
+        description = excluded.description, metadata = excluded.metadata,
+        input_schema = excluded.input_schema, expected_output_schema = excluded.expected_output_schema";
+
+/// A JSON text that may be absent.
+fn some_json(value: Option<&Value>) -> Result<Option<String>, Error> {
+    value.map(|value| to_json("dataset", value)).transpose()
+}
+
+/// Writes what a dataset says from now on.
+macro_rules! insert_version {
+    ($tx:ident, $project:expr, $dataset:expr) => {{
+        sqlx::query(INSERT_VERSION)
+            .bind($project.as_str())
+            .bind(&$dataset.id)
+            .bind($dataset.updated_at.as_micros())
+            .bind($dataset.description.as_deref().map(crate::scores::storable))
+            .bind(to_json("dataset", &$dataset.metadata)?)
+            .bind(some_json($dataset.input_schema.as_ref())?)
+            .bind(some_json($dataset.expected_output_schema.as_ref())?)
+            .execute(&mut *$tx)
+            .await?;
+    }};
+}
+
+impl Store {
+    /// The dataset of this name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset(
+        &self,
+        project: &ProjectId,
+        name: &str,
+    ) -> Result<Option<StoredDataset>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM datasets WHERE project_id = $1 AND name = $2");
+        self.one_dataset(&sql, project, name).await
+    }
+
+    /// The dataset of this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_by_id(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<StoredDataset>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM datasets WHERE project_id = $1 AND id = $2");
+        self.one_dataset(&sql, project, id).await
+    }
+
+    async fn one_dataset(
+        &self,
+        sql: &str,
+        project: &ProjectId,
+        key: &str,
+    ) -> Result<Option<StoredDataset>, Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), key.into()];
+        let rows: Vec<DatasetRow> = self.select(sql, &args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    /// A page of the datasets of a project, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn datasets(
+        &self,
+        project: &ProjectId,
+        paging: Paging,
+    ) -> Result<Numbered<StoredDataset>, Error> {
+        let listed = Listed {
+            select: COLUMNS,
+            from: "FROM datasets WHERE project_id = $1",
+            args: &[project.as_str().into()],
+            order: "created_at DESC, id DESC",
+        };
+        self.numbered::<DatasetRow, _>(&listed, paging).await
+    }
+
+    /// Makes a dataset; `false` when its name is taken.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_dataset(
+        &self,
+        project: &ProjectId,
+        dataset: &Dataset,
+    ) -> Result<bool, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            let n_made = sqlx::query(INSERT)
+                .bind(project.as_str())
+                .bind(&dataset.id)
+                .bind(&dataset.name)
+                .bind(dataset.description.as_deref().map(crate::scores::storable))
+                .bind(to_json("dataset", &dataset.metadata)?)
+                .bind(some_json(dataset.input_schema.as_ref())?)
+                .bind(some_json(dataset.expected_output_schema.as_ref())?)
+                .bind(dataset.created_at.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_made == 0 {
+                return Ok(false);
+            }
+            insert_version!(tx, project, dataset);
+            true
+        }))
+    }
+
+    /// Writes a changed dataset over what was seen; `false` when its schemas have changed since, or, for
+    /// a change of the schemas, its items.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn update_dataset(
+        &self,
+        project: &ProjectId,
+        seen: &StoredDataset,
+        next: &Dataset,
+    ) -> Result<bool, Error> {
+        let is_new_schema = i64::from(seen.dataset.changes_schema(next));
+        Ok(in_transaction!(&self.pool, |tx| {
+            let n_changed = sqlx::query(UPDATE)
+                .bind(project.as_str())
+                .bind(&next.id)
+                .bind(next.description.as_deref().map(crate::scores::storable))
+                .bind(to_json("dataset", &next.metadata)?)
+                .bind(some_json(next.input_schema.as_ref())?)
+                .bind(some_json(next.expected_output_schema.as_ref())?)
+                .bind(is_new_schema)
+                .bind(next.updated_at.as_micros())
+                .bind(seen.revisions.schema)
+                .bind(seen.revisions.items)
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_changed == 0 {
+                return Ok(false);
+            }
+            insert_version!(tx, project, next);
+            true
+        }))
+    }
+
+    /// What the dataset said at a moment. `None` before it was made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_at(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        at: Timestamp,
+    ) -> Result<Option<DatasetVersion>, Error> {
+        let sql = "
+            SELECT valid_from, description, metadata, input_schema, expected_output_schema
+              FROM dataset_versions
+             WHERE project_id = $1 AND dataset_id = $2 AND valid_from <= $3
+             ORDER BY valid_from DESC LIMIT 1";
+        let args: [Arg<'_>; 3] = [
+            project.as_str().into(),
+            dataset_id.into(),
+            at.as_micros().into(),
+        ];
+        let rows: Vec<VersionRow> = self.select(sql, &args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    /// Everything a dataset ever said, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_versions(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        paging: Paging,
+    ) -> Result<Numbered<DatasetVersion>, Error> {
+        let listed = Listed {
+            select: "valid_from, description, metadata, input_schema, expected_output_schema",
+            from: "FROM dataset_versions WHERE project_id = $1 AND dataset_id = $2",
+            args: &[project.as_str().into(), dataset_id.into()],
+            order: "valid_from DESC",
+        };
+        self.numbered::<VersionRow, _>(&listed, paging).await
+    }
+}

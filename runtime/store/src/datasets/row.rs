@@ -1,0 +1,176 @@
+//! Datasets, items, runs and links as rows.
+
+use assay_domain::dataset::{Dataset, DatasetItem, DatasetRun, DatasetRunItem};
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::{DatasetVersion, ItemVersion, Revisions, StoredDataset};
+use crate::Error;
+use crate::catalog::{checked, from_json};
+
+fn json(raw: &str) -> Result<Value, Error> {
+    from_json("dataset", raw)
+}
+
+fn some_json(raw: Option<&str>) -> Result<Option<Value>, Error> {
+    raw.map(json).transpose()
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct DatasetRow {
+    id: String,
+    name: String,
+    description: Option<String>,
+    metadata: String,
+    input_schema: Option<String>,
+    expected_output_schema: Option<String>,
+    schema_revision: i64,
+    items_revision: i64,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<DatasetRow> for StoredDataset {
+    type Error = Error;
+
+    fn try_from(row: DatasetRow) -> Result<Self, Error> {
+        Ok(Self {
+            dataset: Dataset {
+                id: row.id,
+                name: row.name,
+                description: row.description,
+                metadata: json(&row.metadata)?,
+                input_schema: some_json(row.input_schema.as_deref())?,
+                expected_output_schema: some_json(row.expected_output_schema.as_deref())?,
+                created_at: Timestamp::from_micros(row.created_at),
+                updated_at: Timestamp::from_micros(row.updated_at),
+            },
+            revisions: Revisions {
+                schema: row.schema_revision,
+                items: row.items_revision,
+            },
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct VersionRow {
+    valid_from: i64,
+    description: Option<String>,
+    metadata: String,
+    input_schema: Option<String>,
+    expected_output_schema: Option<String>,
+}
+
+impl TryFrom<VersionRow> for DatasetVersion {
+    type Error = Error;
+
+    fn try_from(row: VersionRow) -> Result<Self, Error> {
+        Ok(Self {
+            valid_from: Timestamp::from_micros(row.valid_from),
+            description: row.description,
+            metadata: json(&row.metadata)?,
+            input_schema: some_json(row.input_schema.as_deref())?,
+            expected_output_schema: some_json(row.expected_output_schema.as_deref())?,
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct ItemRow {
+    id: String,
+    valid_from: i64,
+    is_deleted: i16,
+    dataset_id: String,
+    dataset_name: String,
+    status: String,
+    input: String,
+    expected_output: String,
+    metadata: String,
+    source_trace_id: Option<String>,
+    source_observation_id: Option<String>,
+    created_at: i64,
+}
+
+impl TryFrom<ItemRow> for ItemVersion {
+    type Error = Error;
+
+    fn try_from(row: ItemRow) -> Result<Self, Error> {
+        Ok(Self {
+            is_deleted: row.is_deleted != 0,
+            item: DatasetItem {
+                id: row.id,
+                dataset_id: row.dataset_id,
+                dataset_name: row.dataset_name,
+                status: checked("dataset item", &row.status)?,
+                input: json(&row.input)?,
+                expected_output: json(&row.expected_output)?,
+                metadata: json(&row.metadata)?,
+                source_trace_id: row.source_trace_id,
+                source_observation_id: row.source_observation_id,
+                created_at: Timestamp::from_micros(row.created_at),
+                valid_from: Timestamp::from_micros(row.valid_from),
+            },
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct RunRow {
+    id: String,
+    name: String,
+    description: Option<String>,
+    metadata: String,
+    dataset_id: String,
+    dataset_name: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<RunRow> for DatasetRun {
+    type Error = Error;
+
+    fn try_from(row: RunRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            description: row.description,
+            metadata: json(&row.metadata)?,
+            dataset_id: row.dataset_id,
+            dataset_name: row.dataset_name,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct LinkRow {
+    id: String,
+    run_id: String,
+    run_name: String,
+    item_id: String,
+    dataset_version: Option<i64>,
+    trace_id: String,
+    observation_id: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<LinkRow> for DatasetRunItem {
+    type Error = Error;
+
+    fn try_from(row: LinkRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            run_id: row.run_id,
+            run_name: row.run_name,
+            item_id: row.item_id,
+            dataset_version: row.dataset_version.map(Timestamp::from_micros),
+            trace_id: row.trace_id,
+            observation_id: row.observation_id,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Runs over datasets, and what was recorded for each item.
+
+use assay_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::row::{LinkRow, RunRow};
+use crate::catalog::to_json;
+use crate::list::{Listed, Numbered, Paging};
+use crate::pool::in_transaction;
+use crate::scores::storable;
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+/// What was recorded for an item of a run; the run is made with its first one.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// Name of the run.
+    pub run_name: String,
+    /// For people; `None` leaves it.
+    pub run_description: Option<String>,
+    /// Anything; `None` leaves it.
+    pub metadata: Option<Value>,
+    /// The item.
+    pub item_id: String,
+    /// The moment the dataset was read at.
+    pub dataset_version: Option<Timestamp>,
+    /// The trace that was recorded.
+    pub trace_id: String,
+    /// The observation in it that stands for the item.
+    pub observation_id: Option<String>,
+    /// Recorded at.
+    pub created_at: Timestamp,
+}
+
+/// Which links: those of every run, of one run, or made in a time.
+#[derive(Clone, Debug, Default)]
+pub struct LinkQuery {
+    /// Of this run.
+    pub run_id: Option<String>,
+    /// Made at or after.
+    pub from: Option<Timestamp>,
+    /// Made before.
+    pub to: Option<Timestamp>,
+}
+
+const RUN_COLUMNS: &str =
+    "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
+    r.created_at, r.updated_at";
+const RUN_FROM: &str = "
+    FROM dataset_runs r JOIN datasets d ON d.project_id = r.project_id AND d.id = r.dataset_id
+   WHERE r.project_id = $1";
+const LINK_COLUMNS: &str =
+    "l.id, l.run_id, r.name AS run_name, l.item_id, l.dataset_version, l.trace_id,
+    l.observation_id, l.created_at, l.updated_at";
+const LINK_FROM: &str = "
+    FROM dataset_run_items l JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
+   WHERE l.project_id = $1";
+/// The same again changes nothing; absent parts keep what stands.
+const PUT_RUN: &str = "
+    INSERT INTO dataset_runs
+        (project_id, id, dataset_id, name, description, metadata, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, COALESCE($6, 'null'), $7, $7)
+    ON CONFLICT (project_id, id) DO UPDATE SET
+        description = COALESCE($5, dataset_runs.description),
+        metadata = COALESCE($6, dataset_runs.metadata),
+        updated_at = CASE
+            WHEN COALESCE($5, dataset_runs.description, '') <> COALESCE(dataset_runs.description, '')
+              OR COALESCE($6, dataset_runs.metadata) <> dataset_runs.metadata
+            THEN $7 ELSE dataset_runs.updated_at END";
+const PUT_LINK: &str = "
+    INSERT INTO dataset_run_items
+        (project_id, run_id, id, item_id, dataset_version, trace_id, observation_id, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ON CONFLICT (project_id, run_id, id) DO NOTHING";
+const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
+
+impl Store {
+    /// Records what was done for an item of a run. Doing it again changes nothing but the description
+    /// and the metadata of the run, when it says others.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn link_run_item(
+        &self,
+        project: &ProjectId,
+        dataset: &Dataset,
+        new: &NewLink,
+        now: Timestamp,
+    ) -> Result<DatasetRunItem, Error> {
+        let run = run_id(project, &dataset.id, &new.run_name);
+        let id = run_item_id(
+            &run,
+            &new.item_id,
+            &new.trace_id,
+            new.observation_id.as_deref(),
+        );
+        let metadata = new.metadata.as_ref();
+        let metadata = metadata
+            .map(|value| to_json("dataset run", value))
+            .transpose()?;
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(PUT_RUN)
+                .bind(project.as_str())
+                .bind(&run)
+                .bind(&dataset.id)
+                .bind(&new.run_name)
+                .bind(new.run_description.as_deref().map(storable))
+                .bind(metadata)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query(PUT_LINK)
+                .bind(project.as_str())
+                .bind(&run)
+                .bind(&id)
+                .bind(&new.item_id)
+                .bind(new.dataset_version.map(Timestamp::as_micros))
+                .bind(&new.trace_id)
+                .bind(&new.observation_id)
+                .bind(new.created_at.as_micros())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+        });
+        let sql = format!("SELECT {LINK_COLUMNS} {LINK_FROM} AND l.run_id = $2 AND l.id = $3");
+        let args: [Arg<'_>; 3] = [
+            project.as_str().into(),
+            run.as_str().into(),
+            id.as_str().into(),
+        ];
+        let rows: Vec<LinkRow> = self.select(&sql, &args).await?;
+        rows.into_iter().next().ok_or(Error::NotFound)?.try_into()
+    }
+
+    /// The run of this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_run(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<DatasetRun>, Error> {
+        let sql = format!("SELECT {RUN_COLUMNS} {RUN_FROM} AND r.id = $2");
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        let rows: Vec<RunRow> = self.select(&sql, &args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    /// The linked runs of a dataset, or of every dataset, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_runs(
+        &self,
+        project: &ProjectId,
+        dataset_id: Option<&str>,
+    ) -> Result<Vec<DatasetRun>, Error> {
+        let (condition, mut args) = ("", vec![Arg::from(project.as_str())]);
+        let condition = match dataset_id {
+            Some(id) => {
+                args.push(id.into());
+                " AND r.dataset_id = $2"
+            }
+            None => condition,
+        };
+        let sql = format!(
+            "SELECT {RUN_COLUMNS} {RUN_FROM}{condition} ORDER BY r.created_at DESC, r.id DESC"
+        );
+        let rows: Vec<RunRow> = self.select(&sql, &args).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// A page of links, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_items(
+        &self,
+        project: &ProjectId,
+        query: &LinkQuery,
+        paging: Paging,
+    ) -> Result<Numbered<DatasetRunItem>, Error> {
+        let mut from = LINK_FROM.to_owned();
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+        if let Some(run) = &query.run_id {
+            args.push(run.as_str().into());
+            from.push_str(&format!(" AND l.run_id = ${}", args.len()));
+        }
+        for (sign, at) in [(">=", query.from), ("<", query.to)] {
+            if let Some(at) = at {
+                args.push(at.as_micros().into());
+                from.push_str(&format!(" AND l.created_at {sign} ${}", args.len()));
+            }
+        }
+        let listed = Listed {
+            select: LINK_COLUMNS,
+            from: &from,
+            args: &args,
+            order: "l.created_at DESC, l.id DESC",
+        };
+        self.numbered::<LinkRow, _>(&listed, paging).await
+    }
+
+    /// Deletes a run with its links; `false` when there is none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn delete_dataset_run(&self, project: &ProjectId, id: &str) -> Result<bool, Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        Ok(self.change(DELETE_RUN, &args).await? > 0)
+    }
+}
