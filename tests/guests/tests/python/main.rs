@@ -1,10 +1,19 @@
-//! Python: a new project.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Python: a new project, all of the SDK, evaluators given as source, and the scorers of autoevals.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod autoevals;
+mod first_party;
+mod sdk;
+mod source;
 
 use std::process::ExitCode;
 
 use assay_domain::plugin::{FailureClass, PluginScoreValue};
-use assay_tests_guests::{Tested, item, output, template, tests};
+use assay_tests_guests::{Test, Tested, item, output, template, tests};
 use serde_json::json;
 
 fn a_new_project_gives_scores() -> Tested {
@@ -39,9 +48,11 @@ fn an_item_without_output_is_bad_input() -> Tested {
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    let own: Vec<Test> = tests![
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
-    ])
+    ];
+    let all = [own, sdk::tests(), source::tests(), autoevals::tests()];
+    assay_tests_guests::run(all.concat())
 }

@@ -1,0 +1,271 @@
+//! All of the SDK in one plug-in (`evaluators.py` beside this file).
+
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
+use assay_domain::protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, TraceInfo,
+};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
+use serde_json::{Value, json};
+
+use crate::first_party::{self, Built};
+
+fn built() -> Result<Built, Missing> {
+    first_party::shared("sdk", |_| {
+        let project = new_project("python");
+        let source = include_str!("evaluators.py");
+        std::fs::write(project.dir().join("evaluators.py"), source).unwrap();
+        project
+    })
+}
+
+fn guest() -> Result<&'static Guest, Missing> {
+    built().map(|built| built.guest)
+}
+
+fn the_schema_of_a_dataclass_has_its_types_defaults_and_descriptions() -> Tested {
+    let guest = guest()?;
+    let info = guest.info();
+    assert_eq!(info.version, "1.2.3");
+    assert_eq!(info.capabilities.names(), ["model", "trace"]);
+    let words = &info.evaluators[0];
+    assert_eq!(
+        (words.id.as_str(), words.title.as_str()),
+        ("words", "Words")
+    );
+    let schema: Value = serde_json::from_str(&words.config_schema).unwrap();
+    let properties = &schema["properties"];
+    assert_eq!(schema["required"], json!(["words"]));
+    assert_eq!(
+        properties["mode"],
+        json!({ "enum": ["strict", "loose"], "default": "loose" })
+    );
+    assert_eq!(properties["limit"]["type"], json!(["integer", "null"]));
+    let weights = &properties["weights"];
+    assert_eq!(weights["default"], json!({ "good": 1.0, "bad": 0.0 }));
+    assert_eq!(weights["properties"]["bad"]["minimum"], 0);
+    Ok(())
+}
+
+fn a_configuration_arrives_in_its_types() -> Tested {
+    let guest = guest()?;
+    let config = json!({ "words": ["Hello", "you"], "mode": "strict", "weights": { "good": 2, "bad": 0.5 } });
+    let scores = guest.scores("words", &config, &output("Hello there"));
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.5));
+    Ok(())
+}
+
+fn an_evaluators_own_check_refuses_a_configuration() -> Tested {
+    let guest = guest()?;
+    assert!(guest.info().checks_config);
+    let good = guest.check_config("words", &json!({ "words": ["a", "b"] }));
+    assert_eq!(good.outcome.unwrap(), []);
+    let bad = guest.check_config("words", &json!({ "words": ["a", "a"] }));
+    let shown = format!("{:?}", bad.outcome);
+    assert!(shown.contains("a word stands twice"), "{shown}");
+    Ok(())
+}
+
+fn each_exception_becomes_its_class_with_its_text() -> Tested {
+    let guest = guest()?;
+    let classes = [
+        (
+            "invalid_config",
+            FailureClass::InvalidConfig,
+            "said invalid_config",
+        ),
+        (
+            "invalid_input",
+            FailureClass::InvalidInput,
+            "said invalid_input",
+        ),
+        (
+            "not_applicable",
+            FailureClass::NotApplicable,
+            "said not_applicable",
+        ),
+        ("transient", FailureClass::Transient, "said transient"),
+        ("internal", FailureClass::PluginError, "said internal"),
+        (
+            "plain",
+            FailureClass::PluginError,
+            "KeyError: 'missing' (evaluators.py, line ",
+        ),
+        (
+            "import",
+            FailureClass::PluginError,
+            "import it at the top level",
+        ),
+        ("exit", FailureClass::PluginError, "SystemExit: 3"),
+        (
+            "memory",
+            FailureClass::MemoryLimit,
+            "more than 256 MiB of memory",
+        ),
+    ];
+    for (kind, class, text) in classes {
+        let failure = guest.failure("fails", &json!({ "with": kind }), &output("x"));
+        assert_eq!(failure.class, class, "{kind}: {}", failure.message);
+        assert!(
+            failure.message.contains(text),
+            "{kind}: {}",
+            failure.message
+        );
+    }
+    Ok(())
+}
+
+fn a_judge_asks_once_and_many_times() -> Tested {
+    let model = Model::new(|request| {
+        let text = match request.seed {
+            Some(2) => return Err(ModelError::Timeout("slow".to_owned())),
+            Some(1) => r#"{"verdict": "bad"}"#,
+            _ => r#"{"verdict": "good"}"#,
+        };
+        Ok(Model::completion(request, text))
+    });
+    let guest = guest()?.through(model.clone());
+    let scores = guest.scores("judge", &json!({}), &output("fine"));
+    assert_eq!(
+        scores[0].value,
+        PluginScoreValue::Categorical("good".to_owned())
+    );
+    assert_eq!(scores[0].comment.as_deref(), Some("double, 10 tokens"));
+    assert_eq!(scores[1].value, PluginScoreValue::Numeric(1.0));
+    let asked = model.completions();
+    assert_eq!(asked.len(), 4);
+    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
+    assert_eq!(asked[0].temperature, Some(0.0));
+    assert_eq!(asked[0].messages[0].role, Role::System);
+    assert_eq!(asked[0].messages[1].content, "fine");
+    assert_eq!(model.asked().len(), 2, "one call for the panel");
+    Ok(())
+}
+
+fn a_model_that_fails_is_upstream_and_says_how() -> Tested {
+    let guest = guest()?.through(Model::failing(ModelError::RateLimited(
+        "slow down".to_owned(),
+    )));
+    let failure = guest.failure("judge", &json!({}), &output("x"));
+    assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
+    assert!(
+        failure.message.contains("rate-limited: slow down"),
+        "{}",
+        failure.message
+    );
+    Ok(())
+}
+
+fn vectors_and_traces_come_from_the_host() -> Tested {
+    let model = Model::with_host(
+        |request| Ok(Model::completion(request, "{}")),
+        |request| match request {
+            HostRequest::Embed { texts, .. } => Some(HostReply::Embed(Ok(texts
+                .iter()
+                .map(|_| vec![0.5, 1.0])
+                .collect()))),
+            HostRequest::GetTrace { trace_id } => Some(HostReply::GetTrace(Ok(trace(trace_id)))),
+            HostRequest::ListObservations { cursor, filter, .. } => {
+                assert_eq!(filter.kinds, [Kind::Tool]);
+                Some(HostReply::ListObservations(Ok(page(cursor.as_deref()))))
+            }
+            HostRequest::Read {
+                part: Part::Input,
+                observation_id,
+                ..
+            } => {
+                let payload = Payload::Json(format!("{{\"of\":\"{observation_id}\"}}"));
+                Some(HostReply::Read(Ok(Some(payload))))
+            }
+            _ => None,
+        },
+    );
+    let guest = guest()?.through(model);
+    let sum = guest.scores("near", &json!({}), &output("x"));
+    assert_eq!(sum[0].value, PluginScoreValue::Numeric(1.5));
+    let traced = Item {
+        trace: Some(TraceRef {
+            trace_id: "t".to_owned(),
+            observation_id: None,
+        }),
+        ..item("traced")
+    };
+    let steps = guest.scores("steps", &json!({}), &traced);
+    assert_eq!(steps[0].value, PluginScoreValue::Numeric(2.0), "both pages");
+    let metadata: Value = serde_json::from_str(steps[0].metadata.as_deref().unwrap()).unwrap();
+    assert_eq!(
+        metadata,
+        json!({ "inputs": [{ "of": "a" }, { "of": "b" }], "name": "checkout" })
+    );
+    let none = guest.failure("steps", &json!({}), &item("bare"));
+    assert_eq!(none.class, FailureClass::NotApplicable);
+    Ok(())
+}
+
+fn trace(id: &str) -> TraceInfo {
+    TraceInfo {
+        id: id.to_owned(),
+        name: Some("checkout".to_owned()),
+        session_id: None,
+        user_id: None,
+        start_ms: 1,
+        tags: Vec::new(),
+        metadata: None,
+        n_observations: 2,
+    }
+}
+
+/// One observation on each of two pages.
+fn page(cursor: Option<&str>) -> ObservationPage {
+    let id = if cursor.is_some() { "b" } else { "a" };
+    ObservationPage {
+        observations: vec![ObservationHead {
+            id: id.to_owned(),
+            parent_id: None,
+            kind: Kind::Tool,
+            name: None,
+            start_ms: 1,
+            end_ms: None,
+            severity: Severity::Standard,
+            status_message: None,
+            model: None,
+            input_tokens: None,
+            output_tokens: None,
+            input_size: 1,
+            output_size: 0,
+        }],
+        next_cursor: cursor.is_none().then(|| "next".to_owned()),
+    }
+}
+
+fn equal_calls_are_equal_to_the_byte_in_every_process_and_instance() -> Tested {
+    let built = built()?;
+    let (one, other) = (built.guest, &Guest::new(built.component));
+    let first = one.result("chance", &json!({}), &output("x"));
+    assert_eq!(first.outcome.as_ref().unwrap().len(), 7);
+    let said: Vec<&str> = first.log.iter().map(|line| line.message.as_str()).collect();
+    assert!(
+        said.contains(&"drawn") && said.contains(&"stdout: printed\n"),
+        "{said:?}"
+    );
+    for guest in [one, other, one] {
+        let again = guest.result("chance", &json!({}), &output("x"));
+        assert_eq!(again.outcome, first.outcome);
+        assert_eq!(again.log, first.log);
+    }
+    Ok(())
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    tests![
+        the_schema_of_a_dataclass_has_its_types_defaults_and_descriptions,
+        a_configuration_arrives_in_its_types,
+        an_evaluators_own_check_refuses_a_configuration,
+        each_exception_becomes_its_class_with_its_text,
+        a_judge_asks_once_and_many_times,
+        a_model_that_fails_is_upstream_and_says_how,
+        vectors_and_traces_come_from_the_host,
+        equal_calls_are_equal_to_the_byte_in_every_process_and_instance,
+    ]
+}
