@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use assay_domain::protocol::{Grants, Problem};
-use assay_host::{Host, HostError, NothingGranted, Plugin};
+use assay_host::{Host, HostError, Plugin};
 use assay_scheduler::Evaluate;
 use assay_store::Store;
-use assay_workers::{Components, NoHostCalls, Workers};
+use assay_workers::{Components, Workers};
 use futures_util::future::{BoxFuture, join_all};
+
+use crate::broker::{Broker, NoModels};
 
 /// Runs evaluators and looks into components.
 #[derive(Debug)]
@@ -51,7 +53,8 @@ impl Engine {
         let mut options = assay_workers::Options::new(program, cache_dir);
         options.n_workers = n_workers;
         let components = Arc::new(StoredComponents(store.clone()));
-        Self::Processes(Workers::start(options, components, Arc::new(NoHostCalls)))
+        let broker = Broker::new(store, Arc::new(NoModels));
+        Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
     /// This process.
@@ -61,6 +64,7 @@ impl Engine {
     pub fn in_process(store: &Store, cache_dir: &Path) -> Result<Self, HostError> {
         Ok(Self::InProcess(InProcess {
             host: Arc::new(Host::new(&assay_host::Settings::default(), cache_dir)?),
+            broker: Broker::new(store, Arc::new(NoModels)),
             store: store.clone(),
             cache_dir: cache_dir.to_owned(),
             loaded: Mutex::default(),
@@ -104,6 +108,7 @@ impl Evaluate for Engine {
 /// A host in the server's own process.
 pub struct InProcess {
     host: Arc<Host>,
+    broker: Broker,
     store: Store,
     cache_dir: PathBuf,
     loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
@@ -168,9 +173,8 @@ impl InProcess {
     async fn call(&self, call: Call) -> CallResult {
         match self.plugin(call.plugin).await {
             Ok(plugin) => {
-                self.host
-                    .evaluate(&plugin, call, Arc::new(NothingGranted))
-                    .await
+                let port = self.broker.port(&call);
+                self.host.evaluate(&plugin, call, port).await
             }
             Err(message) => failed(FailureClass::Internal, message),
         }

@@ -10,6 +10,8 @@
 pub mod api;
 mod app;
 pub mod auth;
+mod broker;
+mod built_apart;
 pub mod client;
 pub mod commands;
 pub mod config;
@@ -21,14 +23,17 @@ pub mod ingress;
 mod listen;
 mod lock;
 pub mod pages;
+pub mod prices;
 pub mod problem;
 mod start;
 mod system;
+pub mod vault;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use app::{App, AppParts, NewApp};
+pub use broker::{Broker, Models, NoModels};
 pub use engine::{Engine, InProcess};
 pub use first_start::{FirstStart, KeyPair, first_start};
 pub use start::{Server, Setup};

@@ -23,6 +23,7 @@ mod recent;
 mod refresh;
 mod row;
 mod targets;
+mod walk;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;
 pub use targets::Progress;
+pub use walk::Walk;
 
 /// A stored observation.
 #[derive(Clone, Debug, PartialEq)]

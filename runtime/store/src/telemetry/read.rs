@@ -188,6 +188,15 @@ impl Store {
         matches!(self.pool, Pool::Postgres(_))
     }
 
+    /// The number of a project whose traces are folded up to now; none when it never sent anything.
+    pub(crate) async fn fresh_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
+        let tenant = self.tenant(project).await?;
+        if let Some(tenant) = tenant {
+            refresh::of_tenant(&self.pool, tenant).await?;
+        }
+        Ok(tenant)
+    }
+
     async fn trace_rows(&self, sql: &str, args: &[Arg<'static>]) -> Result<Vec<TraceRow>, Error> {
         Ok(on_reader!(&self.pool, |db| {
             bind_args!(sqlx::query_as(AssertSqlSafe(sql.to_owned())), args)
@@ -196,7 +205,7 @@ impl Store {
         }))
     }
 
-    async fn observation_rows(
+    pub(super) async fn observation_rows(
         &self,
         sql: &str,
         args: &[Arg<'static>],
@@ -218,7 +227,7 @@ impl Store {
     }
 
     /// Rows as stored observations, with content when asked for.
-    async fn stored(
+    pub(super) async fn stored(
         &self,
         rows: &[ObservationRow],
         with_content: bool,

@@ -1,0 +1,137 @@
+//! Answers what guests ask of the server: models and traces.
+//!
+//! Invariants:
+//! - **The worker is not believed.** Who asks, and what was granted, comes from the call as the server
+//!   made it; a worker only names calls it was given.
+//! - **Only the item's trace.** A guest reads the trace its item belongs to, of the project that
+//!   evaluates, and nothing else: there is no other way to name one.
+//! - **No secrets.** A guest gives a slot and messages; providers, keys and addresses stay on this side.
+
+mod models;
+#[cfg(test)]
+mod tests;
+mod traces;
+
+use std::sync::Arc;
+
+use assay_domain::plugin::{Call, Origin};
+use assay_domain::protocol::host_call::ModelError;
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_host::Port;
+use assay_store::Store;
+use assay_workers::{Caller, HostCalls};
+use futures_util::future::{BoxFuture, join_all};
+
+pub use models::{Models, NoModels};
+
+/// Requests of one `complete-all` (the contract says so).
+const MAX_REQUESTS: usize = 64;
+
+/// Checks grants and passes questions on.
+#[derive(Clone)]
+pub struct Broker {
+    store: Store,
+    models: Arc<dyn Models>,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// Reads traces from `store` and asks `models`.
+    #[must_use]
+    pub fn new(store: &Store, models: Arc<dyn Models>) -> Self {
+        Self {
+            store: store.clone(),
+            models,
+        }
+    }
+
+    /// The port of one call that runs in this process.
+    pub(crate) fn port(&self, call: &Call) -> Arc<dyn Port> {
+        Arc::new(CallPort {
+            broker: self.clone(),
+            origin: call.origin.clone(),
+            trace_id: trace_of(call),
+        })
+    }
+
+    async fn answer(
+        &self,
+        origin: Option<&Origin>,
+        trace_id: Option<&str>,
+        request: HostRequest,
+    ) -> HostReply {
+        let is_model = matches!(
+            request,
+            HostRequest::Complete(_) | HostRequest::Embed { .. }
+        );
+        let is_granted = |origin: &&Origin| match is_model {
+            true => origin.grants.model,
+            false => origin.grants.trace_reader,
+        };
+        let Some(origin) = origin.filter(is_granted) else {
+            return request.not_granted();
+        };
+        match request {
+            HostRequest::Complete(requests) if MAX_REQUESTS < requests.len() => {
+                let message = format!("at most {MAX_REQUESTS} requests at a time");
+                let refused = |_| Err(ModelError::InvalidRequest(message.clone()));
+                HostReply::Complete(requests.iter().map(refused).collect())
+            }
+            HostRequest::Complete(requests) => {
+                let all = requests
+                    .into_iter()
+                    .map(|request| self.models.complete(origin, request));
+                HostReply::Complete(join_all(all).await)
+            }
+            HostRequest::Embed { slot, texts } => {
+                HostReply::Embed(self.models.embed(origin, slot, texts).await)
+            }
+            of_trace => {
+                let reader = traces::Reader {
+                    store: &self.store,
+                    project: &origin.project,
+                    readable: trace_id,
+                };
+                reader.answer(of_trace).await
+            }
+        }
+    }
+}
+
+fn trace_of(call: &Call) -> Option<String> {
+    call.item.trace.as_ref().map(|trace| trace.trace_id.clone())
+}
+
+impl HostCalls for Broker {
+    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
+        Box::pin(async move {
+            let origin = caller.call.origin.as_deref();
+            let trace_id = caller.call.item.trace.as_ref();
+            let trace_id = trace_id.map(|trace| trace.trace_id.as_str());
+            self.answer(origin, trace_id, request).await
+        })
+    }
+}
+
+struct CallPort {
+    broker: Broker,
+    origin: Option<Arc<Origin>>,
+    trace_id: Option<String>,
+}
+
+impl Port for CallPort {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        let (broker, origin) = (self.broker.clone(), self.origin.clone());
+        let trace_id = self.trace_id.clone();
+        Box::pin(async move {
+            broker
+                .answer(origin.as_deref(), trace_id.as_deref(), request)
+                .await
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Walking through one trace in pages: what plug-ins do that read traces.
+
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::ObservationKind;
+use assay_domain::time::Timestamp;
+
+use super::StoredObservation;
+use super::row::READ;
+use crate::filter_sql::Sql;
+use crate::{Error, Store};
+
+/// A step through the observations of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Direct children of this observation only.
+    pub parent: Option<String>,
+    /// Of these kinds; none means all.
+    pub kinds: Vec<ObservationKind>,
+    /// Of this name.
+    pub name: Option<String>,
+    /// Behind this one: start and id.
+    pub after: Option<(Timestamp, ObservationId)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Store {
+    /// Observations of one trace by start and id, with content; none when the project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn walk_trace(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        walk: &Walk,
+    ) -> Result<Vec<StoredObservation>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(trace.as_str());
+        sql.push(&format!(
+            "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
+             WHERE t.tenant = {number} AND t.trace_id = {id}"
+        ));
+        for (column, wanted) in [("o.parent_id", &walk.parent), ("o.name", &walk.name)] {
+            if let Some(text) = wanted {
+                let place = sql.bind_text(text);
+                sql.push(&format!(" AND {column} = {place}"));
+            }
+        }
+        if !walk.kinds.is_empty() {
+            let kinds = walk.kinds.iter().map(|kind| sql.bind_text(kind.as_str()));
+            let places = kinds.collect::<Vec<_>>().join(", ");
+            sql.push(&format!(" AND o.kind IN ({places})"));
+        }
+        if let Some((start, id)) = &walk.after {
+            let start = sql.bind(start.as_micros().into());
+            let id = sql.bind_text(id.as_str());
+            sql.push(&format!(" AND (o.started_at, o.id) > ({start}, {id})"));
+        }
+        let limit = sql.bind(i64::from(walk.limit).into());
+        sql.push(&format!(" ORDER BY o.started_at, o.id LIMIT {limit}"));
+        let rows = self.observation_rows(&sql.text, &sql.args).await?;
+        self.stored(&rows, true).await
+    }
+}
