@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plugin::{Call, CallResult, Digest, PluginInfo};
 
+pub mod artifact;
 pub mod host_call;
 
 pub use crate::plugin::Grants;
@@ -39,7 +40,8 @@ pub enum ToWorker {
         /// The answer.
         reply: HostReply,
     },
-    /// Answer to [`FromWorker::NeedsComponent`]: the artifact is there now, or why it cannot be.
+    /// Answer to [`FromWorker::NeedsComponent`]: the artifact, as an open descriptor that travels with the
+    /// first byte of this frame, or why it cannot be had.
     Component {
         /// Which.
         digest: Digest,
@@ -57,11 +59,8 @@ pub enum ToWorker {
 /// What a worker says to the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// Answer to `Start`: what could not be set up as wished.
-    Ready {
-        /// For the log, one line each.
-        notes: Vec<String>,
-    },
+    /// Answer to `Start`; calls come after it.
+    Ready(Ready),
     /// Answers to calls.
     Results(Vec<(CallId, CallResult)>),
     /// A guest asks for something only the server has.
@@ -73,12 +72,12 @@ pub enum FromWorker {
         /// The question.
         request: HostRequest,
     },
-    /// The compiled form of a component is missing or damaged.
+    /// The compiled form of a component is wanted.
     NeedsComponent {
         /// Which.
         digest: Digest,
-        /// For the log.
-        reason: String,
+        /// Why the artifact that was sent for it cannot be used: it has to be compiled again.
+        refused: Option<String>,
     },
     /// Answer to `Ping`.
     Pong(u64),
@@ -87,12 +86,32 @@ pub enum FromWorker {
 /// How a worker works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSettings {
-    /// Where compiled components are.
-    pub cache_dir: String,
     /// Threads that run guests.
     pub n_threads: u32,
     /// Calls with a live instance at a time.
     pub max_live: u32,
+    /// End at once where the platform lacks a wall.
+    pub require_walls: bool,
+}
+
+/// What a worker says of itself before its first call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Which artifacts fit: engine version, settings, target and processor features. Part of file names.
+    pub engine_key: String,
+    /// What stands around it.
+    pub walls: Vec<Wall>,
+    /// What could not be set up as wished, one line each.
+    pub notes: Vec<String>,
+}
+
+/// One of the walls around the processes that run and compile plug-ins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// A few words: `seccomp`, `other user` ...
+    pub name: String,
+    /// How far it goes, or why the platform did not give it.
+    pub given: Result<String, String>,
 }
 
 /// One reason why a component cannot be registered.
@@ -123,16 +142,24 @@ impl std::fmt::Display for Problem {
 /// What the compile process reads first, as one frame; the component's bytes follow to the end of input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileRequest {
-    /// Where the artifact is put.
-    pub cache_dir: String,
     /// Capabilities the component may import.
     pub grants: Grants,
-    /// A sound artifact that is there already will do.
-    pub reuse: bool,
+    /// End at once where the platform lacks a wall.
+    pub require_walls: bool,
 }
 
-/// What the compile process answers, as JSON on its standard output.
+/// What a compilation gives, in the same process or as the last part of what the compile process writes.
 pub type CompileAnswer = Result<PluginInfo, Vec<Problem>>;
+
+/// The first part of what the compile process writes, as one frame. The image follows, so many bytes,
+/// then the [`CompileAnswer`] as JSON to the end: no guest code has run before the image was out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileHead {
+    /// As in [`Ready`].
+    pub engine_key: String,
+    /// Zero when there is none, because there are problems.
+    pub image_bytes: u64,
+}
 
 /// A frame that cannot be written or read.
 #[derive(Debug, thiserror::Error)]

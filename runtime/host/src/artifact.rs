@@ -1,24 +1,22 @@
-//! Compiled components on disk.
+//! Compiled components: as files of a folder, and as the open descriptor a worker is handed.
 //!
-//! A file holds the engine's image, the description of the plug-in as JSON, and a trailer with the
-//! lengths and a SHA-256 of all of it. Invariant: nothing is mapped as native code before the sum was
-//! checked, and the folder belongs to the server alone, so that nobody else can write a file with a
-//! right sum.
+//! Invariant: nothing is mapped as native code before the sum of these very bytes was checked. A folder
+//! belongs to the server alone, its files are replaced by rename and never changed in place, and the file
+//! that was checked is the one that is mapped. What a worker gets is sealed: nobody can change it any more.
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_domain::plugin::{Digest, PluginInfo};
-use sha2::{Digest as _, Sha256};
+use assay_domain::protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
 use wasmtime::Engine;
 use wasmtime::component::Component;
-
-const MAGIC: [u8; 8] = *b"assayART";
-/// Lengths of image and description, sum, magic.
-const TRAILER: usize = 8 + 8 + 32 + 8;
 
 /// Why an artifact cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +25,11 @@ pub enum ArtifactError {
     #[error("not compiled yet")]
     Missing,
     /// The sum does not match, or parts are missing.
-    #[error("the artifact is damaged: {0}")]
-    Damaged(&'static str),
+    #[error(transparent)]
+    Unsound(#[from] Unsound),
+    /// The description cannot be read.
+    #[error("the artifact is damaged: its description cannot be read")]
+    Description,
     /// The engine does not take it.
     #[error("the engine refuses the artifact: {0}")]
     Refused(String),
@@ -44,8 +45,30 @@ pub enum ArtifactError {
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     folder: PathBuf,
-    /// Engine version and a hash of settings, target and processor features.
     engine_key: String,
+    /// Files whose sum was checked, as long as they are those files.
+    checked: Arc<Mutex<HashMap<Digest, Stamp>>>,
+}
+
+/// Tells one state of a file from another.
+type Stamp = [i64; 6];
+
+fn stamp(metadata: &fs::Metadata) -> Stamp {
+    [
+        metadata.ino().cast_signed(),
+        metadata.size().cast_signed(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ]
+}
+
+/// Which artifacts fit an engine: its version and a hash of settings, target and processor features.
+pub(crate) fn engine_key(engine: &Engine) -> String {
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("48.0.8-{:016x}", hasher.finish())
 }
 
 impl Artifacts {
@@ -71,13 +94,23 @@ impl Artifacts {
         if metadata.uid() != rustix::process::geteuid().as_raw() {
             return refuse("belongs to another user");
         }
-        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        let engine_key = format!("48.0.8-{:016x}", hasher.finish());
         Ok(Self {
             folder: folder.to_owned(),
-            engine_key,
+            ..Self::nowhere(engine)
         })
+    }
+
+    /// No folder: components come as open files.
+    pub(crate) fn nowhere(engine: &Engine) -> Self {
+        Self {
+            folder: PathBuf::new(),
+            engine_key: engine_key(engine),
+            checked: Arc::default(),
+        }
+    }
+
+    pub(crate) fn engine_key(&self) -> &str {
+        &self.engine_key
     }
 
     /// Where the artifact of a component is.
@@ -95,10 +128,9 @@ impl Artifacts {
         info: &PluginInfo,
     ) -> Result<(), ArtifactError> {
         let description = serde_json::to_vec(info).map_err(io::Error::other)?;
-        let lengths = [image.len() as u64, description.len() as u64]
-            .map(u64::to_le_bytes)
-            .concat();
-        let mut sum = Sha256::new();
+        let mut tail = Tail::default();
+        tail.add(image);
+        let tail = tail.finish(&description);
         let temporary = self
             .folder
             .join(format!("{digest}.{}.tmp", std::process::id()));
@@ -109,12 +141,8 @@ impl Artifacts {
                 .truncate(true)
                 .mode(0o600)
                 .open(&temporary)?;
-            for part in [image, &description, &lengths] {
-                sum.update(part);
-                file.write_all(part)?;
-            }
-            file.write_all(&sum.finalize())?;
-            file.write_all(&MAGIC)?;
+            file.write_all(image)?;
+            file.write_all(&tail)?;
             file.sync_all()?;
             fs::rename(&temporary, self.path(digest))?;
             File::open(&self.folder)?.sync_all()
@@ -124,64 +152,75 @@ impl Artifacts {
             .map_err(ArtifactError::Io)
     }
 
-    /// The description in a sound artifact.
-    pub(crate) fn info(&self, digest: Digest) -> Result<PluginInfo, ArtifactError> {
-        let mut file = match File::open(self.path(digest)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ArtifactError::Missing);
-            }
-            other => other?,
-        };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        let rest = bytes
-            .len()
-            .checked_sub(TRAILER)
-            .ok_or(ArtifactError::Damaged("it is too short"))?;
-        let (content, trailer) = bytes.split_at(rest);
-        let (lengths, tail) = trailer.split_at(16);
-        if tail[32..] != MAGIC {
-            return Err(ArtifactError::Damaged("its end is missing"));
-        }
-        let sum = Sha256::new()
-            .chain_update(content)
-            .chain_update(lengths)
-            .finalize();
-        if sum[..] != tail[..32] {
-            return Err(ArtifactError::Damaged("its sum does not match"));
-        }
-        let length = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&lengths[at..at + 8]);
-            usize::try_from(u64::from_le_bytes(word)).unwrap_or(usize::MAX)
-        };
-        if length(0).checked_add(length(8)) != Some(content.len()) {
-            return Err(ArtifactError::Damaged("its lengths do not match"));
-        }
-        serde_json::from_slice(&content[length(0)..])
-            .map_err(|_| ArtifactError::Damaged("its description cannot be read"))
-    }
-
-    /// The component, mapped, with its description.
+    /// The component, mapped, with its description. The sum of a file is checked once in a process.
     pub(crate) fn load(
         &self,
         engine: &Engine,
         digest: Digest,
     ) -> Result<(Component, PluginInfo), ArtifactError> {
-        let info = self.info(digest)?;
-        let path = self.path(digest);
-        #[expect(
-            unsafe_code,
-            reason = "the image is native code. Its sum was checked just now, only our compile \
-                      process writes sums, and the folder is writable by its owner alone (checked \
-                      in `open`), so the bytes are what our own compiler made. The engine itself \
-                      checks that version, settings and processor features fit. Files are replaced \
-                      by rename and never changed in place, so the mapping stays as it was checked"
-        )]
-        let component = unsafe { Component::deserialize_file(engine, &path) };
-        let component = component.map_err(|error| ArtifactError::Refused(format!("{error:#}")))?;
-        Ok((component, info))
+        let file = match File::open(self.path(digest)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ArtifactError::Missing);
+            }
+            other => other?,
+        };
+        let known = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let metadata = file.metadata()?;
+        let stamp = stamp(&metadata);
+        let was_checked = known().get(&digest) == Some(&stamp);
+        if !was_checked {
+            artifact::check(metadata.size(), &file, |_| Ok(()))?;
+            known().insert(digest, stamp);
+        }
+        map(engine, &file)
     }
+}
+
+/// The component in a file that nobody can change any more, as the server hands it to a worker after it
+/// checked the sum.
+pub(crate) fn load_sealed(
+    engine: &Engine,
+    file: &File,
+) -> Result<(Component, PluginInfo), ArtifactError> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{SealFlags, fcntl_get_seals};
+        let needed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+        let is_sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(needed));
+        if !is_sealed {
+            return Err(ArtifactError::Refused("it is not sealed".into()));
+        }
+    }
+    map(engine, file)
+}
+
+/// Maps the image of a file whose sum was checked.
+fn map(engine: &Engine, file: &File) -> Result<(Component, PluginInfo), ArtifactError> {
+    let length = file.metadata()?.len();
+    let at = length
+        .checked_sub(TRAILER as u64)
+        .ok_or(Unsound::Damaged("it is too short"))?;
+    let mut trailer = [0; TRAILER];
+    file.read_exact_at(&mut trailer, at)?;
+    let Parts { image, description } = artifact::parts(length, &trailer)?;
+    let mut json = vec![0; description];
+    file.read_exact_at(&mut json, image)?;
+    let info = serde_json::from_slice(&json).map_err(|_| ArtifactError::Description)?;
+    // The engine opens paths only. This one is the descriptor itself, whatever stands at the file's name
+    // by now; in a confined process the trap handler answers it (`confine`), as no path can be opened.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    #[expect(
+        unsafe_code,
+        reason = "the image is native code. Its sum was checked, and only our own server writes sums: \
+                  the folder is writable by its owner alone (checked in `open`), and what comes over \
+                  the socket was checked and sealed by the server. So the bytes are what our own \
+                  compiler made. The engine itself checks that version, settings and processor \
+                  features fit. A file of the folder is never changed in place, and a seal forbids \
+                  it, so the mapping stays as it was checked"
+    )]
+    let component = unsafe { Component::deserialize_file(engine, &path) };
+    let component = component.map_err(|error| ArtifactError::Refused(format!("{error:#}")))?;
+    Ok((component, info))
 }
 
 /// A hash that is the same in every process and build, which the standard one does not promise.

@@ -8,12 +8,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::{self, CompileAnswer, CompileRequest, Grants, Problem};
+use assay_domain::protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use crate::artifact::{ArtifactError, Artifacts};
 use crate::bindings::JudgePre;
+use crate::confine::{self, Role, confine};
 use crate::host::Host;
 use crate::info;
 
@@ -28,31 +30,49 @@ const CONTRACT: &str = "assay:evaluator/";
 const OFFERED: &str = "1.0.0";
 const INERT_WASI: [&str; 6] = ["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
-/// What `assay compile` runs: reads a [`CompileRequest`] and a component from standard input, limits
-/// itself, and answers a [`CompileAnswer`] as JSON on standard output.
+/// What `assay compile` runs: reads a [`CompileRequest`] and a component from standard input, confines
+/// itself, and writes a [`CompileHead`], the image and a [`CompileAnswer`] to standard output.
 #[must_use]
 pub fn compile_main() -> ExitCode {
-    let answer = read_request().and_then(|(request, bytes)| {
-        limit(Resource::As, COMPILE_ADDRESS_SPACE);
-        limit(Resource::Cpu, COMPILE_CPU_SECONDS);
-        limit(Resource::Core, 0);
-        let answer = compile_with(&bytes, &request, || {
-            limit(Resource::As, DESCRIBE_ADDRESS_SPACE);
-        });
-        serde_json::to_vec(&answer).map_err(io::Error::other)
-    });
-    let written = answer.and_then(|answer| {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&answer)?;
-        stdout.flush()
-    });
-    match written {
+    confine::close_inherited();
+    match answer_request() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             drop(writeln!(io::stderr(), "assay compile: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+fn answer_request() -> io::Result<()> {
+    let (request, bytes) = read_request()?;
+    confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
+    limit(Resource::As, COMPILE_ADDRESS_SPACE);
+    limit(Resource::Cpu, COMPILE_CPU_SECONDS);
+    let host = Host::on_demand().map_err(io::Error::other)?;
+    let (image, made) = match compiled(&host, &bytes, request.grants) {
+        Ok((component, image)) => (image, Ok(component)),
+        Err(problems) => (Vec::new(), Err(problems)),
+    };
+    let head = CompileHead {
+        engine_key: host.artifacts().engine_key().to_owned(),
+        image_bytes: image.len() as u64,
+    };
+    let mut frame = Vec::new();
+    protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
+    // The server has the whole image before a guest runs here: whatever that may break, it cannot change
+    // native code that is out already.
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&frame)?;
+    stdout.write_all(&image)?;
+    stdout.flush()?;
+    drop(image);
+    let answer: CompileAnswer = made.and_then(|component| {
+        limit(Resource::As, DESCRIBE_ADDRESS_SPACE);
+        describe(&host, &component)
+    });
+    serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::other)?;
+    stdout.flush()
 }
 
 fn read_request() -> io::Result<(CompileRequest, Vec<u8>)> {
@@ -83,47 +103,33 @@ fn limit(resource: Resource, wanted: u64) {
 /// # Errors
 /// Every problem of the first step that found any.
 pub fn compile(bytes: &[u8], cache_dir: &Path, grants: Grants) -> CompileAnswer {
-    let cache_dir = cache_dir.to_string_lossy().into_owned();
-    compile_with(
-        bytes,
-        &CompileRequest {
-            cache_dir,
-            grants,
-            reuse: false,
-        },
-        || (),
-    )
+    let host = Host::on_demand().map_err(|error| vec![Problem::new("host", error.to_string())])?;
+    let cache = |error: ArtifactError| vec![Problem::new("cache", error.to_string())];
+    let artifacts = Artifacts::open(cache_dir, host.engine()).map_err(cache)?;
+    let (component, image) = compiled(&host, bytes, grants)?;
+    let info = describe(&host, &component)?;
+    artifacts
+        .put(Digest::of(bytes), &image, &info)
+        .map_err(cache)?;
+    Ok(info)
 }
 
-fn compile_with(
+/// The component and its image, when shape, imports and exports are right. Runs no guest code.
+fn compiled(
+    host: &Host,
     bytes: &[u8],
-    request: &CompileRequest,
-    before_describe: impl FnOnce(),
-) -> CompileAnswer {
+    grants: Grants,
+) -> Result<(Component, Vec<u8>), Vec<Problem>> {
     check_shape(bytes).map_err(|message| vec![Problem::new("file", message)])?;
-    let host = Host::on_demand(Path::new(&request.cache_dir))
-        .map_err(|error| vec![Problem::new("host", error.to_string())])?;
-    let digest = Digest::of(bytes);
-    if request.reuse
-        && let Ok(info) = host.artifacts().info(digest)
-    {
-        return Ok(info);
-    }
     let wrong = |error: wasmtime::Error| vec![Problem::new("compile", format!("{error:#}"))];
     let component = Component::from_binary(host.engine(), bytes).map_err(wrong)?;
-    let mut problems = check_imports(&component, request.grants, &host);
-    problems.extend(check_exports(&component, &host));
+    let mut problems = check_imports(&component, grants, host);
+    problems.extend(check_exports(&component, host));
     if !problems.is_empty() {
         return Err(problems);
     }
-    before_describe();
-    let mut info = describe(&host, &component)?;
-    info::add_seen(&mut info, &component, host.engine());
     let image = component.serialize().map_err(wrong)?;
-    host.artifacts()
-        .put(digest, &image, &info)
-        .map_err(|error| vec![Problem::new("cache", error.to_string())])?;
-    Ok(info)
+    Ok((component, image))
 }
 
 fn check_shape(bytes: &[u8]) -> Result<(), String> {
@@ -242,12 +248,13 @@ fn describe(host: &Host, component: &Component) -> CompileAnswer {
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| vec![Problem::new("host", error.to_string())])?;
-    let (info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
+    let (mut info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
         vec![Problem::new(
             "describe",
             format!("{}: {}", failure.class, failure.message),
         )]
     })?;
+    info::add_seen(&mut info, component, host.engine());
     let problems = info::problems(&info);
     if problems.is_empty() {
         Ok::<PluginInfo, _>(info)

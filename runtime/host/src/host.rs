@@ -1,23 +1,22 @@
-//! One call: a fresh instance, its limits, and what its end means.
+//! The host: an engine, its linker, and the components it made ready.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use assay_domain::plugin::{
-    Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
-    PluginScore,
-};
+use assay_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
 use tokio::sync::Semaphore;
-use wasmtime::component::{Component, HasSelf, Linker};
-use wasmtime::{Engine, Store, UpdateDeadline};
+use wasmtime::Engine;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
-use crate::artifact::{ArtifactError, Artifacts};
-use crate::bindings::{self, Judge, JudgePre, types::EvalError};
-use crate::checks;
+use crate::artifact::{self, ArtifactError, Artifacts};
+use crate::bindings::Judge;
 use crate::engine::{self, Allocation, Ticker};
-use crate::meter::{Meter, Metered};
-use crate::state::{NothingGranted, Port, State, failure};
+use crate::guest::Exports;
+use crate::state::State;
+
+/// Calls that run at a time; more would only share the processors.
+const MAX_RUNNING: usize = 64;
 
 /// How a host is set up.
 #[derive(Clone, Debug)]
@@ -37,6 +36,15 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    fn allocation(&self) -> Allocation {
+        Allocation::Pool {
+            max_live: self.max_live.max(16),
+            memory_bytes: self.max_memory_bytes,
+        }
+    }
+}
+
 /// The host cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -46,6 +54,9 @@ pub enum HostError {
     /// The ticking thread.
     #[error("the epoch thread cannot start: {0}")]
     Thread(#[from] std::io::Error),
+    /// The process could not be confined as required.
+    #[error("{0}")]
+    Confinement(String),
     /// The folder of compiled components.
     #[error(transparent)]
     Artifacts(#[from] ArtifactError),
@@ -53,10 +64,13 @@ pub enum HostError {
 
 /// Runs guests. One per process.
 pub struct Host {
-    engine: Engine,
+    pub(crate) engine: Engine,
     linker: Linker<State>,
-    ticker: Ticker,
-    live: Semaphore,
+    pub(crate) ticker: Ticker,
+    /// Places of calls with an instance.
+    pub(crate) live: Semaphore,
+    /// Places of those among them that run and do not wait for the server.
+    pub(crate) running: Arc<Semaphore>,
     max_live: u32,
     artifacts: Artifacts,
     notes: Vec<String>,
@@ -64,10 +78,11 @@ pub struct Host {
 
 /// A component, ready to make instances of.
 pub struct Plugin {
-    pre: JudgePre<State>,
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) exports: Exports,
     info: PluginInfo,
     /// Share of the pool an instance takes.
-    weight: u32,
+    pub(crate) weight: u32,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -85,24 +100,12 @@ impl Plugin {
         &self.info
     }
 
-    fn evaluator(&self, id: &str) -> Option<&EvaluatorInfo> {
+    pub(crate) fn evaluator(&self, id: &str) -> Option<&EvaluatorInfo> {
         self.info
             .evaluators
             .iter()
             .find(|evaluator| evaluator.id == id)
     }
-}
-
-/// The CPU limit was reached.
-#[derive(Debug, thiserror::Error)]
-#[error("the CPU limit was reached")]
-struct CpuLimit;
-
-/// How a guest call ended, before it is put into words.
-enum End<T> {
-    Answer(T),
-    Error(wasmtime::Error),
-    WallLimit,
 }
 
 impl Host {
@@ -111,36 +114,44 @@ impl Host {
     /// # Errors
     /// When the engine cannot start or the folder is not safe.
     pub fn new(settings: &Settings, cache_dir: &Path) -> Result<Self, HostError> {
-        let Settings {
-            max_live,
-            max_memory_bytes: memory_bytes,
-        } = *settings;
-        let max_live = max_live.max(16);
-        Self::with(
-            Allocation::Pool {
-                max_live,
-                memory_bytes,
-            },
-            max_live,
-            cache_dir,
-        )
+        let mut host = Self::build(settings.allocation(), || Ok(()))?;
+        host.artifacts = Artifacts::open(cache_dir, &host.engine)?;
+        Ok(host)
     }
 
-    /// A host without a pool, for the compile process.
-    pub(crate) fn on_demand(cache_dir: &Path) -> Result<Self, HostError> {
-        Self::with(Allocation::OnDemand, 16, cache_dir)
+    /// As [`Self::new`], for a process that gives up its rights in `enter`: after the pool was made, which
+    /// needs files of the kernel, and before there is a second thread. Components come as open files.
+    pub(crate) fn confined(
+        settings: &Settings,
+        enter: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Self, HostError> {
+        Self::build(settings.allocation(), enter)
     }
 
-    fn with(allocation: Allocation, max_live: u32, cache_dir: &Path) -> Result<Self, HostError> {
+    /// A host without a pool and a folder, for the compile process.
+    pub(crate) fn on_demand() -> Result<Self, HostError> {
+        Self::build(Allocation::OnDemand, || Ok(()))
+    }
+
+    fn build(
+        allocation: Allocation,
+        before_threads: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Self, HostError> {
         let wrong = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let (engine, notes) = engine::engine(allocation).map_err(wrong)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(wrong)?;
         Judge::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(wrong)?;
+        before_threads().map_err(HostError::Confinement)?;
+        let max_live = match allocation {
+            Allocation::Pool { max_live, .. } => max_live,
+            Allocation::OnDemand => 16,
+        };
         Ok(Self {
             ticker: Ticker::start(&engine)?,
             live: Semaphore::new(max_live as usize),
-            artifacts: Artifacts::open(cache_dir, &engine)?,
+            running: Arc::new(Semaphore::new(MAX_RUNNING)),
+            artifacts: Artifacts::nowhere(&engine),
             max_live,
             engine,
             linker,
@@ -178,6 +189,13 @@ impl Host {
             .map_err(|error| ArtifactError::Refused(format!("{error:#}")))
     }
 
+    /// A component in a sealed file whose sum the server checked.
+    pub(crate) fn load_sealed(&self, file: &File) -> Result<Plugin, ArtifactError> {
+        let (component, info) = artifact::load_sealed(&self.engine, file)?;
+        self.plugin(&component, info)
+            .map_err(|error| ArtifactError::Refused(format!("{error:#}")))
+    }
+
     fn plugin(&self, component: &Component, info: PluginInfo) -> wasmtime::Result<Plugin> {
         // The pool has two memories and four tables per live call; larger components count more.
         let weight = component.resources_required().map_or(1, |needs| {
@@ -187,212 +205,11 @@ impl Host {
                 .max(needs.num_tables.div_ceil(4))
                 .max(1)
         });
-        let pre = JudgePre::new(self.linker.instantiate_pre(component)?)?;
         Ok(Plugin {
-            pre,
+            pre: self.linker.instantiate_pre(component)?,
+            exports: Exports::of(component)?,
             info,
             weight: weight.min(self.max_live),
         })
-    }
-
-    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
-    pub async fn evaluate(&self, plugin: &Plugin, call: Call, port: Arc<dyn Port>) -> CallResult {
-        let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
-            let message = format!("the plug-in has no evaluator {:?}", call.evaluator_id);
-            return refused(failure(FailureClass::InvalidConfig, message));
-        };
-        let Ok(_live) = self.live.acquire_many(plugin.weight).await else {
-            return refused(failure(FailureClass::Internal, "the host is shutting down"));
-        };
-        let meter = Meter::new();
-        let Call {
-            evaluator_id,
-            config,
-            item,
-            seed,
-            run_time_ms,
-            limits,
-            ..
-        } = call;
-        let state = State::new(seed, run_time_ms, limits.memory_bytes, port);
-        let mut store = self.store(state, &limits, &meter);
-        let (item, config) = (bindings::item(item), config.to_string());
-        let running = self.ticker.running();
-        let end = bounded(&meter, limits.wall_ms, async {
-            let judge = plugin.pre.instantiate_async(&mut store).await?;
-            let guest = judge.assay_evaluator_evaluator();
-            guest
-                .call_evaluate(&mut store, &evaluator_id, &item, &config)
-                .await
-        })
-        .await;
-        drop(running);
-        let outcome = match end {
-            End::Answer(Ok(scores)) => {
-                let scores: Vec<PluginScore> = scores.into_iter().map(bindings::score).collect();
-                checks::scores(scores, evaluator, &limits)
-            }
-            End::Answer(Err(error)) => Err(reported(error, store.data().last_upstream)),
-            End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
-            End::WallLimit => Err(wall_limit(&limits)),
-        };
-        let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
-        CallResult {
-            outcome,
-            cpu_us,
-            log: store.into_data().into_log(),
-        }
-    }
-
-    /// Asks a component what it is, with everything denied. The instance is made here, so each export
-    /// of the contract was looked up with its type.
-    pub(crate) async fn describe(
-        &self,
-        pre: &JudgePre<State>,
-    ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
-        let limits = Limits {
-            wall_ms: 30_000,
-            ..Limits::default()
-        };
-        let meter = Meter::new();
-        let mut state = State::new(0, 0, limits.memory_bytes, Arc::new(NothingGranted));
-        state.describing = true;
-        let mut store = self.store(state, &limits, &meter);
-        let running = self.ticker.running();
-        let end = bounded(&meter, limits.wall_ms, async {
-            let judge = pre.instantiate_async(&mut store).await?;
-            judge
-                .assay_evaluator_evaluator()
-                .call_describe(&mut store)
-                .await
-        })
-        .await;
-        drop(running);
-        match end {
-            End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
-            End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
-            End::WallLimit => Err(wall_limit(&limits)),
-        }
-    }
-
-    fn store(&self, state: State, limits: &Limits, meter: &Arc<Meter>) -> Store<State> {
-        let mut store = Store::new(&self.engine, state);
-        store.limiter(|state| &mut state.limits);
-        store.set_hostcall_fuel(limits.output_bytes as usize);
-        store.set_epoch_deadline(1);
-        let allowed = Duration::from_millis(limits.cpu_ms.into());
-        let meter = Arc::clone(meter);
-        store.epoch_deadline_callback(move |_| {
-            if allowed < meter.spent_so_far() {
-                return Err(CpuLimit.into());
-            }
-            // At each tick the others get their turn: beside endless loops short calls stay short.
-            Ok(UpdateDeadline::YieldCustom(
-                1,
-                Box::pin(tokio::task::yield_now()),
-            ))
-        });
-        store
-    }
-}
-
-async fn bounded<T>(
-    meter: &Arc<Meter>,
-    wall_ms: u32,
-    call: impl Future<Output = wasmtime::Result<T>>,
-) -> End<T> {
-    let metered = Metered {
-        meter: Arc::clone(meter),
-        inner: Box::pin(call),
-    };
-    match tokio::time::timeout(Duration::from_millis(wall_ms.into()), metered).await {
-        Ok(Ok(answer)) => End::Answer(answer),
-        Ok(Err(error)) => End::Error(error),
-        Err(_) => End::WallLimit,
-    }
-}
-
-fn refused(failure: Failure) -> CallResult {
-    CallResult {
-        outcome: Err(failure),
-        cpu_us: 0,
-        log: Vec::new(),
-    }
-}
-
-fn wall_limit(limits: &Limits) -> Failure {
-    let message = format!("no answer within {} ms", limits.wall_ms);
-    failure(FailureClass::WallTimeout, message)
-}
-
-/// The plug-in itself says why there are no scores.
-fn reported(error: EvalError, last_upstream: Option<FailureClass>) -> Failure {
-    let (class, message) = match error {
-        EvalError::InvalidConfig(text) => (FailureClass::InvalidConfig, text),
-        EvalError::InvalidInput(text) => (FailureClass::InvalidInput, text),
-        EvalError::NotApplicable(text) => (FailureClass::NotApplicable, text),
-        // Without a failed host call there is no reason to believe it.
-        EvalError::Upstream(text) => (last_upstream.unwrap_or(FailureClass::PluginError), text),
-        EvalError::Transient(text) => (FailureClass::Transient, text),
-        EvalError::Internal(text) => (FailureClass::PluginError, text),
-    };
-    failure(class, message)
-}
-
-/// The engine stopped the call.
-fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Limits) -> Failure {
-    let names = innermost_functions(error);
-    if error.downcast_ref::<CpuLimit>().is_some() {
-        let message = format!("more than {} ms of CPU time{names}", limits.cpu_ms);
-        return failure(FailureClass::FuelExhausted, message);
-    }
-    let text = error.root_cause().to_string();
-    if text.contains("fuel allocated for hostcalls") {
-        let limit = limits.output_bytes;
-        let message = format!("more than {limit} bytes handed over in one call{names}");
-        return failure(FailureClass::OutputLimit, message);
-    }
-    if memory_refused {
-        let limit = limits.memory_bytes >> 20;
-        let message = format!(
-            "more than {limit} MiB of memory or too many table elements, then: {text}{names}"
-        );
-        return failure(FailureClass::MemoryLimit, message);
-    }
-    if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
-        return failure(FailureClass::PluginTrap, format!("{trap}{names}"));
-    }
-    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        let message = format!("the plug-in ended itself with exit code {}{names}", exit.0);
-        return failure(FailureClass::PluginTrap, message);
-    }
-    if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-        return failure(FailureClass::Internal, "the instance pool is exhausted");
-    }
-    if names.is_empty() && error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() {
-        let message = format!("the answer cannot be read: {error:#}");
-        return failure(FailureClass::InvalidResult, message);
-    }
-    failure(FailureClass::PluginTrap, format!("{text}{names}"))
-}
-
-/// ` in a, called by b`, when the component has names.
-fn innermost_functions(error: &wasmtime::Error) -> String {
-    let Some(backtrace) = error.downcast_ref::<wasmtime::WasmBacktrace>() else {
-        return String::new();
-    };
-    let text = backtrace.to_string();
-    let names = text
-        .lines()
-        .filter_map(|line| line.split_once('!'))
-        .map(|(_, name)| name.trim());
-    let names: Vec<&str> = names
-        .filter(|name| !name.starts_with("<wasm function"))
-        .take(4)
-        .collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(" in {}", names.join(", called by "))
     }
 }

@@ -7,14 +7,22 @@
 //!   WASI without anything in it.
 //! - **Every end has a class.** Whatever a guest does, `evaluate` gives a result; it never panics, and it
 //!   ends at its limits.
-//! - **Native code comes from our own compiler**, by way of a folder nobody else writes, sums checked.
+//! - **Native code comes from our own compiler**, by way of a folder or a sealed file nobody else writes,
+//!   sums checked.
+//! - **Processes for guests are confined before they meet one** (`confine`).
 
 mod artifact;
 mod bindings;
+mod call;
 mod checks;
 mod compile;
+mod confine;
+mod config;
+mod ending;
 mod engine;
+mod guest;
 mod host;
+mod inbox;
 mod info;
 mod meter;
 mod state;
@@ -22,6 +30,8 @@ mod worker;
 
 pub use artifact::{ArtifactError, Artifacts};
 pub use compile::{MAX_COMPONENT_BYTES, compile, compile_main};
+pub use confine::{Role, confine};
+pub use config::{ConfigIssue, check_config};
 pub use host::{Host, HostError, Plugin, Settings};
 pub use state::{NothingGranted, Port};
-pub use worker::worker_main;
+pub use worker::{BeforeCall, worker_main, worker_main_with};

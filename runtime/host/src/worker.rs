@@ -4,26 +4,28 @@
 //! The socket is the standard input: of all descriptors it is the one a parent can set without help.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
 use assay_domain::protocol::{
-    self, CallId, FromWorker, HostReply, HostRequest, ToWorker, WorkerSettings,
+    self, CallId, FromWorker, HostReply, HostRequest, Ready, ToWorker, WorkerSettings,
 };
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::confine::{self, Role, confine};
 use crate::host::{Host, Plugin, Settings};
+use crate::inbox::Inbox;
 use crate::state::{Port, failure};
 
 /// Results are sent when no more are ready, or when so many bytes are.
@@ -31,10 +33,21 @@ const FRAME_BYTES: usize = 1 << 20;
 /// Components kept loaded; over this the ones without calls are let go.
 const MAX_LOADED: usize = 256;
 
+/// Looks at every call before it is made, and answers it itself where it gives a result. For tests that
+/// need a worker to crash, hang or grow at a call of their choice.
+pub type BeforeCall = fn(&Call) -> Option<CallResult>;
+
 /// What `assay worker` runs, until its socket closes or it is told to end.
 #[must_use]
 pub fn worker_main() -> ExitCode {
-    match work() {
+    worker_main_with(|_| None)
+}
+
+/// As [`worker_main`], with a look at every call.
+#[must_use]
+pub fn worker_main_with(before_call: BeforeCall) -> ExitCode {
+    confine::close_inherited();
+    match work(before_call) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             drop(writeln!(io::stderr(), "assay worker: {error}"));
@@ -43,14 +56,30 @@ pub fn worker_main() -> ExitCode {
     }
 }
 
-fn work() -> io::Result<()> {
+fn work(before_call: BeforeCall) -> io::Result<()> {
     let mut socket = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let settings = first_message(&mut socket)?;
+    let mut walls = Vec::new();
+    let host = Settings {
+        max_live: settings.max_live,
+        ..Settings::default()
+    };
+    // The server is told about no guest before this is done.
+    let host = Host::confined(&host, || {
+        walls = confine(Role::Worker, settings.require_walls)?;
+        Ok(())
+    });
+    let host = host.map_err(io::Error::other)?;
+    let ready = Ready {
+        engine_key: host.artifacts().engine_key().to_owned(),
+        walls,
+        notes: host.notes().to_vec(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.n_threads.max(1) as usize)
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(socket, settings));
+    let served = runtime.block_on(serve(socket, host, ready, before_call));
     runtime.shutdown_background();
     served
 }
@@ -66,20 +95,19 @@ fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {
     }
 }
 
-async fn serve(socket: StdStream, settings: WorkerSettings) -> io::Result<()> {
+async fn serve(
+    socket: StdStream,
+    host: Host,
+    ready: Ready,
+    before_call: BeforeCall,
+) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let (reader, writer) = UnixStream::from_std(socket)?.into_split();
-    let host = Settings {
-        max_live: settings.max_live,
-        ..Settings::default()
-    };
-    let host = Host::new(&host, Path::new(&settings.cache_dir)).map_err(io::Error::other)?;
     let (out, messages) = mpsc::unbounded_channel();
-    drop(out.send(FromWorker::Ready {
-        notes: host.notes().to_vec(),
-    }));
+    drop(out.send(FromWorker::Ready(ready)));
     let worker = Arc::new(Worker {
         host,
+        before_call,
         out,
         next_host_call: AtomicU64::new(0),
         loaded: Mutex::default(),
@@ -88,7 +116,8 @@ async fn serve(socket: StdStream, settings: WorkerSettings) -> io::Result<()> {
         wanted: Mutex::default(),
     });
     let writing = tokio::spawn(write(writer, messages));
-    let read = read(BufReader::with_capacity(64 << 10, reader), &worker).await;
+    let inbox = BufReader::with_capacity(64 << 10, Inbox::new(reader));
+    let read = read(inbox, &worker).await;
     // The writer ends when the last sender, which a running call holds, is gone.
     drop(worker);
     writing.await.map_err(io::Error::other)??;
@@ -97,16 +126,17 @@ async fn serve(socket: StdStream, settings: WorkerSettings) -> io::Result<()> {
 
 struct Worker {
     host: Host,
+    before_call: BeforeCall,
     out: mpsc::UnboundedSender<FromWorker>,
     next_host_call: AtomicU64,
     loaded: Mutex<HashMap<Digest, Arc<OnceCell<Plugin>>>>,
     /// Calls that have not answered. Who takes one out is the one who answers it.
     running: Mutex<HashMap<CallId, Option<AbortHandle>>>,
     asked: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
-    wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<(), String>>>>,
+    wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<File, String>>>>,
 }
 
-async fn read(mut socket: BufReader<OwnedReadHalf>, worker: &Arc<Worker>) -> io::Result<()> {
+async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<()> {
     let mut frame = Vec::new();
     loop {
         let mut prefix = [0; protocol::PREFIX];
@@ -127,6 +157,10 @@ async fn read(mut socket: BufReader<OwnedReadHalf>, worker: &Arc<Worker>) -> io:
                 }
             }
             ToWorker::Component { digest, outcome } => {
+                let outcome = outcome.and_then(|()| {
+                    let file = socket.get_mut().next_file();
+                    file.ok_or_else(|| "the server sent no artifact".to_owned())
+                });
                 if let Some(asker) = lock(&worker.wanted).remove(&digest) {
                     drop(asker.send(outcome));
                 }
@@ -147,14 +181,19 @@ impl Worker {
         lock(&self.running).insert(id, None);
         let worker = Arc::clone(self);
         let task = tokio::spawn(async move {
+            let open = Open {
+                worker: &worker,
+                id,
+            };
             let result = worker.evaluate(id, Arc::unwrap_or_clone(call)).await;
-            worker.answer(id, result);
+            open.worker.answer(id, result);
         });
         if let Some(handle) = lock(&self.running).get_mut(&id) {
             *handle = Some(task.abort_handle());
         }
     }
 
+    /// Answers a call that is open still.
     fn answer(&self, id: CallId, result: CallResult) {
         if lock(&self.running).remove(&id).is_some() {
             drop(self.out.send(FromWorker::Results(vec![(id, result)])));
@@ -173,6 +212,9 @@ impl Worker {
     }
 
     async fn evaluate(self: &Arc<Self>, id: CallId, call: Call) -> CallResult {
+        if let Some(result) = (self.before_call)(&call) {
+            return result;
+        }
         let cell = self.cell(call.plugin);
         match cell.get_or_try_init(|| self.load(call.plugin)).await {
             Ok(plugin) => {
@@ -194,19 +236,42 @@ impl Worker {
         Arc::clone(loaded.entry(digest).or_default())
     }
 
-    /// From disk; where that fails, after the server had it compiled.
+    /// What the server sends; where that does not fit, what it sends after it had it compiled again.
     async fn load(&self, digest: Digest) -> Result<Plugin, String> {
-        let reason = match self.host.load(digest) {
+        let file = self.fetch(digest, None).await?;
+        let refused = match self.host.load_sealed(&file) {
             Ok(plugin) => return Ok(plugin),
             Err(error) => error.to_string(),
         };
+        let file = self.fetch(digest, Some(refused)).await?;
+        self.host
+            .load_sealed(&file)
+            .map_err(|error| error.to_string())
+    }
+
+    async fn fetch(&self, digest: Digest, refused: Option<String>) -> Result<File, String> {
         let (asker, answer) = oneshot::channel();
         lock(&self.wanted).insert(digest, asker);
-        drop(self.out.send(FromWorker::NeedsComponent { digest, reason }));
-        answer
-            .await
-            .map_err(|_| "the server is gone".to_owned())??;
-        self.host.load(digest).map_err(|error| error.to_string())
+        drop(
+            self.out
+                .send(FromWorker::NeedsComponent { digest, refused }),
+        );
+        answer.await.map_err(|_| "the server is gone".to_owned())?
+    }
+}
+
+/// A call that has no answer yet. It gets one even when the host panics under it.
+struct Open<'a> {
+    worker: &'a Worker,
+    id: CallId,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let message = "the host failed at this call; the log of the server says more";
+        let failed = without_scores(FailureClass::Internal, message);
+        // Unless it was answered, which is nearly always so.
+        self.worker.answer(self.id, failed);
     }
 }
 

@@ -1,28 +1,44 @@
-//! The compile process: one at a time, watched from outside.
+//! The compile process: one at a time, watched from outside. It has no folder: what it makes comes over
+//! its pipe, and is kept here.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::{self, CompileAnswer, CompileRequest, Grants, Problem};
+use assay_domain::protocol::{
+    self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::Options;
+use crate::cache::{self, Cache, Draft};
+use crate::{Components, Options};
 
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
+const MAX_HEAD_BYTES: usize = 4 << 10;
+const MAX_IMAGE_BYTES: u64 = 1 << 30;
 const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
 pub(crate) struct Compiler {
     program: PathBuf,
     args: Vec<OsString>,
-    cache_dir: PathBuf,
+    require_walls: bool,
     limit: Duration,
+    cache: Arc<Cache>,
     one_at_a_time: Mutex<()>,
+}
+
+/// What a compile process gave.
+struct Compiled {
+    info: PluginInfo,
+    engine_key: String,
+    artifact: File,
 }
 
 impl Compiler {
@@ -30,48 +46,67 @@ impl Compiler {
         Self {
             program: options.program.clone(),
             args: options.compile_args.clone(),
-            cache_dir: options.cache_dir.clone(),
+            require_walls: options.require_walls,
             limit: options.compile_limit,
+            cache: Arc::new(Cache::open(&options.cache_dir)),
             one_at_a_time: Mutex::default(),
         }
     }
 
-    /// Compiles and describes. With `reuse`, a sound artifact that is there is enough.
-    pub(crate) async fn compile(&self, bytes: &[u8], grants: Grants, reuse: bool) -> CompileAnswer {
-        if MAX_COMPONENT_BYTES < bytes.len() {
-            return Err(vec![Problem::new("file", "larger than 64 MiB")]);
-        }
+    /// Compiles a component, describes it, and keeps its artifact.
+    pub(crate) async fn compile(&self, bytes: &[u8], grants: Grants) -> CompileAnswer {
         let _turn = self.one_at_a_time.lock().await;
-        let cache_dir = self.cache_dir.to_string_lossy().into_owned();
-        let request = CompileRequest {
-            cache_dir,
-            grants,
-            reuse,
-        };
-        match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Err(vec![Problem::new(
-                "host",
-                format!("the compile process failed: {error}"),
-            )]),
-            // Dropping the child killed it.
-            Err(_) => {
-                let message = format!("compiling took longer than {} s", self.limit.as_secs());
-                Err(vec![Problem::new("compile", message)])
-            }
+        let (info, _) = self.make(bytes, grants).await?;
+        Ok(info)
+    }
+
+    /// As [`Self::compile`], or what an earlier compilation for workers with this engine left.
+    pub(crate) async fn described(
+        &self,
+        bytes: &[u8],
+        engine_key: &str,
+        grants: Grants,
+    ) -> CompileAnswer {
+        let found = self.find(Digest::of(bytes), engine_key).await;
+        match found.ok().flatten().and_then(|file| cache::info(&file)) {
+            Some(info) => Ok(info),
+            None => self.compile(bytes, grants).await,
         }
     }
 
-    /// Makes the artifact of a registered component, unless a sound one is there by now. Its imports were
-    /// checked against grants when it was registered.
-    pub(crate) async fn rebuild(&self, digest: Digest, bytes: &[u8]) -> Result<(), String> {
-        if Digest::of(bytes) != digest {
+    /// The artifact of a registered component for workers with this engine: a sound one that is there, or a
+    /// new one, also where the worker `refused` what it got. Its imports were checked against grants when
+    /// it was registered.
+    pub(crate) async fn artifact(
+        &self,
+        digest: Digest,
+        engine_key: &str,
+        refused: Option<&str>,
+        components: &dyn Components,
+    ) -> Result<Arc<File>, String> {
+        let find = || self.find(digest, engine_key);
+        if refused.is_none()
+            && let Some(file) = find().await?
+        {
+            return Ok(file);
+        }
+        let bytes = components.component(digest).await;
+        let bytes = bytes.ok_or_else(|| format!("the plug-in {digest} is not registered"))?;
+        if Digest::of(&bytes) != digest {
             return Err(format!(
                 "the stored bytes of the plug-in {digest} are not those of its digest"
             ));
         }
-        let answer = self.compile(bytes, Grants::ALL, true).await;
-        answer.map(drop).map_err(|problems| {
+        let _turn = self.one_at_a_time.lock().await;
+        if refused.is_some() {
+            self.cache.forget(digest, engine_key);
+        } else if let Some(file) = find().await? {
+            // Another worker had it made.
+            return Ok(file);
+        }
+        tracing::info!(plugin.digest = %digest, refused, "a component is compiled");
+        let made = self.make(&bytes, Grants::ALL).await;
+        made.map(|(_, file)| file).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!(
                 "the plug-in {digest} cannot be compiled: {}",
@@ -80,10 +115,57 @@ impl Compiler {
         })
     }
 
-    async fn child(&self, request: &CompileRequest, bytes: &[u8]) -> io::Result<CompileAnswer> {
+    async fn find(&self, digest: Digest, engine_key: &str) -> Result<Option<Arc<File>>, String> {
+        let (cache, engine_key) = (Arc::clone(&self.cache), engine_key.to_owned());
+        let find = tokio::task::spawn_blocking(move || cache.find(digest, &engine_key));
+        find.await.map_err(|error| error.to_string())?
+    }
+
+    async fn make(
+        &self,
+        bytes: &[u8],
+        grants: Grants,
+    ) -> Result<(PluginInfo, Arc<File>), Vec<Problem>> {
+        if MAX_COMPONENT_BYTES < bytes.len() {
+            return Err(vec![Problem::new("file", "larger than 64 MiB")]);
+        }
+        let request = CompileRequest {
+            grants,
+            require_walls: self.require_walls,
+        };
+        let compiled = match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
+            Ok(Ok(answer)) => answer?,
+            Ok(Err(error)) => {
+                let message = format!("the compile process failed: {error}");
+                return Err(vec![Problem::new("host", message)]);
+            }
+            // Dropping the child killed it.
+            Err(_) => {
+                let message = format!("compiling took longer than {} s", self.limit.as_secs());
+                return Err(vec![Problem::new("compile", message)]);
+            }
+        };
+        let (cache, digest) = (Arc::clone(&self.cache), Digest::of(bytes));
+        let Compiled {
+            info,
+            engine_key,
+            artifact,
+        } = compiled;
+        let put = tokio::task::spawn_blocking(move || cache.put(digest, &engine_key, artifact));
+        let kept = put.await.unwrap_or_else(|error| Err(error.to_string()));
+        let kept = kept.map_err(|message| vec![Problem::new("cache", message)])?;
+        Ok((info, kept))
+    }
+
+    async fn child(
+        &self,
+        request: &CompileRequest,
+        bytes: &[u8],
+    ) -> io::Result<Result<Compiled, Vec<Problem>>> {
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -102,20 +184,12 @@ impl Compiler {
             }
             drop(stdin);
         };
-        let (mut answer, mut said) = (Vec::new(), Vec::new());
-        let mut stdout = stdout.take(MAX_ANSWER_BYTES);
+        let mut said = Vec::new();
         let mut stderr = stderr.take(64 << 10);
-        let ((), read, _) = tokio::join!(
-            feed,
-            stdout.read_to_end(&mut answer),
-            stderr.read_to_end(&mut said)
-        );
-        read?;
+        let ((), read, _) = tokio::join!(feed, read_answer(stdout), stderr.read_to_end(&mut said));
         let status = child.wait().await?;
         if status.success() {
-            let answer: Result<PluginInfo, Vec<Problem>> =
-                serde_json::from_slice(&answer).map_err(io::Error::other)?;
-            return Ok(answer);
+            return read;
         }
         Ok(Err(vec![Problem::new(
             "compile",
@@ -124,6 +198,54 @@ impl Compiler {
     }
 }
 
+/// Head, image and answer, in the order they are written. All of it is what a process says that a guest
+/// may have taken over, but for the image: it was out before.
+async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec<Problem>>> {
+    let mut prefix = [0; PREFIX];
+    stdout.read_exact(&mut prefix).await?;
+    let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+    if MAX_HEAD_BYTES < length {
+        return Err(io::Error::other("its first message is too long"));
+    }
+    let mut head = vec![0; length];
+    stdout.read_exact(&mut head).await?;
+    let head: CompileHead = protocol::read_frame(&head).map_err(io::Error::other)?;
+    if MAX_IMAGE_BYTES < head.image_bytes {
+        let message = "the compiled form is larger than 1 GiB";
+        return Ok(Err(vec![Problem::new("compile", message)]));
+    }
+    let mut draft = Draft::new()?;
+    let mut chunk = vec![0; 64 << 10];
+    let mut rest = head.image_bytes;
+    while 0 < rest {
+        let most = chunk
+            .len()
+            .min(usize::try_from(rest).unwrap_or(chunk.len()));
+        let n = stdout.read(&mut chunk[..most]).await?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        draft.add(&chunk[..n])?;
+        rest -= n as u64;
+    }
+    let mut answer = Vec::new();
+    stdout
+        .take(MAX_ANSWER_BYTES)
+        .read_to_end(&mut answer)
+        .await?;
+    let answer: CompileAnswer = serde_json::from_slice(&answer).map_err(io::Error::other)?;
+    let info = match answer {
+        Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("it gave no image")),
+        Ok(info) => info,
+        Err(problems) => return Ok(Err(problems)),
+    };
+    let description = serde_json::to_vec(&info).map_err(io::Error::other)?;
+    Ok(Ok(Compiled {
+        info,
+        engine_key: head.engine_key,
+        artifact: draft.seal(&description)?,
+    }))
+}
 /// Why a compile process gave no answer, in words.
 fn ended(status: ExitStatus, said: &str) -> String {
     use std::os::unix::process::ExitStatusExt;

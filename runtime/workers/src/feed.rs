@@ -1,141 +1,187 @@
 //! Writes calls to a worker: a lone call at once, many in one frame.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use assay_domain::plugin::FailureClass;
 use assay_domain::protocol::{self, CallId, ToWorker};
-use tokio::io::AsyncWriteExt;
+use rustix::cmsg_space;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
-use tokio::time::Instant;
 
-use crate::queue::{Job, failed, lock, stopped};
-use crate::session::{Pending, Session, Shared};
+use crate::queue::{Duty, Job, failed, lock, stopped};
+use crate::session::{Outgoing, Pending, Session, Shared};
 
 /// Calls in a frame at most: the worker starts with the first while the next frame is made.
 const MAX_BATCH: usize = 256;
 /// Bytes of items in a frame, about.
 const FRAME_BYTES: usize = 1 << 20;
 
+/// A process for suspects that has none for so long is told to end.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
 /// Feeds one process until its socket breaks, or it was told to end and did.
 pub(crate) async fn feed(
     shared: &Shared,
     session: &Session,
     mut socket: OwnedWriteHalf,
-    mut messages: mpsc::UnboundedReceiver<ToWorker>,
+    mut messages: mpsc::UnboundedReceiver<Outgoing>,
     mut stop: signal::Receiver<bool>,
 ) -> io::Result<()> {
-    let mut next_id: CallId = 0;
-    let mut buffer = Vec::new();
-    let mut stopping = false;
-    let mut told = false;
-    // The first message says how to work and is there already.
-    if let Some(start) = messages.recv().await {
-        protocol::write_frame(&start, &mut buffer).map_err(io::Error::other)?;
-        socket.write_all(&buffer).await?;
-    }
+    let mut feeder = Feeder {
+        shared,
+        session,
+        next_id: 0,
+        buffer: Vec::new(),
+    };
+    let settings = ToWorker::Start(shared.options.worker_settings());
+    feeder.frame(&settings)?;
+    socket.write_all(&feeder.buffer).await?;
+    // Calls that a process cannot even start on are none of its victims.
+    session.ready.notified().await;
+    let (mut stopping, mut told) = (false, false);
     loop {
-        buffer.clear();
-        buffer.shrink_to(4 * FRAME_BYTES);
-        while let Ok(message) = messages.try_recv() {
-            write_reply(&message, &mut buffer)?;
+        feeder.buffer.clear();
+        feeder.buffer.shrink_to(4 * FRAME_BYTES);
+        let mut file = None;
+        while file.is_none()
+            && let Ok(message) = messages.try_recv()
+        {
+            file = feeder.add_reply(message)?;
         }
         let n_open = lock(&session.pending).len();
-        let room = shared.options.max_in_flight.saturating_sub(n_open);
+        let room = match session.duty {
+            _ if told || file.is_some() => 0,
+            Duty::Calls => shared.options.max_in_flight.saturating_sub(n_open),
+            // Alone or not at all.
+            Duty::Suspects => usize::from(n_open == 0),
+        };
         if 0 < room {
-            let jobs = shared.queue.take(room.min(MAX_BATCH), FRAME_BYTES);
-            add_calls(shared, session, jobs, &mut next_id, &mut buffer);
+            feeder.add_calls(match session.duty {
+                Duty::Calls => shared.queue.take(room.min(MAX_BATCH), FRAME_BYTES),
+                Duty::Suspects => shared.queue.take_suspects(),
+            });
         }
-        if buffer.is_empty() && stopping && !told && n_open == 0 {
+        if feeder.buffer.is_empty() && stopping && !told && n_open == 0 {
             told = true;
-            protocol::write_frame(&ToWorker::Shutdown, &mut buffer).map_err(io::Error::other)?;
+            session.told_to_end();
+            feeder.frame(&ToWorker::Shutdown)?;
         }
-        if !buffer.is_empty() {
-            socket.write_all(&buffer).await?;
+        if !feeder.buffer.is_empty() {
+            send(&mut socket, &feeder.buffer, file.as_ref()).await?;
             continue;
         }
         tokio::select! {
-            () = shared.queue.filled.notified(), if 0 < room => {}
+            () = shared.queue.filled(session.duty), if 0 < room => {}
             () = session.answered.notified() => {}
             () = shared.queue.abandoned.notified() => cancel_abandoned(session),
             message = messages.recv() => if let Some(message) = message {
-                write_reply(&message, &mut buffer)?;
-                socket.write_all(&buffer).await?;
+                let file = feeder.add_reply(message)?;
+                send(&mut socket, &feeder.buffer, file.as_ref()).await?;
             },
             () = stopped(&mut stop), if !stopping => stopping = true,
+            () = tokio::time::sleep(IDLE_LIMIT),
+                if session.duty == Duty::Suspects && n_open == 0 && !told => stopping = true,
         }
     }
 }
 
-/// A reply that is too long for a frame becomes one that says so.
-fn write_reply(message: &ToWorker, buffer: &mut Vec<u8>) -> io::Result<()> {
-    match protocol::write_frame(message, buffer) {
-        Ok(()) => Ok(()),
-        Err(error) => match message {
-            ToWorker::HostReply { id, .. } => {
-                tracing::warn!(%error, "an answer to a plug-in is too long");
-                // Of another kind than any question, so every guest is told that it is unavailable.
-                let reply = protocol::HostReply::Complete(Vec::new());
-                let message = ToWorker::HostReply { id: *id, reply };
-                protocol::write_frame(&message, buffer).map_err(io::Error::other)
+/// Writes frames; a file travels with the first of their bytes.
+async fn send(
+    socket: &mut OwnedWriteHalf,
+    bytes: &[u8],
+    file: Option<&Arc<File>>,
+) -> io::Result<()> {
+    let Some(file) = file else {
+        return socket.write_all(bytes).await;
+    };
+    let stream: &UnixStream = (*socket).as_ref();
+    let n_sent = stream
+        .async_io(Interest::WRITABLE, || {
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let files = [file.as_fd()];
+            control.push(SendAncillaryMessage::ScmRights(&files));
+            let bytes = [IoSlice::new(bytes)];
+            Ok(sendmsg(stream, &bytes, &mut control, SendFlags::empty())?)
+        })
+        .await?;
+    socket.write_all(&bytes[n_sent..]).await
+}
+
+struct Feeder<'a> {
+    shared: &'a Shared,
+    session: &'a Session,
+    next_id: CallId,
+    buffer: Vec<u8>,
+}
+
+impl Feeder<'_> {
+    fn frame(&mut self, message: &ToWorker) -> io::Result<()> {
+        protocol::write_frame(message, &mut self.buffer).map_err(io::Error::other)
+    }
+
+    /// Appends a reply and gives the file that goes with it. A reply that is too long for a frame becomes
+    /// one that says so.
+    fn add_reply(&mut self, Outgoing { message, file }: Outgoing) -> io::Result<Option<Arc<File>>> {
+        if let Err(error) = protocol::write_frame(&message, &mut self.buffer) {
+            let ToWorker::HostReply { id, .. } = message else {
+                return Err(io::Error::other(error));
+            };
+            tracing::warn!(%error, "an answer to a plug-in is too long");
+            // Of another kind than any question, so every guest is told that it is unavailable.
+            let reply = protocol::HostReply::Complete(Vec::new());
+            self.frame(&ToWorker::HostReply { id, reply })?;
+        }
+        Ok(file)
+    }
+
+    fn add_calls(&mut self, jobs: Vec<Job>) {
+        let mut calls = Vec::with_capacity(jobs.len());
+        let mut refused = Vec::new();
+        let mut pending = lock(&self.session.pending);
+        for job in jobs {
+            if let Some(result) = self.shared.quarantine.verdict(&job.call) {
+                refused.push((job, result));
+                continue;
             }
-            _ => Err(io::Error::other(error)),
-        },
-    }
-}
-
-fn add_calls(
-    shared: &Shared,
-    session: &Session,
-    jobs: Vec<Job>,
-    next_id: &mut CallId,
-    buffer: &mut Vec<u8>,
-) {
-    let mut calls = Vec::with_capacity(jobs.len());
-    let mut refused = Vec::new();
-    let mut pending = lock(&session.pending);
-    for job in jobs {
-        if let Some(result) = shared.quarantine.verdict(job.call.plugin) {
-            refused.push((job, result));
-            continue;
+            if pending.is_empty() {
+                self.session.begins();
+            }
+            calls.push((self.next_id, Arc::clone(&job.call)));
+            let cancelled = false;
+            pending.insert(self.next_id, Pending { job, cancelled });
+            self.next_id += 1;
         }
-        if pending.is_empty() {
-            let now = Instant::now();
-            let mut times = lock(&session.times);
-            (times.heard, times.progress) = (now, now);
-        }
-        calls.push((*next_id, Arc::clone(&job.call)));
-        pending.insert(
-            *next_id,
-            Pending {
-                job,
-                cancelled: false,
-            },
-        );
-        *next_id += 1;
-    }
-    if !calls.is_empty() {
-        let message = ToWorker::Calls(calls);
-        if protocol::write_frame(&message, buffer).is_err()
-            && let ToWorker::Calls(calls) = message
-        {
-            // One of them is too long; the others go alone.
-            for (id, call) in calls {
-                let alone = ToWorker::Calls(vec![(id, call)]);
-                if let Err(error) = protocol::write_frame(&alone, buffer)
-                    && let Some(Pending { job, .. }) = pending.remove(&id)
-                {
-                    let message = format!("the item is too large: {error}");
-                    refused.push((job, failed(FailureClass::InvalidInput, message)));
+        if !calls.is_empty() {
+            let message = ToWorker::Calls(calls);
+            if protocol::write_frame(&message, &mut self.buffer).is_err()
+                && let ToWorker::Calls(calls) = message
+            {
+                // One of them is too long; the others go alone.
+                for (id, call) in calls {
+                    let alone = ToWorker::Calls(vec![(id, call)]);
+                    if let Err(error) = protocol::write_frame(&alone, &mut self.buffer)
+                        && let Some(Pending { job, .. }) = pending.remove(&id)
+                    {
+                        let message = format!("the item is too large: {error}");
+                        refused.push((job, failed(FailureClass::InvalidInput, message)));
+                    }
                 }
             }
         }
-    }
-    drop(pending);
-    for (job, result) in refused {
-        job.answer(result);
+        drop(pending);
+        for (job, result) in refused {
+            job.answer(result);
+        }
     }
 }
 
@@ -149,6 +195,6 @@ pub(crate) fn cancel_abandoned(session: &Session) {
         }
     }
     if !ids.is_empty() {
-        drop(session.to_worker.send(ToWorker::Cancel(ids)));
+        session.say(ToWorker::Cancel(ids));
     }
 }

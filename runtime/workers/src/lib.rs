@@ -1,12 +1,16 @@
 //! Starts worker processes when there is work, feeds them, answers their host calls, replaces them.
 //!
 //! Invariants:
-//! - **Every call is answered once.** By its worker, or with `worker_lost` when that ended under it.
-//! - **A worker gets nothing but its socket.** Its environment is empty, its other descriptors closed.
+//! - **Every call is answered once.** When its worker ends under it, another makes it again. A call that ends
+//!   two workers in a row, alone in the second, fails and is not run again; its neighbours are scored.
+//! - **A worker gets nothing but its socket.** Its environment is empty, its other descriptors closed; it
+//!   confines itself before it is told of a guest (`assay-host`), and compiled components come to it as
+//!   open files that nobody can change any more.
 //! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
 //!   leaves this process, so a broken worker can ask only in the name of calls it was given.
 //! - **Bounded.** A worker has so many calls at a time; the rest wait in one queue that all workers draw from.
 
+mod cache;
 mod compile;
 mod feed;
 mod queue;
@@ -20,13 +24,13 @@ use std::time::Duration;
 
 use assay_domain::ids::ProjectId;
 use assay_domain::plugin::{Call, CallResult, Digest, PluginInfo};
-use assay_domain::protocol::{Grants, HostReply, HostRequest, Problem};
+use assay_domain::protocol::{Grants, HostReply, HostRequest, Problem, Wall, WorkerSettings};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::compile::Compiler;
-use crate::queue::{Group, Queue};
+use crate::queue::{Duty, Group, Queue};
 use crate::session::Shared;
 use crate::watch::Quarantine;
 
@@ -58,6 +62,10 @@ pub struct Options {
     pub hang_grace: Duration,
     /// Wall-clock limit of one compilation.
     pub compile_limit: Duration,
+    /// A worker with more memory in use is ended.
+    pub max_resident_bytes: u64,
+    /// Processes end at once where the platform lacks one of the walls around them.
+    pub require_walls: bool,
 }
 
 impl Options {
@@ -77,6 +85,16 @@ impl Options {
             silence_limit: Duration::from_secs(30),
             hang_grace: Duration::from_secs(15),
             compile_limit: Duration::from_secs(120),
+            max_resident_bytes: 4 << 30,
+            require_walls: false,
+        }
+    }
+
+    fn worker_settings(&self) -> WorkerSettings {
+        WorkerSettings {
+            n_threads: self.n_threads,
+            max_live: self.max_live,
+            require_walls: self.require_walls,
         }
     }
 }
@@ -147,9 +165,10 @@ impl Workers {
             pids: std::sync::Mutex::default(),
         });
         let (stop, stopped) = signal::channel(false);
-        let lanes = (0..n_workers)
-            .map(|_| tokio::spawn(session::lane(Arc::clone(&shared), stopped.clone())))
-            .collect();
+        // One more for calls whose worker ended; it has a process only while there are any.
+        let duties = std::iter::repeat_n(Duty::Calls, n_workers).chain([Duty::Suspects]);
+        let lane = |duty| session::lane(Arc::clone(&shared), duty, stopped.clone());
+        let lanes = duties.map(|duty| tokio::spawn(lane(duty))).collect();
         Self {
             shared,
             stop,
@@ -197,7 +216,30 @@ impl Workers {
         bytes: &[u8],
         grants: Grants,
     ) -> Result<PluginInfo, Vec<Problem>> {
-        self.shared.compiler.compile(bytes, grants, false).await
+        self.shared.compiler.compile(bytes, grants).await
+    }
+
+    /// As [`Self::inspect`] with every capability, content with what an earlier compilation of the same
+    /// bytes left: for whoever opens one component again and again.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+        // Which artifacts fit, a worker knows.
+        let ready = session::probe(&self.shared.options).await;
+        let ready = ready.map_err(|error| vec![Problem::new("host", error.to_string())])?;
+        let compiler = &self.shared.compiler;
+        compiler
+            .described(bytes, &ready.engine_key, Grants::ALL)
+            .await
+    }
+
+    /// Which walls the platform puts around a worker: starts one that is given no call.
+    ///
+    /// # Errors
+    /// When no worker can be started, or a wall is missing and all are required.
+    pub async fn walls(&self) -> std::io::Result<Vec<Wall>> {
+        Ok(session::probe(&self.shared.options).await?.walls)
     }
 
     /// Process ids of the workers that run now.

@@ -50,6 +50,8 @@ pub(crate) struct Job {
     pub(crate) call: Arc<Call>,
     pub(crate) project: Option<ProjectId>,
     pub(crate) group: Arc<Group>,
+    /// Workers that ended while they had it.
+    pub(crate) n_deaths: u32,
     index: usize,
 }
 
@@ -77,11 +79,26 @@ pub(crate) fn failed(class: FailureClass, message: impl Into<String>) -> CallRes
     }
 }
 
+/// Which calls a lane takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Those that wait, in turn, many at a time.
+    Calls,
+    /// Those whose worker ended, group by group with nothing beside it.
+    Suspects,
+}
+
+/// So many suspects are run one by one; more are first run in so many groups. With 1,024 calls in flight
+/// the one that ends workers is found with its third.
+const MAX_SUSPECTS: usize = 32;
+
 /// All calls that no worker has yet.
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     /// There is something to take.
     pub(crate) filled: Notify,
+    /// There are suspects to take.
+    pub(crate) suspected: Notify,
     /// Somebody gave up on calls that may be with a worker.
     pub(crate) abandoned: Notify,
     n_lanes: usize,
@@ -90,6 +107,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
+    /// Calls whose worker ended under them. Each group is run with nothing beside it.
+    suspects: VecDeque<Vec<Job>>,
     closed: bool,
 }
 
@@ -99,6 +118,7 @@ impl Queue {
         Self {
             waiting,
             filled: Notify::new(),
+            suspected: Notify::new(),
             abandoned: Notify::new(),
             n_lanes,
         }
@@ -120,6 +140,7 @@ impl Queue {
                     call: Arc::new(call),
                     project: project.clone(),
                     group: Arc::clone(group),
+                    n_deaths: 0,
                     index,
                 };
                 if waiting.closed {
@@ -127,7 +148,7 @@ impl Queue {
                         job,
                         failed(FailureClass::Cancelled, "the server is stopping"),
                     ));
-                } else if let Some(result) = quarantine.verdict(job.call.plugin) {
+                } else if let Some(result) = quarantine.verdict(&job.call) {
                     refused.push((job, result));
                 } else {
                     waiting.jobs.push_back(job);
@@ -166,8 +187,75 @@ impl Queue {
         taken
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.waiting).jobs.is_empty()
+    /// Calls to run again, apart from all others, in groups that are small enough to find who ends workers.
+    /// They are the next to run: the sooner the guilty ones are found, the fewer workers they end.
+    pub(crate) fn suspect(&self, jobs: Vec<Job>) {
+        let n_per_group = if jobs.len() <= MAX_SUSPECTS {
+            1
+        } else {
+            jobs.len().div_ceil(MAX_SUSPECTS)
+        };
+        let mut refused = Vec::new();
+        {
+            let mut waiting = lock(&self.waiting);
+            if waiting.closed {
+                refused = jobs;
+            } else {
+                let mut jobs = jobs.into_iter().peekable();
+                while jobs.peek().is_some() {
+                    let group = jobs.by_ref().take(n_per_group).collect();
+                    waiting.suspects.push_front(group);
+                }
+            }
+        }
+        for job in refused {
+            job.answer(failed(FailureClass::Cancelled, "the server is stopping"));
+        }
+        self.suspected.notify_one();
+    }
+
+    /// The next group of suspects, of which somebody still wants the answers.
+    pub(crate) fn take_suspects(&self) -> Vec<Job> {
+        let mut waiting = lock(&self.waiting);
+        while let Some(mut group) = waiting.suspects.pop_front() {
+            group.retain(|job| !job.group.is_abandoned());
+            if !group.is_empty() {
+                if !waiting.suspects.is_empty() {
+                    // All of this one may be refused without a word to any worker.
+                    self.suspected.notify_one();
+                }
+                return group;
+            }
+        }
+        Vec::new()
+    }
+
+    pub(crate) fn is_empty(&self, duty: Duty) -> bool {
+        let waiting = lock(&self.waiting);
+        match duty {
+            Duty::Calls => waiting.jobs.is_empty(),
+            Duty::Suspects => waiting.suspects.is_empty(),
+        }
+    }
+
+    /// Everything that waits, when there is nobody to run it.
+    pub(crate) fn drain(&self, duty: Duty) -> Vec<Job> {
+        let mut waiting = lock(&self.waiting);
+        match duty {
+            Duty::Calls => std::mem::take(&mut waiting.jobs).into(),
+            Duty::Suspects => std::mem::take(&mut waiting.suspects)
+                .into_iter()
+                .flatten()
+                .collect(),
+        }
+    }
+
+    /// Tells when there may be something to take.
+    pub(crate) async fn filled(&self, duty: Duty) {
+        match duty {
+            Duty::Calls => self.filled.notified().await,
+            Duty::Suspects => self.suspected.notified().await,
+        }
     }
 
     /// Answers everything that waits with `cancelled`, and everything that comes.
@@ -175,7 +263,9 @@ impl Queue {
         let jobs = {
             let mut waiting = lock(&self.waiting);
             waiting.closed = true;
-            std::mem::take(&mut waiting.jobs)
+            let mut jobs = std::mem::take(&mut waiting.jobs);
+            jobs.extend(std::mem::take(&mut waiting.suspects).into_iter().flatten());
+            jobs
         };
         for job in jobs {
             job.answer(failed(FailureClass::Cancelled, "the server is stopping"));

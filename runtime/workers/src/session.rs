@@ -1,6 +1,7 @@
 //! One worker process from start to end, and the lane that starts the next one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use assay_domain::plugin::FailureClass;
-use assay_domain::protocol::{self, CallId, FromWorker, ToWorker, WorkerSettings};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use assay_domain::protocol::{self, CallId, FromWorker, PREFIX, Ready, ToWorker};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::process::{Child, ChildStderr, Command};
@@ -21,12 +22,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::compile::Compiler;
-use crate::queue::{Job, Queue, failed, lock, stopped};
-use crate::watch::Quarantine;
+use crate::queue::{Duty, Job, Queue, failed, lock, stopped};
+use crate::watch::{Quarantine, resident_bytes};
 use crate::{Caller, Components, HostCalls, Options, feed};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// How often the memory of a worker is looked at.
+const MEMORY_STEP: Duration = Duration::from_millis(200);
 /// Questions of one worker that may be open at a time.
 const MAX_OPEN_QUESTIONS: usize = 16_384;
 
@@ -41,16 +44,68 @@ pub(crate) struct Shared {
     pub(crate) pids: Mutex<Vec<u32>>,
 }
 
+/// A message to a worker, with the file that goes with it.
+pub(crate) struct Outgoing {
+    pub(crate) message: ToWorker,
+    pub(crate) file: Option<Arc<File>>,
+}
+
 /// What the feeder, the reader and the watch of one process share.
 pub(crate) struct Session {
+    pub(crate) duty: Duty,
     pub(crate) pending: Mutex<HashMap<CallId, Pending>>,
     /// Answers came: there is room, or nothing is open any more.
     pub(crate) answered: Notify,
-    pub(crate) times: Mutex<Times>,
-    pub(crate) to_worker: mpsc::UnboundedSender<ToWorker>,
-    has_answered: AtomicBool,
+    /// It said that it is ready.
+    pub(crate) ready: Notify,
+    was_ready: AtomicBool,
+    engine_key: Mutex<String>,
+    was_told_to_end: AtomicBool,
+    times: Mutex<Times>,
+    to_worker: mpsc::UnboundedSender<Outgoing>,
     /// Components that are fetched and compiled for it: its calls wait for the server, not for it.
     n_building: AtomicUsize,
+}
+
+impl Session {
+    fn new(duty: Duty) -> (Arc<Self>, mpsc::UnboundedReceiver<Outgoing>) {
+        let (to_worker, messages) = mpsc::unbounded_channel();
+        let now = Instant::now();
+        let session = Self {
+            duty,
+            pending: Mutex::default(),
+            answered: Notify::new(),
+            ready: Notify::new(),
+            was_ready: AtomicBool::new(false),
+            engine_key: Mutex::default(),
+            was_told_to_end: AtomicBool::new(false),
+            times: Mutex::new(Times {
+                heard: now,
+                progress: now,
+            }),
+            to_worker,
+            n_building: AtomicUsize::new(0),
+        };
+        (Arc::new(session), messages)
+    }
+
+    pub(crate) fn say(&self, message: ToWorker) {
+        drop(self.to_worker.send(Outgoing {
+            message,
+            file: None,
+        }));
+    }
+
+    /// The first call after there were none.
+    pub(crate) fn begins(&self) {
+        let now = Instant::now();
+        let mut times = lock(&self.times);
+        (times.heard, times.progress) = (now, now);
+    }
+
+    pub(crate) fn told_to_end(&self) {
+        self.was_told_to_end.store(true, Ordering::Release);
+    }
 }
 
 /// While it lives, the worker waits for a component.
@@ -76,54 +131,69 @@ pub(crate) struct Pending {
 }
 
 /// When the process last gave a sign.
-pub(crate) struct Times {
+struct Times {
     /// Of any kind.
-    pub(crate) heard: Instant,
+    heard: Instant,
     /// An answer, or the first call after there were none.
-    pub(crate) progress: Instant,
+    progress: Instant,
+}
+
+/// Why a process ended before its time, and the class of a call that is to blame for it.
+struct Loss {
+    reason: String,
+    class: FailureClass,
+}
+
+impl From<io::Error> for Loss {
+    fn from(error: io::Error) -> Self {
+        Self {
+            reason: error.to_string(),
+            class: FailureClass::PluginTrap,
+        }
+    }
 }
 
 /// Keeps one worker process running while there is work.
-pub(crate) async fn lane(shared: Arc<Shared>, mut stop: signal::Receiver<bool>) {
+pub(crate) async fn lane(shared: Arc<Shared>, duty: Duty, mut stop: signal::Receiver<bool>) {
     let mut backoff = FIRST_BACKOFF;
     loop {
-        while shared.queue.is_empty() {
+        while shared.queue.is_empty(duty) {
             tokio::select! {
-                () = shared.queue.filled.notified() => {}
+                () = shared.queue.filled(duty) => {}
                 () = stopped(&mut stop) => return,
             }
         }
-        let (to_worker, messages) = mpsc::unbounded_channel();
-        let now = Instant::now();
-        let session = Arc::new(Session {
-            pending: Mutex::default(),
-            answered: Notify::new(),
-            times: Mutex::new(Times {
-                heard: now,
-                progress: now,
-            }),
-            to_worker,
-            has_answered: AtomicBool::new(false),
-            n_building: AtomicUsize::new(0),
-        });
+        let (session, messages) = Session::new(duty);
         let ended = run(&shared, &session, messages, stop.clone()).await;
-        let lost = std::mem::take(&mut *lock(&session.pending));
-        let reason = match ended {
-            Ok(()) if lost.is_empty() && *stop.borrow() => return,
-            Ok(()) => "it ended by itself".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        tracing::warn!(n_calls = lost.len(), reason, "a worker process ended");
-        if session.has_answered.load(Ordering::Acquire) {
+        let pending = std::mem::take(&mut *lock(&session.pending));
+        let lost: Vec<Job> = pending.into_values().map(|pending| pending.job).collect();
+        if lost.is_empty() && session.was_told_to_end.load(Ordering::Acquire) {
+            if *stop.borrow() {
+                return;
+            }
+            continue;
+        }
+        let loss = ended.err().unwrap_or_else(|| Loss {
+            reason: "it ended by itself".into(),
+            class: FailureClass::PluginTrap,
+        });
+        tracing::warn!(
+            n_calls = lost.len(),
+            reason = loss.reason,
+            "a worker process ended"
+        );
+        if !lost.is_empty() {
             backoff = FIRST_BACKOFF;
-        } else if lost.is_empty() {
-            // It never took a call: nobody would answer those that wait.
-            let reason = format!("no worker process can be started: {reason}");
-            for job in shared.queue.take(usize::MAX, usize::MAX) {
+            lose(&shared, lost, &loss);
+            continue;
+        }
+        if !session.was_ready.load(Ordering::Acquire) {
+            // Nobody would answer the calls that wait.
+            let reason = format!("no worker process can be started: {}", loss.reason);
+            for job in shared.queue.drain(duty) {
                 job.answer(failed(FailureClass::WorkerLost, &reason));
             }
         }
-        lose(&shared, lost, &reason);
         if tokio::time::timeout(backoff, stopped(&mut stop))
             .await
             .is_ok()
@@ -134,15 +204,36 @@ pub(crate) async fn lane(shared: Arc<Shared>, mut stop: signal::Receiver<bool>) 
     }
 }
 
-fn lose(shared: &Shared, lost: HashMap<CallId, Pending>, reason: &str) {
-    let digests: HashSet<_> = lost
-        .values()
-        .map(|pending| pending.job.call.plugin)
-        .collect();
-    shared.quarantine.died(digests);
-    for Pending { job, .. } in lost.into_values() {
-        let message = format!("the worker process ended under the call: {reason}");
-        job.answer(failed(FailureClass::WorkerLost, message));
+/// Calls whose worker ended are run again apart from others, until the one that ends workers is alone.
+fn lose(shared: &Shared, mut lost: Vec<Job>, loss: &Loss) {
+    lost.retain(|job| !job.group.is_abandoned());
+    for job in &mut lost {
+        job.n_deaths += 1;
+    }
+    match lost.pop() {
+        Some(job) if lost.is_empty() && 1 < job.n_deaths => {
+            shared.quarantine.convict(&job.call);
+            let reason = &loss.reason;
+            let message = format!(
+                "the call ended two worker processes in a row, the second while it was alone in it: {reason}. \
+                 The item is in quarantine for this evaluator and configuration until the server starts \
+                 again"
+            );
+            tracing::error!(
+                plugin.digest = %job.call.plugin,
+                evaluator.id = &*job.call.evaluator_id,
+                item.id = job.call.item.id,
+                reason,
+                "a call ends worker processes"
+            );
+            job.answer(failed(loss.class, message));
+        }
+        job => {
+            lost.extend(job);
+            if !lost.is_empty() {
+                shared.queue.suspect(lost);
+            }
+        }
     }
 }
 
@@ -150,38 +241,43 @@ fn lose(shared: &Shared, lost: HashMap<CallId, Pending>, reason: &str) {
 async fn run(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
-    messages: mpsc::UnboundedReceiver<ToWorker>,
+    messages: mpsc::UnboundedReceiver<Outgoing>,
     stop: signal::Receiver<bool>,
-) -> io::Result<()> {
+) -> Result<(), Loss> {
     let (mut child, socket) = spawn(&shared.options)?;
     let pid = child.id();
     lock(&shared.pids).extend(pid);
+    let last_line = Arc::new(Mutex::new(None));
     let mut chatter = JoinSet::new();
     if let Some(stderr) = child.stderr.take() {
-        chatter.spawn(log_lines(stderr));
+        chatter.spawn(log_lines(stderr, Arc::clone(&last_line)));
     }
     let (reader, writer) = socket.into_split();
-    let options = &shared.options;
-    let settings = WorkerSettings {
-        cache_dir: options.cache_dir.to_string_lossy().into_owned(),
-        n_threads: options.n_threads,
-        max_live: options.max_live,
-    };
-    drop(session.to_worker.send(ToWorker::Start(settings)));
     let ended = tokio::select! {
-        ended = read(shared, session, reader) => ended,
-        ended = feed::feed(shared, session, writer, messages, stop) => ended,
-        reason = watch(shared, session) => Err(io::Error::other(reason)),
+        ended = read(shared, session, reader) => ended.map_err(Loss::from),
+        ended = feed::feed(shared, session, writer, messages, stop) => ended.map_err(Loss::from),
+        loss = watch(shared, session, pid) => Err(loss),
     };
     let status = end(&mut child).await;
     lock(&shared.pids).retain(|other| Some(*other) != pid);
-    match (ended, status) {
-        (Ok(()), Some(status)) if !status.success() => Err(io::Error::other(status.to_string())),
-        (Err(error), Some(status)) if !status.success() => {
-            Err(io::Error::other(format!("{error} ({status})")))
-        }
-        (ended, _) => ended,
-    }
+    let Some(status) = status.filter(|status| !status.success()) else {
+        return ended;
+    };
+    // What it wrote last, which is there when its pipe is closed, says most.
+    drop(tokio::time::timeout(Duration::from_millis(200), chatter.join_next()).await);
+    let mut loss = ended.err().unwrap_or_else(|| Loss {
+        reason: String::new(),
+        class: FailureClass::PluginTrap,
+    });
+    let said = lock(&last_line).take();
+    let reasons = [Some(loss.reason).filter(|reason| !reason.is_empty()), said];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    loss.reason = if reasons.is_empty() {
+        status.to_string()
+    } else {
+        format!("{} ({status})", reasons.join(": "))
+    };
+    Err(loss)
 }
 
 fn spawn(options: &Options) -> io::Result<(Child, UnixStream)> {
@@ -191,12 +287,55 @@ fn spawn(options: &Options) -> io::Result<(Child, UnixStream)> {
     let child = Command::new(&options.program)
         .args(&options.args)
         .env_clear()
+        // A key that interrupts the server leaves it to the server to end its workers.
+        .process_group(0)
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
     Ok((child, UnixStream::from_std(ours)?))
+}
+
+/// Starts a worker that is given no call, and gives what it says of itself.
+pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
+    let (mut child, mut socket) = spawn(options)?;
+    let mut frame = Vec::new();
+    let start = ToWorker::Start(options.worker_settings());
+    protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;
+    let ready = async {
+        socket.write_all(&frame).await?;
+        let mut prefix = [0; PREFIX];
+        socket.read_exact(&mut prefix).await?;
+        let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+        socket.read_exact(&mut frame).await?;
+        match protocol::read_frame(&frame).map_err(io::Error::other)? {
+            FromWorker::Ready(ready) => Ok(ready),
+            _ => Err(io::Error::other("its first message is another")),
+        }
+    };
+    let ready = match tokio::time::timeout(options.silence_limit, ready).await {
+        Ok(ready) => ready,
+        Err(_) => Err(io::Error::other("it said nothing")),
+    };
+    // It ends when it finds its socket closed.
+    drop(socket);
+    match ready {
+        Ok(ready) => {
+            end(&mut child).await;
+            Ok(ready)
+        }
+        Err(error) => {
+            let mut said = String::new();
+            if let Some(stderr) = child.stderr.take() {
+                let read = stderr.take(64 << 10).read_to_string(&mut said).await;
+                drop(read);
+            }
+            end(&mut child).await;
+            let said = said.lines().last().map(str::to_owned);
+            Err(said.map_or(error, io::Error::other))
+        }
+    }
 }
 
 /// Gives a process that closed its socket a moment to end by itself, so that its status tells why.
@@ -208,10 +347,11 @@ async fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
     None
 }
 
-async fn log_lines(stderr: ChildStderr) {
+async fn log_lines(stderr: ChildStderr, last: Arc<Mutex<Option<String>>>) {
     let mut lines = BufReader::new(stderr.take(1 << 20)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         tracing::warn!(line, "a worker process says");
+        *lock(&last) = Some(line);
     }
 }
 
@@ -226,7 +366,7 @@ async fn read(
     let mut questions = JoinSet::new();
     loop {
         while questions.try_join_next().is_some() {}
-        let mut prefix = [0; protocol::PREFIX];
+        let mut prefix = [0; PREFIX];
         match socket.read_exact(&mut prefix).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             other => other?,
@@ -236,7 +376,6 @@ async fn read(
         lock(&session.times).heard = Instant::now();
         match protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Results(results) => {
-                session.has_answered.store(true, Ordering::Release);
                 lock(&session.times).progress = Instant::now();
                 for (id, result) in results {
                     // Unknown numbers are a broken worker's affair.
@@ -247,10 +386,13 @@ async fn read(
                 }
                 session.answered.notify_one();
             }
-            FromWorker::Ready { notes } => {
-                notes
-                    .iter()
-                    .for_each(|note| tracing::warn!(note, "a worker process is limited"));
+            FromWorker::Ready(ready) => {
+                for note in ready.notes {
+                    tracing::warn!(note, "a worker process is limited");
+                }
+                *lock(&session.engine_key) = ready.engine_key;
+                session.was_ready.store(true, Ordering::Release);
+                session.ready.notify_one();
             }
             FromWorker::Pong(_) => {}
             question if questions.len() < MAX_OPEN_QUESTIONS => {
@@ -263,7 +405,7 @@ async fn read(
 
 /// Answers a question of the worker. Nothing it says of itself is believed but the number of a call it has.
 async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker) {
-    let reply = match question {
+    match question {
         FromWorker::HostCall { id, call, request } => {
             let caller = lock(&session.pending).get(&call).map(|pending| Caller {
                 project: pending.job.project.clone(),
@@ -273,29 +415,48 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
                 Some(caller) => shared.host_calls.host_call(caller, request).await,
                 None => request.unavailable("the call is over"),
             };
-            ToWorker::HostReply { id, reply }
+            session.say(ToWorker::HostReply { id, reply });
         }
-        FromWorker::NeedsComponent { digest, reason } => {
-            tracing::info!(plugin.digest = %digest, reason, "a component is compiled");
+        FromWorker::NeedsComponent { digest, refused } => {
             let _building = Building::new(&session);
-            let outcome = match shared.components.component(digest).await {
-                Some(bytes) => shared.compiler.rebuild(digest, &bytes).await,
-                None => Err(format!("the plug-in {digest} is not registered")),
+            let key = lock(&session.engine_key).clone();
+            let components = shared.components.as_ref();
+            let artifact = shared
+                .compiler
+                .artifact(digest, &key, refused.as_deref(), components)
+                .await;
+            let (file, outcome) = match artifact {
+                Ok(file) => (Some(file), Ok(())),
+                Err(error) => (None, Err(error)),
             };
-            ToWorker::Component { digest, outcome }
+            let message = ToWorker::Component { digest, outcome };
+            drop(session.to_worker.send(Outgoing { message, file }));
         }
-        FromWorker::Ready { .. } | FromWorker::Results(_) | FromWorker::Pong(_) => return,
-    };
-    drop(session.to_worker.send(reply));
+        FromWorker::Ready(_) | FromWorker::Results(_) | FromWorker::Pong(_) => {}
+    }
 }
 
 /// Ends when the process has to be ended, with the reason.
-async fn watch(shared: &Shared, session: &Session) -> String {
+async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
     let options = &shared.options;
-    let step = (options.silence_limit.min(options.hang_grace) / 4).min(Duration::from_secs(1));
+    let ping_step = (options.silence_limit.min(options.hang_grace) / 4).min(Duration::from_secs(1));
+    let step = ping_step.min(MEMORY_STEP);
     let mut number = 0;
+    let mut pinged = Instant::now();
+    let hung = |reason| Loss {
+        reason,
+        class: FailureClass::PluginTrap,
+    };
     loop {
         tokio::time::sleep(step).await;
+        let resident = pid.and_then(resident_bytes).unwrap_or(0);
+        if options.max_resident_bytes < resident {
+            let (resident, limit) = (resident >> 20, options.max_resident_bytes >> 20);
+            return Loss {
+                reason: format!("it had {resident} MiB of memory in use, the limit is {limit} MiB"),
+                class: FailureClass::MemoryLimit,
+            };
+        }
         let longest = {
             let pending = lock(&session.pending);
             pending
@@ -303,20 +464,27 @@ async fn watch(shared: &Shared, session: &Session) -> String {
                 .map(|pending| pending.job.call.limits.wall_ms)
                 .max()
         };
-        let Some(longest) = longest else { continue };
-        feed::cancel_abandoned(session);
-        number += 1;
-        drop(session.to_worker.send(ToWorker::Ping(number)));
+        let was_ready = session.was_ready.load(Ordering::Acquire);
+        if longest.is_none() && was_ready {
+            continue;
+        }
+        if was_ready && ping_step <= pinged.elapsed() {
+            pinged = Instant::now();
+            feed::cancel_abandoned(session);
+            number += 1;
+            session.say(ToWorker::Ping(number));
+        }
         let (silent, stuck) = {
             let times = lock(&session.times);
             (times.heard.elapsed(), times.progress.elapsed())
         };
         if options.silence_limit < silent {
-            return format!("it said nothing for {} ms", silent.as_millis());
+            return hung(format!("it said nothing for {} ms", silent.as_millis()));
         }
         let is_building = 0 < session.n_building.load(Ordering::Acquire);
-        if !is_building && Duration::from_millis(longest.into()) + options.hang_grace < stuck {
-            return format!("it answered nothing for {} ms", stuck.as_millis());
+        let longest = Duration::from_millis(longest.unwrap_or(0).into());
+        if was_ready && !is_building && longest + options.hang_grace < stuck {
+            return hung(format!("it answered nothing for {} ms", stuck.as_millis()));
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Real worker processes: this program starts itself again as worker and as compiler.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../host/tests/hostile/guest.rs"]
+#[path = "../../../host/tests/hostile/guest.rs"]
 mod guest;
+
+mod faults;
+mod losses;
+mod walls;
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -20,13 +24,16 @@ use tempfile::TempDir;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("worker") => assay_host::worker_main(),
+        Some("worker") => assay_host::worker_main_with(faults::before_call),
         Some("compile") => assay_host::compile_main(),
         Some("end-at-once") => ExitCode::FAILURE,
         Some("say-nothing") => loop {
             std::thread::park();
         },
         _ => {
+            if let Some(code) = walls::with_a_secret() {
+                return code;
+            }
             let trial = |name: &str, test: fn()| {
                 Trial::test(name, move || {
                     test();
@@ -41,16 +48,8 @@ fn main() -> ExitCode {
                         calls_are_answered_in_their_order,
                     ),
                     trial(
-                        "a_killed_worker_loses_its_calls_and_is_replaced",
-                        a_killed_worker_loses_its_calls_and_is_replaced,
-                    ),
-                    trial(
                         "a_damaged_cache_file_is_rebuilt",
                         a_damaged_cache_file_is_rebuilt,
-                    ),
-                    trial(
-                        "a_worker_has_an_empty_environment",
-                        a_worker_has_an_empty_environment,
                     ),
                     trial(
                         "a_program_that_ends_at_once_is_reported",
@@ -79,6 +78,54 @@ fn main() -> ExitCode {
                     trial(
                         "shutdown_waits_for_calls_in_flight",
                         shutdown_waits_for_calls_in_flight,
+                    ),
+                    trial(
+                        "the_calls_of_a_killed_worker_are_made_again",
+                        losses::the_calls_of_a_killed_worker_are_made_again,
+                    ),
+                    trial(
+                        "the_call_that_crashes_two_workers_fails_and_its_batch_is_scored",
+                        losses::the_call_that_crashes_two_workers_fails_and_its_batch_is_scored,
+                    ),
+                    trial(
+                        "several_culprits_are_found_among_their_neighbours",
+                        losses::several_culprits_are_found_among_their_neighbours,
+                    ),
+                    trial(
+                        "a_component_whose_every_call_crashes_is_refused",
+                        losses::a_component_whose_every_call_crashes_is_refused,
+                    ),
+                    trial(
+                        "a_panic_in_the_host_is_an_answer",
+                        losses::a_panic_in_the_host_is_an_answer,
+                    ),
+                    trial(
+                        "a_worker_that_grows_is_replaced_and_the_call_is_named",
+                        losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
+                    ),
+                    trial(
+                        "a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named",
+                        losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
+                    ),
+                    trial(
+                        "from_outside_a_worker_has_no_environment_no_files_and_no_rights",
+                        walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
+                    ),
+                    trial(
+                        "from_inside_a_worker_nothing_outside_can_be_reached",
+                        walls::from_inside_a_worker_nothing_outside_can_be_reached,
+                    ),
+                    trial(
+                        "a_worker_says_which_walls_it_has",
+                        walls::a_worker_says_which_walls_it_has,
+                    ),
+                    trial(
+                        "a_program_that_is_no_worker_has_no_walls",
+                        walls::a_program_that_is_no_worker_has_no_walls,
+                    ),
+                    trial(
+                        "where_all_walls_are_required_a_worker_without_one_ends",
+                        walls::where_all_walls_are_required_a_worker_without_one_ends,
                     ),
                 ],
             )
@@ -200,35 +247,6 @@ fn kill(pid: u32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-fn a_killed_worker_loses_its_calls_and_is_replaced() {
-    let good = Guest::default();
-    let spin = Guest {
-        evaluate: "(loop $forever (br $forever))",
-        ..Guest::default()
-    };
-    block_on(async {
-        let bench = start(&[&good, &spin], |_| (), Arc::new(NoHostCalls));
-        let spinning = vec![call(&spin); 20];
-        let answers = bench.workers.evaluate(vec![call(&good)]).await;
-        assert!(answers[0].outcome.is_ok(), "{answers:?}");
-        let killer = async {
-            let pids = bench.workers.pids();
-            // The calls are with the worker when its artifact was made.
-            let folder = bench.folder.path().join("cache");
-            until(|| std::fs::read_dir(&folder).unwrap().count() == 2).await;
-            kill(pids[0]);
-        };
-        let (lost, ()) = tokio::join!(bench.workers.evaluate(spinning), killer);
-        assert!(
-            lost.iter()
-                .all(|result| class(result) == Some(FailureClass::WorkerLost)),
-            "{lost:?}"
-        );
-        let answers = bench.workers.evaluate(vec![call(&good)]).await;
-        assert!(answers[0].outcome.is_ok(), "{answers:?}");
-    });
-}
-
 fn a_damaged_cache_file_is_rebuilt() {
     let good = Guest::default();
     block_on(async {
@@ -261,23 +279,6 @@ fn a_damaged_cache_file_is_rebuilt() {
                 .is_ok()
         );
         assert_eq!(std::fs::read(&file).unwrap().len(), whole.len());
-    });
-}
-
-fn a_worker_has_an_empty_environment() {
-    let good = Guest::default();
-    // What this process has, such as PATH here and keys in a server, must not be there.
-    assert!(std::env::vars_os().next().is_some());
-    block_on(async {
-        let bench = start(&[&good], |_| (), Arc::new(NoHostCalls));
-        assert!(
-            bench.workers.evaluate(vec![call(&good)]).await[0]
-                .outcome
-                .is_ok()
-        );
-        let pid = bench.workers.pids()[0];
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
-        assert!(environment.is_empty(), "{environment:?}");
     });
 }
 

@@ -1,0 +1,78 @@
+//! What the worker of these tests does at calls whose item says so.
+
+use std::fs::File;
+use std::io;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, abort};
+use std::time::Duration;
+
+use assay_domain::plugin::{Call, CallResult, Failure, FailureClass};
+
+/// Looks at the id of the item, up to its first `-`.
+pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
+    match call.item.id.split('-').next() {
+        Some("abort") => abort(),
+        // As a bug in the engine would: the thread never comes back.
+        Some("hang") => loop {
+            std::thread::park();
+        },
+        Some("panic") => panic!("as asked"),
+        Some("grow") => {
+            let mut grown: Vec<Vec<u8>> = Vec::new();
+            while grown.len() < 64 {
+                grown.push(vec![1; 16 << 20]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            drop(grown);
+            None
+        }
+        Some("attempts") => Some(CallResult {
+            outcome: Err(Failure {
+                class: FailureClass::Internal,
+                message: successes().join(", "),
+            }),
+            cpu_us: 0,
+            log: Vec::new(),
+        }),
+        _ => None,
+    }
+}
+
+/// What of all this is possible, by name.
+pub(crate) fn successes() -> Vec<String> {
+    let parent = std::os::unix::process::parent_id();
+    let own = std::process::id();
+    let signal = || {
+        let parent = rustix::process::getppid().ok_or(io::ErrorKind::NotFound)?;
+        Ok(rustix::process::test_kill_process(parent)?)
+    };
+    let write = || File::create(std::env::temp_dir().join(format!("assay-{own}"))).map(drop);
+    let attempts: [(&str, &dyn Fn() -> io::Result<()>); 11] = [
+        ("open", &|| File::open("/etc/passwd").map(drop)),
+        ("write", &write),
+        ("list", &|| std::fs::read_dir("/").map(drop)),
+        ("exists", &|| std::fs::metadata("/etc/passwd").map(drop)),
+        ("environment of the parent", &|| {
+            File::open(format!("/proc/{parent}/environ")).map(drop)
+        }),
+        ("memory of the parent", &|| {
+            File::open(format!("/proc/{parent}/mem")).map(drop)
+        }),
+        ("udp", &|| UdpSocket::bind("127.0.0.1:0").map(drop)),
+        ("listen", &|| TcpListener::bind("127.0.0.1:0").map(drop)),
+        ("connect", &|| match TcpStream::connect("127.0.0.1:1") {
+            // It was tried.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            other => other.map(drop),
+        }),
+        ("start a program", &|| {
+            Command::new("/bin/true").status().map(drop)
+        }),
+        ("signal the parent", &signal),
+    ];
+    let possible = attempts
+        .into_iter()
+        .filter(|(_, attempt)| attempt().is_ok())
+        .map(|(name, _)| name.to_owned());
+    possible.collect()
+}

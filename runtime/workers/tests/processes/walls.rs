@@ -1,0 +1,183 @@
+//! The walls around worker processes, looked at from outside and tried from inside.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use assay_domain::protocol::{self, ToWorker, WorkerSettings};
+use assay_workers::NoHostCalls;
+
+use crate::guest::Guest;
+use crate::{block_on, call, faults, start};
+
+const CANARY: &str = "ASSAY_CANARY_SECRET";
+
+/// Starts the tests again with a secret in their environment, as a server has some.
+pub(crate) fn with_a_secret() -> Option<ExitCode> {
+    if std::env::var_os(CANARY).is_some() {
+        return None;
+    }
+    let error = Command::new(std::env::current_exe().unwrap())
+        .args(std::env::args_os().skip(1))
+        .env(CANARY, "sk-canary-6d1f0c")
+        .exec();
+    drop(writeln!(std::io::stderr(), "{error}"));
+    Some(ExitCode::FAILURE)
+}
+
+fn field<'t>(status: &'t str, name: &str) -> &'t str {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no {name} in {status}"))
+        .trim()
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() {
+    let good = Guest::default();
+    assert!(std::env::var_os(CANARY).is_some());
+    // Left open by somebody careless: every child inherits it.
+    let stray = File::open("/etc/passwd").unwrap();
+    rustix::io::fcntl_setfd(&stray, rustix::io::FdFlags::empty()).unwrap();
+    block_on(async {
+        let bench = start(&[&good], |_| (), Arc::new(NoHostCalls));
+        let answers = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+        let pid = bench.workers.pids()[0];
+        let environment = std::fs::read(format!("/proc/{pid}/environ"));
+        // Who is not root may not even look.
+        assert!(
+            environment.is_err_and(|_| true) || {
+                std::fs::read(format!("/proc/{pid}/environ"))
+                    .unwrap()
+                    .is_empty()
+            }
+        );
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        assert_eq!(field(&status, "NoNewPrivs:"), "1");
+        assert_eq!(field(&status, "Seccomp:"), "2");
+        assert_eq!(field(&status, "CapEff:"), "0000000000000000");
+        assert_eq!(field(&status, "CapPrm:"), "0000000000000000");
+        let users: Vec<&str> = field(&status, "Uid:").split_whitespace().collect();
+        if rustix::process::geteuid().is_root() {
+            assert!(users.iter().all(|user| *user != "0"), "{users:?}");
+            assert_eq!(field(&status, "Groups:"), "");
+        }
+        if let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) {
+            for descriptor in open {
+                let target = std::fs::read_link(descriptor.unwrap().path()).unwrap();
+                let target = target.to_string_lossy().into_owned();
+                let is_known = ["socket:", "pipe:", "anon_inode:", "/memfd:assay-artifact"]
+                    .iter()
+                    .any(|start| target.starts_with(start))
+                    || target == "/dev/null"
+                    || target == format!("/proc/{pid}/pagemap");
+                assert!(is_known, "{target}");
+            }
+        }
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let limit = |name: &str| {
+            field(&limits, name)
+                .split_whitespace()
+                .next()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(limit("Max core file size"), "0");
+        assert_eq!(limit("Max file size"), "0");
+        assert_eq!(limit("Max locked memory"), "0");
+    });
+}
+
+pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {
+    // The attempts mean something: here, outside, they succeed.
+    let outside = faults::successes();
+    for possible in [
+        "open",
+        "write",
+        "udp",
+        "connect",
+        "start a program",
+        "signal the parent",
+    ] {
+        assert!(
+            outside.iter().any(|name| name == possible),
+            "{possible}: {outside:?}"
+        );
+    }
+    let good = Guest::default();
+    block_on(async {
+        let bench = start(&[&good], |_| (), Arc::new(NoHostCalls));
+        let mut attempts = call(&good);
+        attempts.item.id = "attempts".into();
+        let answers = bench.workers.evaluate(vec![attempts]).await;
+        let possible = &answers[0].outcome.as_ref().unwrap_err().message;
+        assert_eq!(possible, "", "possible in a worker");
+    });
+}
+
+pub(crate) fn a_worker_says_which_walls_it_has() {
+    block_on(async {
+        let bench = start(&[], |_| (), Arc::new(NoHostCalls));
+        let walls = bench.workers.walls().await.unwrap();
+        let names: Vec<&str> = walls.iter().map(|wall| wall.name.as_str()).collect();
+        let expected = [
+            "empty environment",
+            "closed descriptors",
+            "limits",
+            "other user",
+            "no capabilities",
+            "no new privileges",
+            "landlock",
+            "seccomp",
+        ];
+        assert_eq!(names, expected);
+        for wall in &walls {
+            // Older kernels have no Landlock; all else is there since Linux 3.17.
+            assert!(wall.given.is_ok() || wall.name == "landlock", "{wall:?}");
+        }
+    });
+}
+
+pub(crate) fn a_program_that_is_no_worker_has_no_walls() {
+    block_on(async {
+        let change =
+            |options: &mut assay_workers::Options| options.args = vec!["end-at-once".into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        assert!(bench.workers.walls().await.is_err());
+    });
+}
+
+/// A worker to which an environment was handed down, and what it says when it has ended.
+fn worker_with_environment(require_walls: bool) -> String {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .arg("worker")
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let settings = WorkerSettings {
+        n_threads: 1,
+        max_live: 16,
+        require_walls,
+    };
+    let mut frame = Vec::new();
+    for message in [ToWorker::Start(settings), ToWorker::Shutdown] {
+        protocol::write_frame(&message, &mut frame).unwrap();
+    }
+    ours.write_all(&frame).unwrap();
+    drop(ours.read_to_end(&mut Vec::new()));
+    String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap()
+}
+
+pub(crate) fn where_all_walls_are_required_a_worker_without_one_ends() {
+    let said = worker_with_environment(true);
+    assert!(said.contains("confinement is required"), "{said}");
+    assert!(said.contains("variables were handed down"), "{said}");
+    assert!(!said.contains("canary-6d1f0c"), "{said}");
+    assert_eq!(worker_with_environment(false), "");
+}
