@@ -108,12 +108,12 @@ pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-fn n_generations(n_batches: u64) -> u64 {
+pub(crate) fn n_generations(n_batches: u64) -> u64 {
     n_batches * (SPANS_PER_BATCH / SPANS_PER_TRACE * GENERATIONS_PER_TRACE) as u64
 }
 
 /// A rule that scores each generation.
-async fn score_generations(server: &Server) -> anyhow::Result<()> {
+pub(crate) async fn score_generations(server: &Server) -> anyhow::Result<()> {
     let mut connection = server.connect().await?;
     let evaluator = json!({
         "type": "plugin",
@@ -143,7 +143,7 @@ async fn score_generations(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn reader(server: &Server) -> anyhow::Result<SqliteConnection> {
+pub(crate) async fn reader(server: &Server) -> anyhow::Result<SqliteConnection> {
     let options = SqliteConnectOptions::new()
         .filename(server.database())
         .read_only(true);
@@ -153,7 +153,10 @@ async fn reader(server: &Server) -> anyhow::Result<SqliteConnection> {
         .await?)
 }
 
-async fn wait_for_scores(reader: &mut SqliteConnection, wanted: u64) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_scores(
+    reader: &mut SqliteConnection,
+    wanted: u64,
+) -> anyhow::Result<()> {
     let (mut n_scores, mut changed) = (0, Instant::now());
     loop {
         let row = sqlx::query("SELECT COUNT(*) FROM scores")

@@ -2,20 +2,33 @@
 
 use std::time::Duration;
 
+use crate::load::{Plan, run};
 use crate::median;
 use crate::report::{Bar, Figure};
+use crate::scenario::end_to_end::{n_generations, reader, score_generations, wait_for_scores};
 use crate::server::Server;
 
-/// Starts once to fill the artifact cache, then `rounds` times for the figures.
+/// Starts once to fill the artifact cache, then `rounds` times for the figures, each time with a batch
+/// that is scored, so that a worker process runs.
 ///
 /// # Errors
 /// When the server does not start.
 pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
-    let mut folder = Server::start(&[]).await?.stop().await?;
+    let server = Server::start(&[]).await?;
+    score_generations(&server).await?;
+    let mut folder = server.stop().await?;
     let (mut resident, mut ready) = (vec![], vec![]);
-    for _ in 0..rounds {
+    for round in 0..rounds as u64 {
         let server = Server::start_in(folder, &[]).await?;
         ready.push(server.ready_after.as_secs_f64());
+        let one = Plan {
+            n_connections: 1,
+            n_batches: 1,
+            pace: None,
+            first_serial: round,
+        };
+        run(&server, one).await?;
+        wait_for_scores(&mut reader(&server).await?, n_generations(round + 1)).await?;
         // Long enough for what a start leaves to settle.
         tokio::time::sleep(Duration::from_secs(2)).await;
         resident.push(server.resident_bytes() as f64 / f64::from(1 << 20));
@@ -30,7 +43,7 @@ pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
     };
     Ok(vec![
         figure(
-            "resident memory, workers included",
+            "resident memory, a worker included",
             resident,
             "MiB",
             Bar::AtMost(80.0),
