@@ -49,6 +49,7 @@ pub struct Client {
     http: HyperClient<HttpConnector, Body>,
     origin: String,
     authorization: Option<String>,
+    timeout: Duration,
 }
 
 impl Client {
@@ -61,6 +62,7 @@ impl Client {
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
             origin: origin.trim_end_matches('/').to_owned(),
             authorization: None,
+            timeout: TIMEOUT,
         }
     }
 
@@ -76,6 +78,13 @@ impl Client {
     #[must_use]
     pub fn with_authorization(mut self, value: &str) -> Self {
         self.authorization = Some(value.to_owned());
+        self
+    }
+
+    /// A caller that waits so long for an answer.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -109,7 +118,7 @@ impl Client {
                 body: body.to_vec(),
             })
         };
-        let answered = tokio::time::timeout(TIMEOUT, exchange).await;
+        let answered = tokio::time::timeout(self.timeout, exchange).await;
         answered.with_context(|| format!("no answer from {path}"))?
     }
 

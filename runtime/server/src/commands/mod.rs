@@ -4,6 +4,8 @@ mod demo;
 mod docs;
 mod log;
 mod otlp;
+mod plugin;
+mod plugin_remote;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
     },
+    /// Make, build, check, try, test, measure and register plug-ins
+    Plugin(plugin::PluginArgs),
     /// Look into OTLP payloads
     Otlp {
         #[command(subcommand)]
@@ -82,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Otlp {
             command: OtlpCommand::Show { file, json },
         } => otlp::show(&file, json),
+        Command::Plugin(args) => plugin::plugin(args),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {
@@ -94,13 +99,24 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The `ASSAY_*` variables of the process.
+/// Variables of the author's path; a server that finds them set takes no offence.
+const AUTHORS: [&str; 4] = [
+    "ASSAY_SERVER",
+    "ASSAY_PUBLIC_KEY",
+    "ASSAY_SECRET_KEY",
+    "ASSAY_TOOLCHAINS",
+];
+
+/// The `ASSAY_*` variables of the process that are settings.
 fn environment() -> anyhow::Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
         let Some(name) = name.to_str().filter(|name| name.starts_with("ASSAY_")) else {
             continue;
         };
+        if AUTHORS.contains(&name) {
+            continue;
+        }
         let value = value.into_string();
         let value = value.map_err(|_| anyhow::anyhow!("the variable {name} is not UTF-8"))?;
         variables.insert(name.to_owned(), value);

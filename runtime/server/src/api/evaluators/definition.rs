@@ -1,11 +1,11 @@
 //! What an evaluator is made of, checked.
 
-use assay_domain::evaluation::{Mapping, TargetKind};
+use assay_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
 use assay_domain::identity::fingerprint;
 use assay_domain::ids::{EvaluatorVersionId, ProjectId};
 use assay_domain::mapping::{MappingError, MappingFault, compile};
 use assay_domain::plugin::{EvaluatorInfo, Grants, PluginInfo};
-use assay_store::catalog::NewVersion;
+use assay_store::catalog::{NewVersion, Plugin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -19,7 +19,7 @@ use crate::problem::{Code, Issue, Problem};
 /// A plug-in, which of its evaluators, and its configuration.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Definition {
+pub(in crate::api) struct Definition {
     /// `vendor/name`, `vendor/name@version` or a digest.
     plugin: String,
     /// Id of the evaluator in the plug-in.
@@ -58,8 +58,27 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
 }
 
 impl Definition {
+    /// A version on another component: its evaluator and mapping, and of its grants those that the other
+    /// component asks for.
+    pub(in crate::api) fn moved(
+        version: &EvaluatorVersion,
+        plugin: &Plugin,
+        config: Value,
+    ) -> Self {
+        let asked = plugin.info.capabilities.names();
+        let kept = version.grants.names().into_iter();
+        let kept = kept.filter(|name| asked.contains(name));
+        Self {
+            plugin: plugin.digest.to_string(),
+            evaluator: version.plugin_evaluator.clone(),
+            config: Some(config),
+            variable_mapping: Some(version.mapping.clone()),
+            grants: Some(kept.map(str::to_owned).collect()),
+        }
+    }
+
     /// Finds the plug-in and checks everything against it.
-    pub(super) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
+    pub(in crate::api) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
         let plugin = app.store.resolve_plugin(project, &self.plugin).await?;
         let plugin = plugin.ok_or_else(|| {
             let message = format!(

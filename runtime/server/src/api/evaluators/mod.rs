@@ -25,8 +25,7 @@ use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Param, Params, from_json, param};
 use crate::problem::{Code, Problem};
-use definition::Definition;
-pub(super) use definition::mapping_problem;
+pub(super) use definition::{Definition, mapping_problem};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),

@@ -1,0 +1,175 @@
+//! `/api/v1/plugins`: what evaluators can be made from, and registering more.
+//!
+//! A plug-in is immutable: its digest is its identity, and a project's name and version stand for one
+//! digest. Evaluators pin digests, so nothing here changes what an evaluator does, save a rollback, which
+//! makes new versions of evaluators and says so.
+
+mod rollback;
+mod upload;
+mod view;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::plugin::Digest;
+use assay_store::catalog::{Plugin, PluginUser};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use serde_json::{Value, json};
+
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Param, Params, param};
+use crate::problem::{Code, Problem};
+
+const LIST: &str = "/api/v1/plugins";
+const ONE: &str = "/api/v1/plugins/{digest}";
+const COMPONENT: &str = "/api/v1/plugins/{digest}/component";
+const ROLLBACK: &str = "/api/v1/plugins/rollback";
+
+const LIST_PARAMS: &[Param] = &[param(
+    "name",
+    "string",
+    "Only the versions of this plug-in, `vendor/name`.",
+)];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        LIST,
+        "Plug-ins that the project may use, by name and version",
+    );
+    routes.add(list.query(LIST_PARAMS), list_plugins);
+    let upload = Operation::post(
+        LIST,
+        "Upload a component (application/wasm, at most 64 MiB) and register it as a plug-in; the same bytes \
+         again answer 200 with what is registered",
+    );
+    routes.add(upload.status(201), upload::upload_plugin);
+    let rollback = Operation::post(
+        ROLLBACK,
+        "Give the evaluators that use a plug-in a former version of it, as new versions of theirs",
+    );
+    routes.add(rollback.body::<rollback::Rollback>(), rollback::roll_back);
+    let get = Operation::get(
+        ONE,
+        "One plug-in by digest, with its other versions and who uses it",
+    );
+    routes.add(get, get_plugin);
+    let delete = Operation::delete(ONE, "Delete a plug-in that no evaluator is made from");
+    routes.add(delete, delete_plugin);
+    let component = Operation::get(COMPONENT, "The component's bytes (application/wasm)");
+    routes.add(component, get_component);
+}
+
+async fn list_plugins(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let plugins = app.store.plugins(&caller.project).await?;
+    let name = params.text("name");
+    let wanted = plugins
+        .iter()
+        .filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
+    let data: Vec<Value> = wanted.map(view::plugin).collect();
+    Ok(Json(json!({ "data": data, "meta": view::offer() })))
+}
+
+/// The plug-in that a path names.
+async fn existing(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin, Problem> {
+    let missing = || Problem::not_found("plug-in");
+    let digest: Digest = digest
+        .strip_prefix("sha256:")
+        .unwrap_or(digest)
+        .parse()
+        .map_err(|_| missing())?;
+    let plugin = app.store.plugin(project, &digest).await?;
+    plugin.ok_or_else(missing)
+}
+
+async fn get_plugin(
+    State(app): State<App>,
+    caller: Reader,
+    Path(digest): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let project = &caller.project;
+    let plugin = existing(&app, project, &digest).await?;
+    let all = app.store.plugins(project).await?;
+    let users = app.store.plugin_users(project, &plugin.digest).await?;
+    Ok(Json(view::detailed(&plugin, &all, &users)))
+}
+
+async fn get_component(
+    State(app): State<App>,
+    caller: Reader,
+    Path(digest): Path<String>,
+) -> Result<(HeaderMap, Vec<u8>), Problem> {
+    let plugin = existing(&app, &caller.project, &digest).await?;
+    let bytes = app.store.component(&plugin.digest).await?;
+    let bytes = bytes.ok_or_else(|| Problem::not_found("plug-in"))?;
+    let mut headers = HeaderMap::new();
+    let wasm = HeaderValue::from_static("application/wasm");
+    headers.insert(header::CONTENT_TYPE, wasm);
+    // The name was checked: letters, digits and hyphens.
+    let short = plugin.info.name.replace('/', "-");
+    let file = format!("attachment; filename=\"{short}.wasm\"");
+    if let Ok(file) = HeaderValue::from_str(&file) {
+        headers.insert(header::CONTENT_DISPOSITION, file);
+    }
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"sha256:{}\"", plugin.digest)) {
+        headers.insert(header::ETAG, tag);
+    }
+    Ok((headers, bytes))
+}
+
+async fn delete_plugin(
+    State(app): State<App>,
+    caller: Writer,
+    Path(digest): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let project = &caller.project;
+    let plugin = existing(&app, project, &digest).await?;
+    if plugin.owner.is_none() {
+        let message = format!(
+            "{} comes with the server and cannot be deleted",
+            plugin.info.name
+        );
+        return Err(Problem::new(Code::AccessDenied, message));
+    }
+    let users = app.store.plugin_users(project, &plugin.digest).await?;
+    if !users.is_empty() {
+        return Err(in_use(&plugin, &users));
+    }
+    app.store.delete_plugin(project, &plugin.digest).await?;
+    Ok(Json(json!({ "digest": plugin.digest })))
+}
+
+/// The refusal to delete what evaluators are made from, with their names.
+fn in_use(plugin: &Plugin, users: &[PluginUser]) -> Problem {
+    const MAX_NAMED: usize = 10;
+    let mut named: Vec<String> = users
+        .iter()
+        .take(MAX_NAMED)
+        .map(|user| {
+            let numbers: Vec<String> = user.versions.iter().map(u32::to_string).collect();
+            let noun = if numbers.len() == 1 {
+                "version"
+            } else {
+                "versions"
+            };
+            format!("{:?} ({noun} {})", user.name, numbers.join(", "))
+        })
+        .collect();
+    if MAX_NAMED < users.len() {
+        named.push(format!("{} more", users.len() - MAX_NAMED));
+    }
+    let message = format!(
+        "{}@{} is in use: made from it are {}. Delete these evaluators first; their old versions too can be \
+         run again",
+        plugin.info.name,
+        plugin.info.version,
+        named.join(", ")
+    );
+    let users: Vec<Value> = users.iter().map(view::user).collect();
+    Problem::new(Code::Conflict, message).with("users", users)
+}

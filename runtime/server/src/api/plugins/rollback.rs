@@ -1,0 +1,224 @@
+//! Back to a former version of a plug-in, for every evaluator of the project that uses a later one.
+//!
+//! All or nothing as far as it can be known: every new version is checked before the first is written.
+//! Running it again goes on where it stopped, since what is at the target already is left alone.
+
+use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
+use assay_domain::ids::ProjectId;
+use assay_store::catalog::{NewVersion, Plugin};
+use axum::Json;
+use axum::extract::State;
+use semver::Version;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::api::evaluators::Definition;
+use crate::auth::Writer;
+use crate::extract::Body;
+use crate::problem::{Code, Issue, Problem};
+
+/// Evaluators read at a time.
+const PAGE: u32 = 100;
+/// Versions of one evaluator that are searched for a configuration.
+const MAX_VERSIONS: u32 = 100;
+
+/// Which plug-in, and where to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Rollback {
+    /// `vendor/name`.
+    name: String,
+    /// The version to go to; when absent, for each evaluator the one before the version it uses.
+    #[serde(default)]
+    to: Option<String>,
+    /// Say what would change, and change nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// One evaluator that gets another version of the plug-in.
+struct Move {
+    evaluator: Evaluator,
+    version: NewVersion,
+}
+
+pub(super) async fn roll_back(
+    State(app): State<App>,
+    caller: Writer,
+    Body(wanted): Body<Rollback>,
+) -> Result<Json<Value>, Problem> {
+    let project = &caller.project;
+    let registered = registered(&app, project, &wanted.name).await?;
+    if let Some(to) = &wanted.to
+        && registered.iter().all(|plugin| plugin.info.version != *to)
+    {
+        let message = format!(
+            "{} has no version {to:?}; registered are {}",
+            wanted.name,
+            versions(&registered)
+        );
+        return Err(Problem::new(Code::NotFound, message).with("field", "to"));
+    }
+    let mut moves = Vec::new();
+    let mut issues = Vec::new();
+    for evaluator in users(&app, project, &wanted.name).await? {
+        match target(&registered, &evaluator.version, wanted.to.as_deref()) {
+            Some(target) if target.digest == evaluator.version.plugin => {}
+            Some(target) => match moved(&app, project, &evaluator, target).await {
+                Ok(version) => moves.push(Move { evaluator, version }),
+                Err(problem) => issues.push(issue(&evaluator, problem.message())),
+            },
+            None => {
+                let oldest = format!(
+                    "it uses {}, and there is no former version; registered are {}",
+                    evaluator.version.plugin_version,
+                    versions(&registered)
+                );
+                issues.push(issue(&evaluator, &oldest));
+            }
+        }
+    }
+    if !issues.is_empty() {
+        return Err(Problem::issues(Code::Unprocessable, issues));
+    }
+    let mut data = Vec::with_capacity(moves.len());
+    for one in moves {
+        data.push(if wanted.dry_run {
+            shown(&one, None)
+        } else {
+            let number = written(&app, project, &one).await?;
+            shown(&one, Some(number))
+        });
+    }
+    Ok(Json(json!({ "data": data, "dryRun": wanted.dry_run })))
+}
+
+fn issue(evaluator: &Evaluator, why: &str) -> Issue {
+    Issue::new(
+        "",
+        format!(
+            "no evaluator was changed: {:?} ({}): {why}",
+            evaluator.name, evaluator.id
+        ),
+    )
+}
+
+/// What is registered under a name, lowest version first.
+async fn registered(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Plugin>, Problem> {
+    let mut all = app.store.plugins(project).await?;
+    all.retain(|plugin| plugin.info.name == name);
+    if all.is_empty() {
+        let message =
+            format!("no plug-in {name:?} in this project; GET /api/v1/plugins lists them");
+        return Err(Problem::new(Code::NotFound, message).with("field", "name"));
+    }
+    // Of the server's own, one version may have several digests: the last is the one registered last.
+    all.sort_by_cached_key(|plugin| (Version::parse(&plugin.info.version).ok(), plugin.created_at));
+    Ok(all)
+}
+
+fn versions(registered: &[Plugin]) -> String {
+    let mut all: Vec<&str> = registered
+        .iter()
+        .map(|plugin| plugin.info.version.as_str())
+        .collect();
+    all.dedup();
+    all.join(", ")
+}
+
+/// The evaluators whose newest version is made from the plug-in.
+async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluator>, Problem> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = app.store.evaluators(project, after.as_ref(), PAGE).await?;
+        let using = page.items.into_iter();
+        found.extend(using.filter(|evaluator| evaluator.version.plugin_name == name));
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Where an evaluator goes: to the version that was asked for, or to the nearest below its own.
+fn target<'p>(
+    registered: &'p [Plugin],
+    current: &EvaluatorVersion,
+    to: Option<&str>,
+) -> Option<&'p Plugin> {
+    let mut latest_first = registered.iter().rev();
+    match to {
+        Some(to) => latest_first.find(|plugin| plugin.info.version == to),
+        None => {
+            let own = Version::parse(&current.plugin_version).ok()?;
+            latest_first.find(|plugin| {
+                Version::parse(&plugin.info.version).is_ok_and(|version| version < own)
+            })
+        }
+    }
+}
+
+/// The evaluator's definition on another component, checked.
+async fn moved(
+    app: &App,
+    project: &ProjectId,
+    evaluator: &Evaluator,
+    target: &Plugin,
+) -> Result<NewVersion, Problem> {
+    let current = &evaluator.version;
+    let with_its_own = Definition::moved(current, target, current.config.clone());
+    let refused = match with_its_own.check(app, project).await {
+        Ok(version) => return Ok(version),
+        Err(problem) => problem,
+    };
+    // A later plug-in may have filled in defaults that a former one does not know: what the evaluator
+    // had when it used that one is known to do.
+    let former = app
+        .store
+        .evaluator_versions(project, &evaluator.id, None, MAX_VERSIONS)
+        .await?;
+    let former = former
+        .iter()
+        .find(|version| version.plugin == target.digest);
+    match former {
+        Some(former) => {
+            let with_former = Definition::moved(current, target, former.config.clone());
+            with_former.check(app, project).await
+        }
+        None => Err(refused),
+    }
+}
+
+async fn written(app: &App, project: &ProjectId, one: &Move) -> Result<u32, Problem> {
+    let now = app.clock.now();
+    let id = &one.evaluator.id;
+    let made = app
+        .store
+        .add_evaluator_version(project, id, &one.version, now)
+        .await?;
+    if made.paused.is_some() {
+        app.store.unpause_evaluator(project, id, now).await?;
+    }
+    Ok(made.version.number)
+}
+
+fn shown(one: &Move, number: Option<u32>) -> Value {
+    let current = &one.evaluator.version;
+    json!({
+        "evaluatorId": one.evaluator.id,
+        "name": one.evaluator.name,
+        "before": {
+            "evaluatorVersion": current.number,
+            "pluginVersion": current.plugin_version,
+            "digest": current.plugin,
+        },
+        "after": {
+            "evaluatorVersion": number,
+            "pluginVersion": one.version.plugin_version,
+            "digest": one.version.plugin,
+        },
+    })
+}

@@ -1,0 +1,136 @@
+//! Registering a component.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::plugin::{Digest, PluginInfo};
+use assay_domain::protocol;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::view;
+use crate::App;
+use crate::auth::Writer;
+use crate::extract::read;
+use crate::problem::{Code, Problem};
+
+/// Largest component.
+pub(super) const MAX_COMPONENT_BYTES: usize = 64 << 20;
+/// Components held in memory at a time; further uploads wait with their bytes unread.
+const MAX_UPLOADS: usize = 4;
+static UPLOADS: Semaphore = Semaphore::const_new(MAX_UPLOADS);
+
+const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
+
+/// What is wrong with the head of an upload, before any of its body is read.
+fn check_head(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let media_type = text(header::CONTENT_TYPE).map(|raw| raw.split(';').next().unwrap_or(raw));
+    if let Some(media_type) = media_type.map(str::trim)
+        && !MEDIA_TYPES
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(media_type))
+    {
+        let message = format!(
+            "a component is sent as its bytes, with the media type application/wasm, not {media_type:?}"
+        );
+        return Err(Problem::new(Code::UnsupportedMediaType, message));
+    }
+    let length = text(header::CONTENT_LENGTH).and_then(|raw| raw.parse::<u64>().ok());
+    match length {
+        Some(length) if MAX_COMPONENT_BYTES as u64 <= length.saturating_sub(1) => Err(too_large()),
+        _ => Ok(()),
+    }
+}
+
+fn too_large() -> Problem {
+    let limit = MAX_COMPONENT_BYTES >> 20;
+    let message = format!("the component is larger than {limit} MiB, the limit for plug-ins");
+    Problem::new(Code::TooLarge, message).with("maxBytes", MAX_COMPONENT_BYTES)
+}
+
+pub(super) async fn upload_plugin(
+    State(app): State<App>,
+    caller: Writer,
+    request: Request,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    check_head(request.headers())?;
+    let project = &caller.project;
+    let _turn = UPLOADS.acquire().await.map_err(|_| Problem::internal())?;
+    let bytes = read(request, MAX_COMPONENT_BYTES).await;
+    let bytes = bytes.map_err(|problem| match problem.code() {
+        Code::TooLarge => too_large(),
+        _ => problem,
+    })?;
+    // The digest is the identity: what is registered is neither compiled nor written again.
+    let digest = Digest::of(&bytes);
+    if let Some(known) = app.store.plugin(project, &digest).await? {
+        return Ok((StatusCode::OK, Json(view::plugin(&known))));
+    }
+    let info = app.engine.inspect(&bytes).await.map_err(refused)?;
+    check_name(&app, project, &info, digest).await?;
+    let digest = app
+        .store
+        .put_plugin(Some(project), &info, &bytes, app.clock.now())
+        .await?;
+    let plugin = app.store.plugin(project, &digest).await?;
+    let plugin = plugin.ok_or_else(Problem::internal)?;
+    Ok((StatusCode::CREATED, Json(view::plugin(&plugin))))
+}
+
+/// Everything that is wrong with a component, and what this server offers.
+fn refused(problems: Vec<protocol::Problem>) -> Problem {
+    let is_ours = |problem: &protocol::Problem| problem.at == "host" || problem.at == "cache";
+    if problems.iter().any(is_ours) {
+        for problem in &problems {
+            tracing::error!(error = %problem, "component not looked into");
+        }
+        return Problem::unavailable(
+            "the component could not be looked into; nothing was registered",
+        );
+    }
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "the component cannot be used as a plug-in: {}",
+        lines.join("; ")
+    );
+    let mut problem =
+        Problem::new(Code::InvalidComponent, message).with("problems", json!(problems));
+    if let Value::Object(offer) = view::offer() {
+        for (name, value) in offer {
+            problem = problem.with(&name, value);
+        }
+    }
+    problem
+}
+
+/// A name and version stand for one digest, and the server's names are the server's.
+async fn check_name(
+    app: &App,
+    project: &ProjectId,
+    info: &PluginInfo,
+    digest: Digest,
+) -> Result<(), Problem> {
+    let (name, version) = (&info.name, &info.version);
+    let all = app.store.plugins(project).await?;
+    let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
+    if same_name.clone().any(|plugin| plugin.owner.is_none()) {
+        let message = format!(
+            "{name} is a plug-in of the server: give yours another name, with a vendor of your own"
+        );
+        return Err(Problem::new(Code::NameConflict, message));
+    }
+    let standing = same_name.find(|plugin| plugin.info.version == *version);
+    match standing {
+        Some(other) if other.digest != digest => {
+            let message = format!(
+                "{name}@{version} is registered as sha256:{}, and a version never changes; these bytes are \
+                 sha256:{digest}: raise the version in the plug-in and build it again",
+                other.digest
+            );
+            Err(Problem::new(Code::Conflict, message).with("digest", json!(other.digest)))
+        }
+        _ => Ok(()),
+    }
+}
