@@ -78,10 +78,11 @@ const text = (path) => JSON.stringify(path);
 
 /** What the plug-in declares, from its module run here. */
 async function declared(esbuild, work) {
-  const code = await bundle(esbuild, `export { default } from ${text(entry)};`, { lower: false });
+  const source = `import * as module from ${text(entry)};\nexport const plugin = module["default"];`;
+  const code = await bundle(esbuild, source, { lower: false });
   const file = join(work, "declared.mjs");
   await writeFile(file, code);
-  const { default: plugin } = await import(pathToFileURL(file));
+  const { plugin } = await import(pathToFileURL(file));
   if (!plugin?.uses) {
     throw new Told(`${relative(".", entry)}: its default export is no plug-in; write: export default definePlugin({ ... })`);
   }

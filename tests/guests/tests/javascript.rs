@@ -1,24 +1,32 @@
-//! JavaScript and TypeScript: new projects, the SDK on both engines.
+//! JavaScript and TypeScript: new projects, and the SDK on both engines.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock};
 
-use assay_domain::plugin::{FailureClass, PluginScoreValue};
-use assay_tests_guests::{Tested, item, output, template, tests};
+use assay_author::{Project, Tools};
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
+use assay_domain::protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, TraceInfo,
+};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_tests_guests::{
+    Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
+};
 use serde_json::json;
 
 const LANGUAGES: [&str; 2] = ["javascript", "typescript"];
+const ENGINES: [&str; 2] = ["quickjs", "starlingmonkey"];
 
 fn new_projects_give_scores() -> Tested {
     for language in LANGUAGES {
         let guest = &template(language)?.guest;
-        let scores = guest.scores(
-            "max-words",
-            &json!({ "maxWords": 2 }),
-            &output("It is Paris."),
-        );
+        let config = json!({ "maxWords": 2 });
+        let scores = guest.scores("max-words", &config, &output("It is Paris."));
         assert_eq!(scores.len(), 1, "{language}");
-        assert_eq!(scores[0].value, PluginScoreValue::Boolean(false));
+        assert_eq!(scores[0].value, Value::Boolean(false));
         assert_eq!(scores[0].comment.as_deref(), Some("3 of 2 words"));
     }
     Ok(())
@@ -29,6 +37,7 @@ fn they_describe_themselves_with_a_schema_and_ask_for_nothing() -> Tested {
         let info = template(language)?.guest.info();
         assert_eq!(info.name, "acme/sample");
         assert_eq!(info.capabilities.names(), [""; 0]);
+        assert!(!info.checks_config);
         let schema: serde_json::Value =
             serde_json::from_str(&info.evaluators[0].config_schema).unwrap();
         assert_eq!(schema["properties"]["maxWords"]["default"], 20);
@@ -46,10 +55,343 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
+fn node() -> Result<Command, Missing> {
+    let found = Tools::from_env().find("node");
+    found
+        .map(Command::new)
+        .ok_or_else(|| Missing::tool("node", "https://nodejs.org"))
+}
+
+/// Runs it in `dir`; a failure shows all it said.
+fn succeeds(command: &mut Command, dir: &Path) {
+    let out = command.current_dir(dir).output().unwrap();
+    let said = [out.stdout, out.stderr].concat();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+fn the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox() -> Tested {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-sdk/javascript");
+    succeeds(node()?.args(["--test", "tests/"]), &sdk);
+    let project = new_project("javascript");
+    succeeds(node()?.arg("--test"), project.dir());
+    Ok(())
+}
+
+fn the_types_of_the_sdk_fit_a_new_typescript_project() -> Tested {
+    let project = new_project("typescript");
+    let Some(tsc) = project.tools().find("tsc") else {
+        return Err(Missing::tool("tsc", "npm install typescript"));
+    };
+    succeeds(&mut Command::new(&tsc), project.dir());
+    let wrong = std::fs::read_to_string(project.dir().join("plugin.ts")).unwrap();
+    let wrong = wrong.replace("config.maxWords,", "config.maxWord,");
+    std::fs::write(project.dir().join("plugin.ts"), wrong).unwrap();
+    let out = Command::new(tsc)
+        .current_dir(project.dir())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(!out.status.success() && said.contains("maxWord"), "{said}");
+    Ok(())
+}
+
+fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
+    let cases = [
+        ("const = 1;", vec!["plugin.js:1:", "Expected"]),
+        ("import './none.js';", vec!["plugin.js:1:", "none.js"]),
+        (
+            "export const x = 1;",
+            vec!["plugin.js", "export default definePlugin"],
+        ),
+        (
+            "import { defineEvaluator } from './assay/javascript/index.js';\n\
+             export default defineEvaluator({ id: 'Upper', scores: {} });",
+            vec!["evaluator \"Upper\"", "a-z"],
+        ),
+    ];
+    template("javascript")?;
+    for (source, parts) in cases {
+        let project = new_project("javascript");
+        std::fs::write(project.dir().join("plugin.js"), source).unwrap();
+        let error = assay_author::build(&project, &assay_author::Silent).unwrap_err();
+        let text = error.to_string();
+        for part in parts {
+            assert!(text.contains(part), "{source}: {part}: {text}");
+        }
+        assert!(!project.component().exists(), "{source}");
+    }
+    Ok(())
+}
+
+/// The plug-in that uses everything, on an engine; built once.
+fn sdk(engine: &'static str) -> Result<&'static Guest, Missing> {
+    static BUILT: [OnceLock<Result<Guest, Missing>>; 2] = [const { OnceLock::new() }; 2];
+    let at = usize::from(engine != ENGINES[0]);
+    let built = BUILT[at].get_or_init(|| {
+        let project = new_project("javascript");
+        let source = include_str!("javascript/sdk.js");
+        std::fs::write(project.dir().join("plugin.js"), source).unwrap();
+        let manifest = project.dir().join("plugin.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        std::fs::write(
+            manifest,
+            format!("{text}\n[build]\nengine = \"{engine}\"\n"),
+        )
+        .unwrap();
+        let project = Project::open(project.dir(), &Tools::from_env()).unwrap();
+        Ok(Guest::new(&build(&project)?))
+    });
+    built.as_ref().map_err(Clone::clone)
+}
+
+fn on_both(test: impl Fn(&Guest, &str)) -> Tested {
+    for engine in ENGINES {
+        test(sdk(engine)?, engine);
+    }
+    Ok(())
+}
+
+fn items_are_read_and_scores_returned_in_every_form() -> Tested {
+    on_both(|guest, engine| {
+        let full = Item {
+            input: Some(Payload::Json("[1]".into())),
+            output: Some(Payload::Json("1.0".into())),
+            expected_output: Some(Payload::Json("null".into())),
+            metadata: Some(r#"{"a":1,"b":2}"#.into()),
+            ..item("1")
+        };
+        let scores = guest.scores("forms", &json!({}), &full);
+        let values: Vec<_> = scores
+            .iter()
+            .map(|score| (score.name.as_str(), score.value.clone()))
+            .collect();
+        let expected = [
+            ("n", Value::Numeric(2.0)),
+            ("ok", Value::Boolean(true)),
+            ("kind", Value::Categorical("json".into())),
+        ];
+        assert_eq!(values, expected, "{engine}");
+        assert_eq!(
+            scores[1].comment.as_deref(),
+            Some("1.0"),
+            "as it was recorded"
+        );
+        assert_eq!(scores[1].metadata.as_deref(), Some(r#"{"input":[1]}"#));
+        let bare = guest.scores("forms", &json!({}), &output("text"));
+        assert_eq!(bare[2].value, Value::Categorical("text".into()));
+    })
+}
+
+fn promises_settle_in_the_order_of_the_language() -> Tested {
+    on_both(|guest, engine| {
+        let scores = guest.scores("later", &json!({}), &output("x"));
+        assert_eq!(scores[0].comment.as_deref(), Some("abcdef no"), "{engine}");
+        assert_eq!(scores[0].value, Value::Numeric(1.0));
+    })
+}
+
+fn time_stands_still_and_chance_follows_the_seed_on_every_engine() -> Tested {
+    let mut drawn = Vec::new();
+    for engine in ENGINES {
+        let guest = sdk(engine)?;
+        let first = guest.scores("chance", &json!({}), &output("x"));
+        assert_eq!(guest.scores("chance", &json!({}), &output("x")), first);
+        let comment = first[0].comment.as_deref();
+        assert_eq!(
+            comment,
+            Some("7,1700000000000,1700000000000,true"),
+            "{engine}"
+        );
+        drawn.push(first[0].value.clone());
+    }
+    assert_eq!(drawn[0], drawn[1], "equal seeds give equal numbers");
+    Ok(())
+}
+
+fn a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration() -> Tested {
+    on_both(|guest, engine| {
+        let config = json!({ "limit": 2 });
+        for _ in 0..2 {
+            let result = guest.result("counting", &config, &output("ab"));
+            assert_eq!(
+                result.outcome.unwrap()[0].value,
+                Value::Boolean(true),
+                "{engine}"
+            );
+            let lines: Vec<_> = result
+                .log
+                .iter()
+                .map(|line| (line.level.as_str(), line.message.as_str()))
+                .collect();
+            assert_eq!(
+                lines,
+                [("info", "seen ab {\"calls\":1}"), ("warn", "watch out")]
+            );
+            assert_eq!(result.log[1].fields.as_deref(), Some("{\"limit\":2}"));
+        }
+        assert!(guest.info().checks_config);
+        assert!(guest.check_config("counting", &config).outcome.is_ok());
+        let failure = guest
+            .check_config("counting", &json!({ "limit": -1 }))
+            .outcome
+            .unwrap_err();
+        assert!(
+            failure.message.contains("/limit") && failure.message.contains("is below 0"),
+            "{failure:?}"
+        );
+        assert!(
+            guest.check_config("forms", &json!({})).outcome.is_ok(),
+            "it has no check"
+        );
+    })
+}
+
+fn what_is_thrown_or_returned_wrongly_has_its_class() -> Tested {
+    let cases = [
+        ("config", FailureClass::InvalidConfig, "config"),
+        ("input", FailureClass::InvalidInput, "input"),
+        ("nothing", FailureClass::NotApplicable, "nothing"),
+        ("transient", FailureClass::Transient, "transient"),
+        ("internal", FailureClass::PluginError, "internal"),
+        ("type", FailureClass::PluginError, "TypeError: a type"),
+        ("text", FailureClass::PluginError, "text"),
+        ("undeclared", FailureClass::InvalidResult, "other"),
+        ("shape", FailureClass::PluginError, "score \"s\""),
+        ("nan", FailureClass::InvalidResult, "s"),
+    ];
+    on_both(|guest, engine| {
+        for (what, class, part) in cases {
+            let failure = guest.failure("throwing", &json!({ "what": what }), &output("x"));
+            assert_eq!(
+                failure.class, class,
+                "{engine}: {what}: {}",
+                failure.message
+            );
+            assert!(
+                failure.message.contains(part),
+                "{engine}: {what}: {}",
+                failure.message
+            );
+        }
+        let none = guest.scores("throwing", &json!({ "what": "null" }), &output("x"));
+        assert!(none.is_empty(), "null is nothing to report");
+        let failure = guest.failure("throwing", &json!({ "what": "never" }), &output("x"));
+        assert!(!failure.message.is_empty(), "{engine}: {failure:?}");
+    })
+}
+
+/// One trace with two observations on two pages.
+fn traced(request: &HostRequest) -> Option<HostReply> {
+    let head = |id: &str| ObservationHead {
+        id: id.into(),
+        parent_id: None,
+        kind: Kind::Tool,
+        name: Some(format!("tool {id}")),
+        start_ms: 5,
+        end_ms: None,
+        severity: Severity::Standard,
+        status_message: None,
+        model: None,
+        input_tokens: None,
+        output_tokens: Some(3),
+        input_size: 7,
+        output_size: 0,
+    };
+    let trace = || TraceInfo {
+        id: "t".into(),
+        name: Some("ticket".into()),
+        session_id: None,
+        user_id: None,
+        start_ms: 5,
+        tags: Vec::new(),
+        metadata: None,
+        n_observations: 2,
+    };
+    Some(match request {
+        HostRequest::Embed { texts, .. } => {
+            HostReply::Embed(Ok(texts.iter().map(|_| vec![0.5, 1.5]).collect()))
+        }
+        HostRequest::GetTrace { .. } => HostReply::GetTrace(Ok(trace())),
+        HostRequest::ListObservations { cursor, .. } => {
+            let (id, next_cursor) = match cursor {
+                None => ("1", Some("next".to_owned())),
+                Some(_) => ("2", None),
+            };
+            HostReply::ListObservations(Ok(ObservationPage {
+                observations: vec![head(id)],
+                next_cursor,
+            }))
+        }
+        HostRequest::Read {
+            part: Part::Input, ..
+        } => HostReply::Read(Ok(Some(Payload::Json("{\"q\":1}".into())))),
+        HostRequest::Read { .. } => HostReply::Read(Ok(Some(Payload::Json("{\"m\":2}".into())))),
+        HostRequest::Complete(_) => return None,
+    })
+}
+
+fn models_and_traces_are_asked_through_the_host() -> Tested {
+    on_both(|guest, engine| {
+        let model = Model::with_host(
+            |request| match request.messages.last().unwrap().content.as_str() {
+                "no" => Err(ModelError::RateLimited("later".into())),
+                _ => Ok(Model::completion(request, "{\"good\":0.25}")),
+            },
+            traced,
+        );
+        let traced = Item {
+            trace: Some(TraceRef {
+                trace_id: "t".into(),
+                observation_id: None,
+            }),
+            ..output("text")
+        };
+        let judge = guest.through(Arc::<Model>::clone(&model));
+        let scores = judge.scores("judge", &json!({}), &traced);
+        assert_eq!(scores[0].value, Value::Numeric(0.25), "{engine}");
+        let told: serde_json::Value =
+            serde_json::from_str(scores[0].comment.as_ref().unwrap()).unwrap();
+        let expected = json!({
+            "yes": "{\"good\":0.25}",
+            "no": "rate-limited",
+            "vector": [0.5, 1.5],
+            "trace": "ticket",
+            "names": [["tool 1", 5], ["tool 2", 5]],
+            "input": { "q": 1 },
+            "metadata": { "m": 2 },
+            "tokens": { "inputTokens": 10, "outputTokens": 5 },
+        });
+        assert_eq!(told, expected, "{engine}");
+        let asked = &model.completions()[0];
+        assert_eq!(asked.messages.len(), 2);
+        assert_eq!((asked.temperature, asked.seed), (Some(0.5), Some(7)));
+        assert_eq!(asked.stop, ["\n"]);
+        assert_eq!(asked.extra.as_deref(), Some("{\"top_k\":3}"));
+        // Nobody catches it: the failure says whether to try again.
+        let refused = Model::failing(ModelError::Timeout("slow".into()));
+        let failure = guest.through(refused).failure("judge", &json!({}), &traced);
+        assert_eq!(
+            failure.class,
+            FailureClass::UpstreamUnavailable,
+            "{engine}: {failure:?}"
+        );
+        assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
+    })
+}
+
 fn main() -> ExitCode {
     assay_tests_guests::run(tests![
         new_projects_give_scores,
         they_describe_themselves_with_a_schema_and_ask_for_nothing,
         an_item_without_output_is_bad_input,
+        the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox,
+        the_types_of_the_sdk_fit_a_new_typescript_project,
+        what_is_wrong_with_a_plugin_is_said_with_file_and_line,
+        items_are_read_and_scores_returned_in_every_form,
+        promises_settle_in_the_order_of_the_language,
+        time_stands_still_and_chance_follows_the_seed_on_every_engine,
+        a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration,
+        what_is_thrown_or_returned_wrongly_has_its_class,
+        models_and_traces_are_asked_through_the_host,
     ])
 }
