@@ -11,6 +11,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::Deserialize;
 
+use crate::model::{AttributeSource, ModelDefinition, PricingTier, TierCondition, TierOperator};
 use crate::observation::{Cost, Observation, Usage};
 use crate::time::Timestamp;
 
@@ -32,6 +33,18 @@ type Prices = BTreeMap<String, Decimal>;
 enum Condition {
     /// The buckets whose name matches add up to more than this many tokens.
     TokensAbove { buckets: Pattern, above: u64 },
+    /// The buckets whose name matches, `total` left out, add up to a number that compares so.
+    Tokens {
+        buckets: Pattern,
+        operator: TierOperator,
+        value: f64,
+    },
+    /// A member of the model parameters or of the metadata has one of these values.
+    Attribute {
+        source: AttributeSource,
+        key: String,
+        values: Vec<String>,
+    },
     /// A model parameter, or a metadata key, has one of these values.
     OneOf { key: String, values: Vec<String> },
 }
@@ -138,6 +151,21 @@ impl PriceTable {
             serde_json::from_str(text).map_err(|error| InvalidPrices(error.to_string()))?;
         let entries: Result<Vec<_>, _> = file.entries.into_iter().map(EntryFile::load).collect();
         Ok(Self::new(entries?, None))
+    }
+
+    /// The table of a project: its own models before those of `base`.
+    #[must_use]
+    pub fn of_models(models: &[ModelDefinition], base: Arc<Self>) -> Self {
+        Self::new(
+            models.iter().map(PriceEntry::of_model).collect(),
+            Some(base),
+        )
+    }
+
+    /// The entries, without those of the base.
+    #[must_use]
+    pub fn entries(&self) -> &[PriceEntry] {
+        &self.entries
     }
 
     /// A project's own entries, asked before those of `base`.
@@ -277,7 +305,102 @@ impl PriceTable {
     }
 }
 
+/// Dollars as a decimal; the shortest text of the number is what its writer meant.
+fn decimal(price: f64) -> Decimal {
+    let text = price.to_string();
+    text.parse()
+        .or_else(|_| Decimal::from_scientific(&text))
+        .unwrap_or_default()
+}
+
+impl Condition {
+    fn of_tier(condition: &TierCondition) -> Self {
+        match condition {
+            TierCondition::Usage {
+                usage_detail_pattern,
+                operator,
+                value,
+                case_sensitive,
+            } => {
+                let prefix = if *case_sensitive { "" } else { "(?i)" };
+                Self::Tokens {
+                    buckets: Pattern::new(format!("{prefix}{usage_detail_pattern}")),
+                    operator: *operator,
+                    value: *value,
+                }
+            }
+            TierCondition::Attribute {
+                source,
+                key,
+                values,
+                ..
+            } => Self::Attribute {
+                source: *source,
+                key: key.clone(),
+                values: values.clone(),
+            },
+        }
+    }
+}
+
+/// What the built-in table says about a model, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceView<'t> {
+    /// Id of the entry.
+    pub id: &'t str,
+    /// The model's name.
+    pub model: &'t str,
+    /// The pattern, where it is not the name itself.
+    pub pattern: Option<&'t str>,
+    /// Prices hold from then on.
+    pub start: Option<Timestamp>,
+    /// US dollars for one token by bucket, without the conditional tiers.
+    pub prices: BTreeMap<&'t str, f64>,
+}
+
 impl PriceEntry {
+    /// The entry of a model that a project defined.
+    #[must_use]
+    pub fn of_model(model: &ModelDefinition) -> Self {
+        let prices = |tier: &PricingTier| -> Prices {
+            let priced = tier.prices.iter();
+            priced
+                .map(|(bucket, price)| (bucket.clone(), decimal(*price)))
+                .collect()
+        };
+        let mut others: Vec<&PricingTier> =
+            model.tiers.iter().filter(|tier| !tier.is_default).collect();
+        others.sort_by_key(|tier| tier.priority);
+        let tier = |tier: &&PricingTier| Tier {
+            conditions: tier.conditions.iter().map(Condition::of_tier).collect(),
+            prices: prices(tier),
+        };
+        Self {
+            id: model.id.clone(),
+            model: model.name.clone(),
+            pattern: Some(Pattern::new(model.pattern.clone())),
+            provider: None,
+            start: model.start_date,
+            tiers: others.iter().map(tier).collect(),
+            prices: model.default_tier().map(prices).unwrap_or_default(),
+        }
+    }
+
+    /// What it says, for people.
+    #[must_use]
+    pub fn view(&self) -> PriceView<'_> {
+        let prices = self.prices.iter();
+        PriceView {
+            id: &self.id,
+            model: &self.model,
+            pattern: self.pattern.as_ref().map(|pattern| pattern.text.as_str()),
+            start: self.start,
+            prices: prices
+                .filter_map(|(bucket, dollars)| Some((bucket.as_str(), dollars.to_f64()?)))
+                .collect(),
+        }
+    }
+
     fn pattern_length(&self) -> usize {
         self.pattern
             .as_ref()
@@ -309,6 +432,33 @@ impl Condition {
                     .filter(|(bucket, _)| *bucket != "total" && buckets.is_match(bucket))
                     .fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
                 sum > *above
+            }
+            Self::Tokens {
+                buckets,
+                operator,
+                value,
+            } => {
+                let counted = observation
+                    .usage
+                    .iter()
+                    .filter(|(bucket, _)| *bucket != "total" && buckets.is_match(bucket));
+                let sum = counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
+                operator.holds(sum as f64, *value)
+            }
+            Self::Attribute {
+                source,
+                key,
+                values,
+            } => {
+                let members = match source {
+                    AttributeSource::ModelParameters => &observation.model_parameters,
+                    AttributeSource::Metadata => &observation.content.metadata,
+                };
+                let text = members.get(key).map(|value| match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                text.is_some_and(|text| values.contains(&text))
             }
             Self::OneOf { key, values } => {
                 let metadata = &observation.content.metadata;

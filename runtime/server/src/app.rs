@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use assay_domain::ids::{IdSource, ProjectId};
-use assay_domain::pricing::PriceTable;
 use assay_domain::time::Clock;
 use assay_scheduler::Scheduler;
 use assay_store::Store;
@@ -14,6 +13,8 @@ use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::ingress::Admission;
+use crate::prices::Prices;
+use crate::vault::Vault;
 
 /// The server's parts, cheap to clone.
 #[derive(Clone, Debug)]
@@ -36,7 +37,9 @@ pub struct AppParts {
     /// Where fresh ids come from.
     pub ids: Arc<dyn IdSource>,
     /// Prices of models.
-    pub prices: Arc<PriceTable>,
+    pub prices: Prices,
+    /// Encrypts what is stored and must be read again.
+    pub vault: Vault,
     /// The project that the login link opens.
     pub home_project: ProjectId,
     /// The token in the login link: new at each start, as notebook servers do it.
@@ -61,6 +64,8 @@ pub struct NewApp {
     pub clock: Arc<dyn Clock>,
     /// Where fresh ids come from.
     pub ids: Arc<dyn IdSource>,
+    /// Encrypts what is stored and must be read again.
+    pub vault: Vault,
     /// The project that the login link opens.
     pub home_project: ProjectId,
 }
@@ -74,7 +79,8 @@ impl App {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
             keys: KeyCache::default(),
             schemas: Schemas::default(),
-            prices: PriceTable::built_in(),
+            prices: Prices::default(),
+            vault: new.vault,
             login_token,
             store: new.store,
             engine: new.engine,

@@ -12,6 +12,7 @@ use assay_store::{DatabaseUrl, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::vault::Vault;
 use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
@@ -170,7 +171,9 @@ impl Server {
             breakpoints: None,
         });
         let home_project = first.project.id.clone();
+        let vault = Vault::open(config.secrets.key.as_deref(), &config.data_dir, ids.as_ref())?;
         let app = App::new(NewApp {
+            vault,
             store,
             engine,
             scheduler,

@@ -13,20 +13,25 @@
 pub mod catalog;
 pub mod datasets;
 pub mod evaluation;
+pub mod comments;
+pub mod connections;
 mod filter_sql;
-mod migrate;
 mod list;
+mod migrate;
 mod pool;
 pub mod prompts;
-pub mod scores;
+mod models;
+pub mod queues;
 mod score_configs;
+pub mod scores;
+pub mod sessions;
 mod spell;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 pub use list::{Numbered, Paging};
+pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 
 use std::sync::Arc;
 

@@ -24,6 +24,12 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0010_score_configs.sql"),
     ),
     ("events", include_str!("../migrations/0011_events.sql")),
+    ("teamwork", include_str!("../migrations/0012_teamwork.sql")),
+    ("models", include_str!("../migrations/0013_models.sql")),
+    (
+        "connections",
+        include_str!("../migrations/0014_connections.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

@@ -60,7 +60,7 @@ pub struct TestApp {
     pub origin: String,
     shutdown: CancellationToken,
     serving: Option<JoinHandle<anyhow::Result<()>>>,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 impl TestApp {
@@ -120,8 +120,14 @@ impl TestApp {
             origin,
             shutdown,
             serving: Some(serving),
-            _data: data,
+            data,
         })
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn data_dir(&self) -> &std::path::Path {
+        self.data.path()
     }
 
     /// A caller without credentials.

@@ -165,9 +165,8 @@ async fn take(
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
         let now = app.clock.now();
-        app.store
-            .write_events(project, batch, &app.prices, now)
-            .await?;
+        let prices = app.prices.of(&app.store, project, now).await?;
+        app.store.write_events(project, batch, &prices, now).await?;
         app.scheduler.wake();
     }
     for id in &ids {

@@ -3,6 +3,8 @@
 //! One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
 
+mod annotation_queues;
+mod comments;
 mod conditions;
 mod cursor;
 pub(crate) mod datasets;
@@ -10,16 +12,20 @@ mod etag;
 mod evaluators;
 mod executions;
 mod health;
-mod observations;
 mod ingestion;
-mod plugins;
+mod llm_connections;
+mod members;
+mod models;
+mod observations;
 mod page;
+mod plugins;
 mod projects;
 mod prompts;
 pub(crate) mod routes;
 mod rules;
-mod scores;
 mod score_configs;
+mod scores;
+mod sessions;
 mod traces;
 
 use axum::Router;
@@ -35,11 +41,16 @@ fn all() -> Routes {
     health::routes(&mut routes);
     projects::routes(&mut routes);
     traces::routes(&mut routes);
-    observations::routes(&mut routes);
     ingestion::routes(&mut routes);
+    observations::routes(&mut routes);
     scores::routes(&mut routes);
-    evaluators::routes(&mut routes);
     score_configs::routes(&mut routes);
+    sessions::routes(&mut routes);
+    models::routes(&mut routes);
+    llm_connections::routes(&mut routes);
+    comments::routes(&mut routes);
+    annotation_queues::routes(&mut routes);
+    evaluators::routes(&mut routes);
     rules::routes(&mut routes);
     plugins::routes(&mut routes);
     executions::routes(&mut routes);

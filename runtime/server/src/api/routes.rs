@@ -62,6 +62,10 @@ impl Operation {
         Self::new(HttpMethod::Post, path, summary)
     }
 
+    pub(crate) fn put(path: &'static str, summary: &'static str) -> Self {
+        Self::new(HttpMethod::Put, path, summary)
+    }
+
     pub(crate) fn patch(path: &'static str, summary: &'static str) -> Self {
         Self::new(HttpMethod::Patch, path, summary)
     }

@@ -147,6 +147,11 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     })
 }
 
+/// The trace alone, with input and output.
+pub(super) fn plain(project: &ProjectId, stored: &StoredTrace) -> Value {
+    view(project, stored, &Fields(Vec::new()))
+}
+
 /// Everything but observations and scores.
 fn view(project: &ProjectId, stored: &StoredTrace, fields: &Fields) -> Value {
     let trace = &stored.trace;

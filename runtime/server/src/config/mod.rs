@@ -50,8 +50,24 @@ pub struct Config {
     pub api_max_body_bytes: usize,
     /// How evaluations run.
     pub evaluation: Evaluation,
+    /// What stored secrets are encrypted with.
+    pub secrets: Secrets,
     /// What the first start makes.
     pub init: Init,
+}
+
+/// What stored secrets are encrypted with.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// 32 bytes in base64; without it a file in the data directory holds the key.
+    pub key: Option<String>,
+}
+
+// Secrets do not reach a log by way of `{:?}`.
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
 }
 
 /// Limits of the OTLP paths.
@@ -74,6 +90,19 @@ pub struct Evaluation {
     pub isolation: Isolation,
     /// Worker processes.
     pub n_workers: usize,
+    /// What happens where the platform lacks a wall around them.
+    pub confinement: Confinement,
+    /// A worker with more memory in use is replaced, bytes.
+    pub worker_memory_bytes: u64,
+}
+
+/// What happens where the platform lacks a wall around worker processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confinement {
+    /// Nothing runs.
+    Required,
+    /// Start-up says so, and plug-ins run behind those that are there.
+    BestEffort,
 }
 
 /// Which walls stand around a guest.

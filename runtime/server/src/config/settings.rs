@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Config, Evaluation, Ingest, Init, Isolation, LogFormat};
+use super::{Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, Secrets};
 
 /// One setting.
 pub(super) struct Setting {
@@ -57,7 +57,10 @@ pub(super) fn blank() -> Config {
         evaluation: Evaluation {
             isolation: Isolation::Process,
             n_workers: 1,
+            confinement: Confinement::BestEffort,
+            worker_memory_bytes: 4 << 30,
         },
+        secrets: Secrets::default(),
         init: Init::default(),
     }
 }
@@ -348,6 +351,34 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        key: "evaluation.confinement",
+        short: None,
+        default: "best-effort",
+        since: "0.2",
+        text: "`best-effort`: the processes that run and compile plug-ins are confined as far as the platform \
+               can, and start-up says what it lacks. `required`: without all of it the server does not \
+               start.",
+        set: |config, text| {
+            config.evaluation.confinement = match text {
+                "best-effort" => Confinement::BestEffort,
+                "required" => Confinement::Required,
+                _ => return Err(format!("{text:?} is none of best-effort, required")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.worker_memory_mib",
+        short: None,
+        default: "4096",
+        since: "0.2",
+        text: "A worker process with more memory in use is replaced; the evaluations it had are made again.",
+        set: |config, text| {
+            config.evaluation.worker_memory_bytes = number(text, 256, 1 << 20)? << 20;
+            Ok(())
+        },
+    },
+    Setting {
         key: "evaluation.workers",
         short: Some("workers"),
         default: "0",
@@ -359,6 +390,22 @@ pub(super) const SETTINGS: &[Setting] = &[
                 0 => n_cpus.min(4),
                 n => n,
             };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "secrets.key",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Key that encrypts stored secrets, such as those of LLM connections: 32 bytes in base64, as \
+               `openssl rand -base64 32` prints them. Every server on one database needs the same. When \
+               it is empty, `secrets.key` in the data directory holds one, made at the first start.",
+        set: |config, text| {
+            if !text.is_empty() {
+                crate::vault::parse_key(text).map_err(|error| error.to_string())?;
+            }
+            config.secrets.key = some_text(text);
             Ok(())
         },
     },

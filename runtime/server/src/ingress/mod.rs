@@ -110,7 +110,7 @@ async fn take(
         is_own_telemetry: false,
     };
     let max_bytes = limits.max_body_bytes;
-    let prices = app.prices.clone();
+    let prices = app.prices.of(&app.store, &caller.project, now).await?;
     let slot = app.admission.decoding_slot().await?;
     let work = move || {
         let _slot = slot;

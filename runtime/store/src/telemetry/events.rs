@@ -129,7 +129,10 @@ impl Store {
                 logs: Vec::new(),
             };
             let prepared = prepare(batch)?.replacing();
-            apply(&mut db, &tenant, &prepared, now).await?;
+            let applied = apply(&mut db, &tenant, &prepared, now).await?;
+            self.writer
+                .recent
+                .forget(tenant.number, &applied.changed);
         });
         Ok(())
     }

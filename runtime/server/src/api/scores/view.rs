@@ -18,6 +18,15 @@ pub(in crate::api) struct Fields {
     pub(super) annotation: bool,
 }
 
+impl Fields {
+    /// Every group.
+    pub(in crate::api) const ALL: Self = Self {
+        details: true,
+        subject: true,
+        annotation: true,
+    };
+}
+
 /// Trace and observation a score is about.
 pub(in crate::api) fn place(subject: &Subject) -> Option<(&TraceId, Option<&ObservationId>)> {
     match subject {
@@ -42,7 +51,7 @@ fn origin(score: &Score) -> Value {
 }
 
 /// The v3 shape.
-pub(super) fn v3(project: &ProjectId, score: &Score, fields: Fields) -> Value {
+pub(in crate::api) fn v3(project: &ProjectId, score: &Score, fields: Fields) -> Value {
     let written = &score.written;
     let value = match &written.value {
         ScoreValue::Numeric(number) => json!(number),

@@ -1,0 +1,328 @@
+//! Annotation queues: what people are asked to look at.
+
+use assay_domain::ids::ProjectId;
+use assay_store::queues::{Queue, QueueItem};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::comments::Object;
+use super::members::is_member;
+use super::page;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::{Code, Problem};
+
+const QUEUES: &str = "/api/public/annotation-queues";
+const QUEUE: &str = "/api/public/annotation-queues/{queueId}";
+const ITEMS: &str = "/api/public/annotation-queues/{queueId}/items";
+const ITEM: &str = "/api/public/annotation-queues/{queueId}/items/{itemId}";
+const ASSIGNMENTS: &str = "/api/public/annotation-queues/{queueId}/assignments";
+
+const LIST_ITEMS: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("status", "string", "PENDING or COMPLETED."),
+];
+
+/// What may be looked at.
+const OBJECTS: &[Object] = &[Object::Trace, Object::Observation, Object::Session];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(QUEUES, "Annotation queues by page, newest first");
+    routes.add(list.query(page::PAGED), list_queues);
+    let create = Operation::post(QUEUES, "Make an annotation queue");
+    routes.add(create.body::<NewQueue>(), create_queue);
+    routes.add(Operation::get(QUEUE, "One annotation queue"), get_queue);
+    let list = Operation::get(ITEMS, "Items of a queue by page, newest first");
+    routes.add(list.query(LIST_ITEMS), list_items);
+    let create = Operation::post(ITEMS, "Put something into a queue");
+    routes.add(create.body::<NewItem>(), create_item);
+    routes.add(Operation::get(ITEM, "One item of a queue"), get_item);
+    let update = Operation::patch(ITEM, "Say whether an item is done");
+    routes.add(update.body::<ItemPatch>(), update_item);
+    routes.add(
+        Operation::delete(ITEM, "Take an item out of a queue"),
+        delete_item,
+    );
+    let assign = Operation::post(ASSIGNMENTS, "Ask a member to work on a queue");
+    routes.add(assign.body::<Assignment>(), assign_member);
+    let unassign = Operation::delete(ASSIGNMENTS, "Ask a member no more");
+    routes.add(unassign.body::<Assignment>(), unassign_member);
+}
+
+/// A new queue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewQueue {
+    name: String,
+    description: Option<String>,
+    /// At least one.
+    score_config_ids: Vec<String>,
+}
+
+/// Something to look at.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewItem {
+    object_id: String,
+    /// TRACE, OBSERVATION or SESSION.
+    object_type: String,
+    /// PENDING when absent, or COMPLETED.
+    status: Option<String>,
+}
+
+/// What to change.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ItemPatch {
+    /// PENDING or COMPLETED.
+    status: Option<String>,
+}
+
+/// A member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Assignment {
+    user_id: String,
+}
+
+fn queue_view(queue: &Queue) -> Value {
+    json!({
+        "id": queue.id,
+        "name": queue.name,
+        "description": queue.description,
+        "scoreConfigIds": queue.score_config_ids,
+        "createdAt": queue.created_at,
+        "updatedAt": queue.updated_at,
+    })
+}
+
+fn item_view(item: &QueueItem) -> Value {
+    let status = match item.completed_at {
+        Some(_) => "COMPLETED",
+        None => "PENDING",
+    };
+    json!({
+        "id": item.id,
+        "queueId": item.queue_id,
+        "objectId": item.object_id,
+        "objectType": item.object_type,
+        "status": status,
+        "completedAt": item.completed_at,
+        "createdAt": item.created_at,
+        "updatedAt": item.updated_at,
+    })
+}
+
+/// Whether a status means done.
+fn is_completed(status: &str) -> Result<bool, String> {
+    match status {
+        "COMPLETED" => Ok(true),
+        "PENDING" => Ok(false),
+        other => Err(format!("{other:?} is none of PENDING, COMPLETED")),
+    }
+}
+
+fn wanted(status: Option<&str>) -> Result<Option<bool>, Problem> {
+    let read = status.map(is_completed).transpose();
+    read.map_err(|message| Problem::body("status", message))
+}
+
+async fn find_queue(app: &App, project: &ProjectId, id: &str) -> Result<Queue, Problem> {
+    let queue = app.store.queue(project, id).await?;
+    queue.ok_or_else(|| Problem::not_found("annotation queue"))
+}
+
+async fn find_item(
+    app: &App,
+    project: &ProjectId,
+    (queue, id): &(String, String),
+) -> Result<QueueItem, Problem> {
+    let item = app.store.queue_item(project, queue, id).await?;
+    item.ok_or_else(|| Problem::not_found("annotation queue item"))
+}
+
+async fn list_queues(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app.store.queues(&caller.project, paging).await?;
+    Ok(page::answer(paging, &found, queue_view))
+}
+
+async fn create_queue(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<NewQueue>,
+) -> Result<Json<Value>, Problem> {
+    if input.name.trim().is_empty() {
+        return Err(Problem::body("name", "is empty"));
+    }
+    if input.score_config_ids.is_empty() {
+        let message = "at least one score config is expected";
+        return Err(Problem::body("scoreConfigIds", message));
+    }
+    let configs = app
+        .store
+        .score_configs_by_id(&caller.project, &input.score_config_ids)
+        .await?;
+    let is_unknown = |id: &&String| configs.iter().all(|config| config.id != **id);
+    if let Some(unknown) = input.score_config_ids.iter().find(is_unknown) {
+        let message = format!("{unknown:?} is no score config of this project");
+        return Err(Problem::body("scoreConfigIds", message));
+    }
+    let now = app.clock.now();
+    let queue = Queue {
+        id: app.ids.uuid().to_string(),
+        name: input.name,
+        description: input.description,
+        score_config_ids: input.score_config_ids,
+        created_at: now,
+        updated_at: now,
+    };
+    let made = app.store.create_queue(&caller.project, &queue).await;
+    made.map_err(|error| match error {
+        // The clients of this endpoint know the name's being taken as 400.
+        assay_store::Error::Conflict(_) => {
+            Problem::body("name", "an annotation queue of this name exists")
+        }
+        error => error.into(),
+    })?;
+    Ok(Json(queue_view(&queue)))
+}
+
+async fn get_queue(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let queue = find_queue(&app, &caller.project, &id).await?;
+    Ok(Json(queue_view(&queue)))
+}
+
+async fn list_items(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let status = params.text("status").map(is_completed).transpose();
+    let status = status.map_err(|message| Problem::query("status", message))?;
+    let queue = find_queue(&app, &caller.project, &id).await?;
+    let found = app
+        .store
+        .queue_items(&caller.project, &queue.id, status, paging)
+        .await?;
+    Ok(page::answer(paging, &found, item_view))
+}
+
+async fn create_item(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<NewItem>,
+) -> Result<Json<Value>, Problem> {
+    let object = Object::read(&input.object_type, OBJECTS)?;
+    if input.object_id.is_empty() {
+        return Err(Problem::body("objectId", "is empty"));
+    }
+    let is_completed = wanted(input.status.as_deref())?.unwrap_or(false);
+    let queue = find_queue(&app, &caller.project, &id).await?;
+    let now = app.clock.now();
+    let item = QueueItem {
+        id: app.ids.uuid().to_string(),
+        queue_id: queue.id,
+        object_id: input.object_id,
+        object_type: object.as_str().to_owned(),
+        completed_at: is_completed.then_some(now),
+        created_at: now,
+        updated_at: now,
+    };
+    app.store.create_queue_item(&caller.project, &item).await?;
+    Ok(Json(item_view(&item)))
+}
+
+async fn get_item(
+    State(app): State<App>,
+    caller: Reader,
+    Path(place): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let item = find_item(&app, &caller.project, &place).await?;
+    Ok(Json(item_view(&item)))
+}
+
+async fn update_item(
+    State(app): State<App>,
+    caller: Writer,
+    Path(place): Path<(String, String)>,
+    Body(input): Body<ItemPatch>,
+) -> Result<Json<Value>, Problem> {
+    let status = wanted(input.status.as_deref())?;
+    let mut item = find_item(&app, &caller.project, &place).await?;
+    if let Some(is_completed) = status {
+        let now = app.clock.now();
+        item.completed_at = is_completed.then(|| item.completed_at.unwrap_or(now));
+        item.updated_at = now;
+        app.store.update_queue_item(&caller.project, &item).await?;
+    }
+    Ok(Json(item_view(&item)))
+}
+
+async fn delete_item(
+    State(app): State<App>,
+    caller: Writer,
+    Path((queue, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let deleted = app.store.delete_queue_item(&caller.project, &queue, &id);
+    deleted.await.map_err(|error| match error {
+        assay_store::Error::NotFound => Problem::not_found("annotation queue item"),
+        error => error.into(),
+    })?;
+    let message = "Annotation queue item deleted successfully";
+    Ok(Json(json!({ "success": true, "message": message })))
+}
+
+async fn assign_member(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<Assignment>,
+) -> Result<Json<Value>, Problem> {
+    let queue = find_queue(&app, &caller.project, &id).await?;
+    if !is_member(&app, &caller.project, &input.user_id) {
+        return Err(Problem::new(
+            Code::NotFound,
+            "no such member of this project",
+        ));
+    }
+    let now = app.clock.now();
+    app.store
+        .assign_queue(&caller.project, &queue.id, &input.user_id, now)
+        .await?;
+    Ok(Json(json!({
+        "userId": input.user_id,
+        "queueId": queue.id,
+        "projectId": caller.project,
+    })))
+}
+
+async fn unassign_member(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<Assignment>,
+) -> Result<Json<Value>, Problem> {
+    let queue = find_queue(&app, &caller.project, &id).await?;
+    app.store
+        .unassign_queue(&caller.project, &queue.id, &input.user_id)
+        .await?;
+    Ok(Json(json!({ "success": true })))
+}

@@ -1,0 +1,201 @@
+//! Comments: what people say about traces, observations, sessions and prompts.
+
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_store::Paging;
+use assay_store::comments::{Comment, CommentQuery};
+use assay_store::sessions::SessionQuery;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::members::is_member;
+use super::page;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::Problem;
+
+/// What a comment may be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Object {
+    Trace,
+    Observation,
+    Session,
+    Prompt,
+}
+
+impl Object {
+    pub(super) const ALL: &'static [Self] =
+        &[Self::Trace, Self::Observation, Self::Session, Self::Prompt];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "TRACE",
+            Self::Observation => "OBSERVATION",
+            Self::Session => "SESSION",
+            Self::Prompt => "PROMPT",
+        }
+    }
+
+    /// Reads the field `objectType` of a body.
+    pub(super) fn read(text: &str, allowed: &[Self]) -> Result<Self, Problem> {
+        let found = allowed.iter().find(|object| object.as_str() == text);
+        found.copied().ok_or_else(|| {
+            let names: Vec<&str> = allowed.iter().map(|object| object.as_str()).collect();
+            let message = format!("{text:?} is none of {}", names.join(", "));
+            Problem::body("objectType", message)
+        })
+    }
+
+    /// Whether the project has it.
+    pub(super) async fn exists(
+        self,
+        app: &App,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<bool, Problem> {
+        let store = &app.store;
+        Ok(match self {
+            Self::Trace => match TraceId::new(id) {
+                Ok(id) => store.trace(project, &id, false).await?.is_some(),
+                Err(_) => false,
+            },
+            Self::Observation => match ObservationId::new(id) {
+                Ok(id) => store.observation(project, &id).await?.is_some(),
+                Err(_) => false,
+            },
+            Self::Session => {
+                let query = SessionQuery {
+                    id: Some(id.to_owned()),
+                    ..SessionQuery::default()
+                };
+                let found = store.sessions(project, &query, Paging::default()).await?;
+                !found.items.is_empty()
+            }
+            Self::Prompt => store.has_prompt_id(project, id).await?,
+        })
+    }
+}
+
+const LIST: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param(
+        "objectType",
+        "string",
+        "TRACE, OBSERVATION, SESSION or PROMPT.",
+    ),
+    param("objectId", "string", "About this one; needs objectType."),
+    param("authorUserId", "string", "By this person."),
+];
+const MAX_CONTENT_CHARS: usize = 5_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get("/api/public/comments", "Comments by page, newest first");
+    routes.add(list.query(LIST), list_comments);
+    let create = Operation::post("/api/public/comments", "Write a comment");
+    routes.add(create.body::<NewComment>(), create_comment);
+    let get = Operation::get("/api/public/comments/{commentId}", "One comment");
+    routes.add(get, get_comment);
+}
+
+/// A comment as clients send it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewComment {
+    /// The project of the key.
+    project_id: String,
+    /// TRACE, OBSERVATION, SESSION or PROMPT.
+    object_type: String,
+    object_id: String,
+    /// 1 to 5000 characters.
+    content: String,
+    author_user_id: Option<String>,
+}
+
+fn view(project: &ProjectId, comment: &Comment) -> Value {
+    json!({
+        "id": comment.id,
+        "projectId": project,
+        "createdAt": comment.created_at,
+        "updatedAt": comment.created_at,
+        "objectType": comment.object_type,
+        "objectId": comment.object_id,
+        "content": comment.content,
+        "authorUserId": comment.author_user_id,
+    })
+}
+
+async fn create_comment(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<NewComment>,
+) -> Result<Json<Value>, Problem> {
+    if input.project_id != caller.project.as_str() {
+        let message = "is not the project of the key";
+        return Err(Problem::body("projectId", message));
+    }
+    let object = Object::read(&input.object_type, Object::ALL)?;
+    let n_chars = input.content.chars().count();
+    if n_chars == 0 || n_chars > MAX_CONTENT_CHARS {
+        let message = "1 to 5000 characters are expected";
+        return Err(Problem::body("content", message));
+    }
+    if !object
+        .exists(&app, &caller.project, &input.object_id)
+        .await?
+    {
+        return Err(Problem::not_found(&object.as_str().to_lowercase()));
+    }
+    if let Some(author) = &input.author_user_id
+        && !is_member(&app, &caller.project, author)
+    {
+        let message = "is no member of this project";
+        return Err(Problem::body("authorUserId", message));
+    }
+    let comment = Comment {
+        id: app.ids.uuid().to_string(),
+        object_type: object.as_str().to_owned(),
+        object_id: input.object_id,
+        content: input.content,
+        author_user_id: input.author_user_id,
+        created_at: app.clock.now(),
+    };
+    app.store.create_comment(&caller.project, &comment).await?;
+    Ok(Json(json!({ "id": comment.id })))
+}
+
+async fn list_comments(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let object = params.choice("objectType", Object::ALL, Object::as_str)?;
+    let text = |name| params.text(name).map(str::to_owned);
+    let query = CommentQuery {
+        object_type: object.map(|object| object.as_str().to_owned()),
+        object_id: text("objectId"),
+        author_user_id: text("authorUserId"),
+    };
+    if query.object_id.is_some() && object.is_none() {
+        return Err(Problem::query("objectId", "needs objectType"));
+    }
+    let found = app.store.comments(&caller.project, &query, paging).await?;
+    Ok(page::answer(paging, &found, |comment| {
+        view(&caller.project, comment)
+    }))
+}
+
+async fn get_comment(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let comment = app.store.comment(&caller.project, &id).await?;
+    let comment = comment.ok_or_else(|| Problem::not_found("comment"))?;
+    Ok(Json(view(&caller.project, &comment)))
+}

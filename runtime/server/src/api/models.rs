@@ -1,0 +1,328 @@
+//! Models and prices: the project's own, which go first, and the built-in table.
+
+use std::collections::BTreeMap;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::model::{ModelDefinition, PricingTier, TierCondition};
+use assay_domain::pricing::{PriceEntry, PriceTable};
+use assay_domain::time::Timestamp;
+use assay_store::Paging;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::routes::{Operation, Routes};
+use super::{cursor, page};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Params};
+use crate::problem::{Code, Issue, Problem};
+
+const LIST: &str = "/api/public/models";
+const ONE: &str = "/api/public/models/{modelId}";
+/// The name of the tier that flat prices become.
+const STANDARD: &str = "Standard";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(LIST, "Models by page: the project's own, then the built-in");
+    routes.add(list.query(page::PAGED), list_models);
+    let create = Operation::post(LIST, "Make a model with prices");
+    routes.add(create.body::<ModelInput>(), create_model);
+    routes.add(Operation::get(ONE, "One model"), get_model);
+    let put = Operation::put(ONE, "Make or replace a model by its id");
+    routes.add(put.body::<ModelInput>(), put_model);
+    let delete = Operation::delete(ONE, "Delete a model of the project");
+    routes.add(delete.status(204), delete_model);
+}
+
+/// A model as clients send it: flat prices, or tiers.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ModelInput {
+    model_name: String,
+    /// A regular expression over the names that senders use.
+    match_pattern: String,
+    start_date: Option<String>,
+    /// TOKENS, CHARACTERS, MILLISECONDS, SECONDS, IMAGES or REQUESTS.
+    unit: Option<String>,
+    input_price: Option<f64>,
+    output_price: Option<f64>,
+    total_price: Option<f64>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    pricing_tiers: Option<Vec<TierInput>>,
+    /// openai or claude.
+    tokenizer_id: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    tokenizer_config: Option<Value>,
+}
+
+/// Prices under some conditions.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TierInput {
+    name: String,
+    is_default: bool,
+    priority: i64,
+    conditions: Vec<TierCondition>,
+    prices: BTreeMap<String, f64>,
+}
+
+impl ModelInput {
+    fn flat_prices(&self) -> BTreeMap<String, f64> {
+        let flat = [
+            ("input", self.input_price),
+            ("output", self.output_price),
+            ("total", self.total_price),
+        ];
+        let given = flat
+            .into_iter()
+            .filter_map(|(bucket, price)| Some((bucket, price?)));
+        given
+            .map(|(bucket, price)| (bucket.to_owned(), price))
+            .collect()
+    }
+
+    fn tiers(&mut self) -> Result<Vec<PricingTier>, Problem> {
+        let flat = self.flat_prices();
+        let Some(tiers) = self.pricing_tiers.take() else {
+            if flat.contains_key("total") && flat.len() > 1 {
+                let message = "excludes inputPrice and outputPrice";
+                return Err(Problem::body("totalPrice", message));
+            }
+            return Ok(vec![PricingTier {
+                name: STANDARD.to_owned(),
+                is_default: true,
+                priority: 0,
+                conditions: Vec::new(),
+                prices: flat,
+            }]);
+        };
+        if !flat.is_empty() {
+            let message = "flat prices and tiers exclude each other";
+            return Err(Problem::body("pricingTiers", message));
+        }
+        let tier = |tier: TierInput| PricingTier {
+            name: tier.name,
+            is_default: tier.is_default,
+            priority: tier.priority,
+            conditions: tier.conditions,
+            prices: tier.prices,
+        };
+        Ok(tiers.into_iter().map(tier).collect())
+    }
+
+    fn check(mut self, id: String, now: Timestamp) -> Result<ModelDefinition, Problem> {
+        let tiers = self.tiers()?;
+        let start = self.start_date.as_deref().map(Timestamp::parse).transpose();
+        let model = ModelDefinition {
+            id,
+            name: self.model_name,
+            pattern: self.match_pattern,
+            start_date: start.map_err(|error| Problem::body("startDate", error.to_string()))?,
+            unit: self.unit,
+            tokenizer_id: self.tokenizer_id,
+            tokenizer_config: self.tokenizer_config.filter(|config| !config.is_null()),
+            tiers,
+            created_at: now,
+            updated_at: now,
+        };
+        let faults = model.faults();
+        if faults.is_empty() {
+            return Ok(model);
+        }
+        let issues = faults.into_iter();
+        let issues = issues.map(|fault| Issue::new(fault.field, fault.message));
+        Err(Problem::issues(Code::InvalidBody, issues.collect()))
+    }
+}
+
+fn prices_view(prices: &BTreeMap<String, f64>) -> Value {
+    let price = |(bucket, price): (&String, &f64)| (bucket.clone(), json!({ "price": price }));
+    Value::Object(prices.iter().map(price).collect())
+}
+
+fn own_view(model: &ModelDefinition) -> Value {
+    let none = BTreeMap::new();
+    let prices = model.default_tier().map_or(&none, |tier| &tier.prices);
+    let tiers = model.tiers.iter().map(|tier| {
+        let mut view = json!(tier);
+        view["id"] = format!("{}:{}", model.id, tier.priority).into();
+        view
+    });
+    json!({
+        "id": model.id,
+        "modelName": model.name,
+        "matchPattern": model.pattern,
+        "startDate": model.start_date,
+        "unit": model.unit,
+        "inputPrice": prices.get("input"),
+        "outputPrice": prices.get("output"),
+        "totalPrice": prices.get("total"),
+        "tokenizerId": model.tokenizer_id,
+        "tokenizerConfig": model.tokenizer_config,
+        "isLangfuseManaged": false,
+        "createdAt": model.created_at,
+        "prices": prices_view(prices),
+        "pricingTiers": tiers.collect::<Vec<Value>>(),
+    })
+}
+
+/// An entry of the built-in table. Its conditional tiers are part of how it prices and are not shown.
+fn built_in_view(entry: &PriceEntry) -> Value {
+    let entry = entry.view();
+    let prices: BTreeMap<String, f64> = entry
+        .prices
+        .iter()
+        .map(|(bucket, price)| ((*bucket).to_owned(), *price))
+        .collect();
+    let name = regex_syntax_escape(entry.model);
+    let pattern = entry
+        .pattern
+        .map_or_else(|| format!("(?i)^{name}$"), str::to_owned);
+    json!({
+        "id": entry.id,
+        "modelName": entry.model,
+        "matchPattern": pattern,
+        "startDate": entry.start,
+        "unit": "TOKENS",
+        "inputPrice": prices.get("input"),
+        "outputPrice": prices.get("output"),
+        "totalPrice": prices.get("total"),
+        "tokenizerId": null,
+        "tokenizerConfig": null,
+        "isLangfuseManaged": true,
+        // The table has no times; it is as old as the server's data.
+        "createdAt": Timestamp::from_millis(0),
+        "prices": prices_view(&prices),
+        "pricingTiers": [{
+            "id": format!("{}:0", entry.id),
+            "name": STANDARD,
+            "isDefault": true,
+            "priority": 0,
+            "conditions": [],
+            "prices": prices,
+        }],
+    })
+}
+
+/// The name as a pattern that means itself.
+fn regex_syntax_escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for c in name.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+async fn list_models(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let own = app.store.models(&caller.project).await?;
+    let built_in = PriceTable::built_in();
+    let n_total = (own.len() + built_in.len()) as u64;
+    let all = own.iter().map(own_view);
+    let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
+    let Paging { page, limit } = paging;
+    // Views are made of the page alone: the table is long.
+    let data: Vec<Value> = match skip.checked_sub(own.len()) {
+        Some(skip) => {
+            let entries = built_in.entries().iter().skip(skip);
+            entries.take(limit as usize).map(built_in_view).collect()
+        }
+        None => {
+            let entries = built_in.entries().iter().take(limit as usize);
+            let all = all.skip(skip).chain(entries.map(built_in_view));
+            all.take(limit as usize).collect()
+        }
+    };
+    let meta = cursor::page_meta(page, limit, n_total);
+    Ok(Json(json!({ "data": data, "meta": meta })))
+}
+
+async fn find(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+) -> Result<Option<ModelDefinition>, Problem> {
+    let own = app.store.models(project).await?;
+    Ok(own.into_iter().find(|model| model.id == id))
+}
+
+async fn get_model(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    if let Some(model) = find(&app, &caller.project, &id).await? {
+        return Ok(Json(own_view(&model)));
+    }
+    let built_in = PriceTable::built_in();
+    let entry = built_in.entries().iter().find(|entry| entry.id == id);
+    let entry = entry.ok_or_else(|| Problem::not_found("model"))?;
+    Ok(Json(built_in_view(entry)))
+}
+
+fn taken(error: assay_store::Error) -> Problem {
+    match error {
+        // The clients of this endpoint know the name's being taken as 400.
+        assay_store::Error::Conflict(_) => {
+            Problem::body("modelName", "a model of this name exists in the project")
+        }
+        error => error.into(),
+    }
+}
+
+async fn create_model(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<ModelInput>,
+) -> Result<Json<Value>, Problem> {
+    let model = input.check(app.ids.uuid().to_string(), app.clock.now())?;
+    let made = app.store.create_model(&caller.project, &model).await;
+    made.map_err(taken)?;
+    app.prices.forget(&caller.project);
+    Ok(Json(own_view(&model)))
+}
+
+async fn put_model(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<ModelInput>,
+) -> Result<Json<Value>, Problem> {
+    let built_in = PriceTable::built_in();
+    if built_in.entries().iter().any(|entry| entry.id == id) {
+        return Err(Problem::not_found("model"));
+    }
+    let mut model = input.check(id, app.clock.now())?;
+    if let Some(standing) = find(&app, &caller.project, &model.id).await? {
+        model.created_at = standing.created_at;
+    }
+    let made = app.store.replace_model(&caller.project, &model).await;
+    made.map_err(taken)?;
+    app.prices.forget(&caller.project);
+    Ok(Json(own_view(&model)))
+}
+
+async fn delete_model(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let deleted = app.store.delete_model(&caller.project, &id).await;
+    deleted.map_err(|error| match error {
+        assay_store::Error::NotFound => Problem::not_found("model"),
+        error => error.into(),
+    })?;
+    app.prices.forget(&caller.project);
+    Ok(StatusCode::NO_CONTENT)
+}

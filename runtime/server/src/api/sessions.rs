@@ -1,0 +1,102 @@
+//! Sessions: listed, and read with their traces.
+
+use assay_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use assay_domain::ids::ProjectId;
+use assay_store::Paging;
+use assay_store::sessions::{Session, SessionQuery};
+use assay_store::telemetry::TraceQuery;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::routes::{Operation, Routes};
+use super::{page, traces};
+use crate::App;
+use crate::auth::Reader;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+const LIST: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("fromTimestamp", "date-time", "Begun at or after."),
+    param("toTimestamp", "date-time", "Begun before."),
+    param("environment", "array", "Any of these; repeated."),
+];
+
+/// Traces shown of one session.
+const MAX_TRACES: u32 = 1_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get("/api/public/sessions", "Sessions by page, newest first");
+    routes.add(list.query(LIST), list_sessions);
+    let get = Operation::get(
+        "/api/public/sessions/{sessionId}",
+        "One session with its traces",
+    );
+    routes.add(get, get_session);
+}
+
+fn view(project: &ProjectId, session: &Session) -> Value {
+    json!({
+        "id": session.id,
+        "createdAt": session.created_at,
+        "projectId": project,
+        "environment": session.environment,
+    })
+}
+
+async fn list_sessions(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let query = SessionQuery {
+        id: None,
+        from: params.time("fromTimestamp")?,
+        to: params.time("toTimestamp")?,
+        environments: params.all("environment"),
+    };
+    let found = app.store.sessions(&caller.project, &query, paging).await?;
+    Ok(page::answer(paging, &found, |session| {
+        view(&caller.project, session)
+    }))
+}
+
+async fn get_session(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let query = SessionQuery {
+        id: Some(id.clone()),
+        ..SessionQuery::default()
+    };
+    let found = app
+        .store
+        .sessions(&caller.project, &query, Paging::default())
+        .await?;
+    let session = found.items.first();
+    let session = session.ok_or_else(|| Problem::not_found("session"))?;
+    let query = TraceQuery {
+        filter: Filter {
+            conditions: vec![Condition {
+                column: find(TRACES, "sessionId"),
+                test: Test::Text(TextOp::Equal, id),
+            }],
+        },
+        ascending: true,
+        limit: MAX_TRACES,
+        with_content: true,
+        ..TraceQuery::default()
+    };
+    let found = app.store.traces(&caller.project, &query).await?;
+    let mut view = view(&caller.project, session);
+    view["traces"] = found
+        .items
+        .iter()
+        .map(|stored| traces::plain(&caller.project, stored))
+        .collect();
+    Ok(Json(view))
+}

@@ -1,0 +1,190 @@
+//! Comments: what people say about a trace, an observation, a session or a prompt.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use crate::list::{Listed, Numbered, Paging};
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+/// A comment. Never changed once written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// Its id.
+    pub id: String,
+    /// TRACE, OBSERVATION, SESSION or PROMPT.
+    pub object_type: String,
+    /// What it is about.
+    pub object_id: String,
+    /// The text.
+    pub content: String,
+    /// Who wrote it.
+    pub author_user_id: Option<String>,
+    /// Written at.
+    pub created_at: Timestamp,
+}
+
+/// Which comments; absent parts ask nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommentQuery {
+    /// About this kind of thing.
+    pub object_type: Option<String>,
+    /// About this thing.
+    pub object_id: Option<String>,
+    /// By this person.
+    pub author_user_id: Option<String>,
+}
+
+const COLUMNS: &str = "id, object_type, object_id, content, author_user_id, created_at";
+const INSERT: &str = "
+    INSERT INTO comments (project_id, id, object_type, object_id, content, author_user_id, created_at,
+                          updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const GET: &str = "
+    SELECT id, object_type, object_id, content, author_user_id, created_at
+      FROM comments WHERE project_id = $1 AND id = $2";
+
+#[derive(sqlx::FromRow)]
+struct CommentRow {
+    id: String,
+    object_type: String,
+    object_id: String,
+    content: String,
+    author_user_id: Option<String>,
+    created_at: i64,
+}
+
+impl TryFrom<CommentRow> for Comment {
+    type Error = Error;
+
+    fn try_from(row: CommentRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            object_type: row.object_type,
+            object_id: row.object_id,
+            content: row.content,
+            author_user_id: row.author_user_id,
+            created_at: Timestamp::from_micros(row.created_at),
+        })
+    }
+}
+
+impl Store {
+    /// Writes a comment.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_comment(
+        &self,
+        project: &ProjectId,
+        comment: &Comment,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 8] = [
+            project.as_str().into(),
+            comment.id.as_str().into(),
+            comment.object_type.as_str().into(),
+            comment.object_id.as_str().into(),
+            comment.content.as_str().into(),
+            comment.author_user_id.as_deref().into(),
+            comment.created_at.as_micros().into(),
+            comment.created_at.as_micros().into(),
+        ];
+        self.change(INSERT, &args).await.map(drop)
+    }
+
+    /// Whether the project has a version of a prompt with this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn has_prompt_id(&self, project: &ProjectId, id: &str) -> Result<bool, Error> {
+        const FIND: &str = "
+            SELECT COUNT(*) FROM prompt_versions WHERE project_id = $1 AND id = $2";
+        let args = [project.as_str().into(), id.into()];
+        let found: Vec<(i64,)> = self.select(FIND, &args).await?;
+        Ok(found.iter().any(|(n,)| *n > 0))
+    }
+
+    /// One comment.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn comment(&self, project: &ProjectId, id: &str) -> Result<Option<Comment>, Error> {
+        let args = [project.as_str().into(), id.into()];
+        let mut rows: Vec<CommentRow> = self.select(GET, &args).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// Comments, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn comments(
+        &self,
+        project: &ProjectId,
+        query: &CommentQuery,
+        paging: Paging,
+    ) -> Result<Numbered<Comment>, Error> {
+        let mut from = "FROM comments WHERE project_id = $1".to_owned();
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+        let conditions = [
+            ("object_type", &query.object_type),
+            ("object_id", &query.object_id),
+            ("author_user_id", &query.author_user_id),
+        ];
+        for (column, wanted) in conditions {
+            if let Some(wanted) = wanted {
+                args.push(wanted.as_str().into());
+                from.push_str(&format!(" AND {column} = ${}", args.len()));
+            }
+        }
+        let listed = Listed {
+            select: COLUMNS,
+            from: &from,
+            args: &args,
+            order: "created_at DESC, id DESC",
+        };
+        self.numbered::<CommentRow, _>(&listed, paging).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_each_database;
+
+    #[tokio::test]
+    async fn comments_are_found_by_what_they_are_about_and_belong_to_one_project() {
+        on_each_database(|store| async move {
+            let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
+            for n in 0..4_i64 {
+                let comment = Comment {
+                    id: format!("c{n}"),
+                    object_type: "TRACE".to_owned(),
+                    object_id: format!("t{}", n % 2),
+                    content: "text".to_owned(),
+                    author_user_id: None,
+                    created_at: Timestamp::from_millis(n),
+                };
+                store.create_comment(&ours, &comment).await.unwrap();
+            }
+            let query = CommentQuery {
+                object_type: Some("TRACE".to_owned()),
+                object_id: Some("t1".to_owned()),
+                ..CommentQuery::default()
+            };
+            let found = store
+                .comments(&ours, &query, Paging::default())
+                .await
+                .unwrap();
+            let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
+            assert_eq!((ids.as_slice(), found.n_total), (&["c3", "c1"][..], 2));
+            let none = store
+                .comments(&theirs, &query, Paging::default())
+                .await
+                .unwrap();
+            assert_eq!(none, Numbered::empty());
+            assert_eq!(store.comment(&theirs, "c1").await.unwrap(), None);
+        })
+        .await;
+    }
+}

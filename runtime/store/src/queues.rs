@@ -1,0 +1,394 @@
+//! Annotation queues: what people are asked to look at, and who is asked.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use crate::catalog::{from_json, to_json};
+use crate::list::{Listed, Numbered, Paging};
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+/// A work list for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its id.
+    pub id: String,
+    /// Its name, unique within the project.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// What is to be scored, at least one.
+    pub score_config_ids: Vec<String>,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Last changed at.
+    pub updated_at: Timestamp,
+}
+
+/// One thing to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueItem {
+    /// Its id, unique within the queue.
+    pub id: String,
+    /// The queue.
+    pub queue_id: String,
+    /// What is to be looked at.
+    pub object_id: String,
+    /// TRACE, OBSERVATION or SESSION.
+    pub object_type: String,
+    /// When it was done; open without.
+    pub completed_at: Option<Timestamp>,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Last changed at.
+    pub updated_at: Timestamp,
+}
+
+const QUEUE: &str = "id, name, description, score_config_ids, created_at, updated_at";
+const ITEM: &str = "id, queue_id, object_id, object_type, completed_at, created_at, updated_at";
+const INSERT: &str = "
+    INSERT INTO annotation_queues (project_id, id, name, description, score_config_ids, created_at,
+                                   updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (project_id, name) DO NOTHING";
+const INSERT_ITEM: &str = "
+    INSERT INTO annotation_queue_items (project_id, queue_id, id, object_id, object_type, status,
+                                        completed_at, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const UPDATE_ITEM: &str = "
+    UPDATE annotation_queue_items SET status = $4, completed_at = $5, updated_at = $6
+     WHERE project_id = $1 AND queue_id = $2 AND id = $3";
+const DELETE_ITEM: &str = "
+    DELETE FROM annotation_queue_items WHERE project_id = $1 AND queue_id = $2 AND id = $3";
+const ASSIGN: &str = "
+    INSERT INTO annotation_assignments (project_id, queue_id, user_id, created_at)
+    VALUES ($1, $2, $3, $4) ON CONFLICT (project_id, queue_id, user_id) DO NOTHING";
+const UNASSIGN: &str = "
+    DELETE FROM annotation_assignments WHERE project_id = $1 AND queue_id = $2 AND user_id = $3";
+
+#[derive(sqlx::FromRow)]
+struct QueueRow {
+    id: String,
+    name: String,
+    description: Option<String>,
+    score_config_ids: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<QueueRow> for Queue {
+    type Error = Error;
+
+    fn try_from(row: QueueRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            description: row.description,
+            score_config_ids: from_json("annotation queue", &row.score_config_ids)?,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct ItemRow {
+    id: String,
+    queue_id: String,
+    object_id: String,
+    object_type: String,
+    completed_at: Option<i64>,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<ItemRow> for QueueItem {
+    type Error = Error;
+
+    fn try_from(row: ItemRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            queue_id: row.queue_id,
+            object_id: row.object_id,
+            object_type: row.object_type,
+            completed_at: row.completed_at.map(Timestamp::from_micros),
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+/// The state as a word, which the list filters by.
+const fn status(completed_at: Option<Timestamp>) -> &'static str {
+    match completed_at {
+        Some(_) => "COMPLETED",
+        None => "PENDING",
+    }
+}
+
+impl Store {
+    /// Stores a new queue.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the project has a queue of this name.
+    pub async fn create_queue(&self, project: &ProjectId, queue: &Queue) -> Result<(), Error> {
+        let configs = to_json("annotation queue", &queue.score_config_ids)?;
+        let args: [Arg<'_>; 7] = [
+            project.as_str().into(),
+            queue.id.as_str().into(),
+            queue.name.as_str().into(),
+            queue.description.as_deref().into(),
+            configs.as_str().into(),
+            queue.created_at.as_micros().into(),
+            queue.updated_at.as_micros().into(),
+        ];
+        match self.change(INSERT, &args).await? {
+            0 => Err(Error::Conflict("a queue of this name exists")),
+            _ => Ok(()),
+        }
+    }
+
+    /// One queue.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn queue(&self, project: &ProjectId, id: &str) -> Result<Option<Queue>, Error> {
+        let sql =
+            format!("SELECT {QUEUE} FROM annotation_queues WHERE project_id = $1 AND id = $2");
+        let args = [project.as_str().into(), id.into()];
+        let mut rows: Vec<QueueRow> = self.select(&sql, &args).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// Queues, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn queues(
+        &self,
+        project: &ProjectId,
+        paging: Paging,
+    ) -> Result<Numbered<Queue>, Error> {
+        let args: [Arg<'_>; 1] = [project.as_str().into()];
+        let listed = Listed {
+            select: QUEUE,
+            from: "FROM annotation_queues WHERE project_id = $1",
+            args: &args,
+            order: "created_at DESC, id DESC",
+        };
+        self.numbered::<QueueRow, _>(&listed, paging).await
+    }
+
+    /// Puts an item into a queue, which has to exist.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_queue_item(
+        &self,
+        project: &ProjectId,
+        item: &QueueItem,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 9] = [
+            project.as_str().into(),
+            item.queue_id.as_str().into(),
+            item.id.as_str().into(),
+            item.object_id.as_str().into(),
+            item.object_type.as_str().into(),
+            status(item.completed_at).into(),
+            item.completed_at.map(Timestamp::as_micros).into(),
+            item.created_at.as_micros().into(),
+            item.updated_at.as_micros().into(),
+        ];
+        self.change(INSERT_ITEM, &args).await.map(drop)
+    }
+
+    /// One item of a queue.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn queue_item(
+        &self,
+        project: &ProjectId,
+        queue: &str,
+        id: &str,
+    ) -> Result<Option<QueueItem>, Error> {
+        let sql = format!(
+            "SELECT {ITEM} FROM annotation_queue_items \
+             WHERE project_id = $1 AND queue_id = $2 AND id = $3"
+        );
+        let args = [project.as_str().into(), queue.into(), id.into()];
+        let mut rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// Items of a queue, newest first; done ones or open ones where it is said which.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn queue_items(
+        &self,
+        project: &ProjectId,
+        queue: &str,
+        is_completed: Option<bool>,
+        paging: Paging,
+    ) -> Result<Numbered<QueueItem>, Error> {
+        let from = match is_completed {
+            None => "FROM annotation_queue_items WHERE project_id = $1 AND queue_id = $2",
+            Some(true) => {
+                "FROM annotation_queue_items
+                  WHERE project_id = $1 AND queue_id = $2 AND status = 'COMPLETED'"
+            }
+            Some(false) => {
+                "FROM annotation_queue_items
+                  WHERE project_id = $1 AND queue_id = $2 AND status = 'PENDING'"
+            }
+        };
+        let args: [Arg<'_>; 2] = [project.as_str().into(), queue.into()];
+        let listed = Listed {
+            select: ITEM,
+            from,
+            args: &args,
+            order: "created_at DESC, id DESC",
+        };
+        self.numbered::<ItemRow, _>(&listed, paging).await
+    }
+
+    /// Says whether an item is done.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the queue has no such item.
+    pub async fn update_queue_item(
+        &self,
+        project: &ProjectId,
+        item: &QueueItem,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 6] = [
+            project.as_str().into(),
+            item.queue_id.as_str().into(),
+            item.id.as_str().into(),
+            status(item.completed_at).into(),
+            item.completed_at.map(Timestamp::as_micros).into(),
+            item.updated_at.as_micros().into(),
+        ];
+        found(self.change(UPDATE_ITEM, &args).await?)
+    }
+
+    /// Takes an item out of a queue.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the queue has no such item.
+    pub async fn delete_queue_item(
+        &self,
+        project: &ProjectId,
+        queue: &str,
+        id: &str,
+    ) -> Result<(), Error> {
+        let args = [project.as_str().into(), queue.into(), id.into()];
+        found(self.change(DELETE_ITEM, &args).await?)
+    }
+
+    /// Asks a person to work on a queue, which has to exist; again is a no-op.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn assign_queue(
+        &self,
+        project: &ProjectId,
+        queue: &str,
+        user: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 4] = [
+            project.as_str().into(),
+            queue.into(),
+            user.into(),
+            now.as_micros().into(),
+        ];
+        self.change(ASSIGN, &args).await.map(drop)
+    }
+
+    /// Asks a person no more; one who was not asked is no error.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn unassign_queue(
+        &self,
+        project: &ProjectId,
+        queue: &str,
+        user: &str,
+    ) -> Result<(), Error> {
+        let args = [project.as_str().into(), queue.into(), user.into()];
+        self.change(UNASSIGN, &args).await.map(drop)
+    }
+}
+
+const fn found(n_changed: u64) -> Result<(), Error> {
+    match n_changed {
+        0 => Err(Error::NotFound),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_each_database;
+
+    #[tokio::test]
+    async fn a_queue_is_worked_off_and_knows_one_project_only() {
+        on_each_database(|store| async move {
+            let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
+            let at = Timestamp::from_millis(1);
+            let queue = Queue {
+                id: "q".to_owned(),
+                name: "review".to_owned(),
+                description: None,
+                score_config_ids: vec!["c".to_owned()],
+                created_at: at,
+                updated_at: at,
+            };
+            store.create_queue(&ours, &queue).await.unwrap();
+            let mut other = queue.clone();
+            other.id = "r".to_owned();
+            let again = store.create_queue(&ours, &other).await;
+            assert!(matches!(again, Err(Error::Conflict(_))));
+            assert_eq!(store.queue(&ours, "q").await.unwrap(), Some(queue));
+            assert_eq!(store.queue(&theirs, "q").await.unwrap(), None);
+            for id in ["one", "two"] {
+                let item = QueueItem {
+                    id: id.to_owned(),
+                    queue_id: "q".to_owned(),
+                    object_id: "t".to_owned(),
+                    object_type: "TRACE".to_owned(),
+                    completed_at: None,
+                    created_at: at,
+                    updated_at: at,
+                };
+                store.create_queue_item(&ours, &item).await.unwrap();
+            }
+            let mut item = store.queue_item(&ours, "q", "one").await.unwrap().unwrap();
+            item.completed_at = Some(Timestamp::from_millis(5));
+            store.update_queue_item(&ours, &item).await.unwrap();
+            let foreign = store.update_queue_item(&theirs, &item).await;
+            assert!(matches!(foreign, Err(Error::NotFound)));
+            for (wanted, ids) in [
+                (Some(true), vec!["one"]),
+                (Some(false), vec!["two"]),
+                (None, vec!["two", "one"]),
+            ] {
+                let page = store
+                    .queue_items(&ours, "q", wanted, Paging::default())
+                    .await
+                    .unwrap();
+                let found: Vec<_> = page.items.iter().map(|item| item.id.as_str()).collect();
+                assert_eq!(found, ids);
+            }
+            store.delete_queue_item(&ours, "q", "one").await.unwrap();
+            assert!(store.delete_queue_item(&ours, "q", "one").await.is_err());
+            for _ in 0..2 {
+                store.assign_queue(&ours, "q", "ann", at).await.unwrap();
+                store.unassign_queue(&ours, "q", "bob").await.unwrap();
+            }
+        })
+        .await;
+    }
+}

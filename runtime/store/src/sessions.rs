@@ -1,0 +1,101 @@
+//! Sessions: traces of one conversation. A session is there as long as one of its traces is.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use crate::filter_sql::Sql;
+use crate::list::{Listed, Numbered, Paging};
+use crate::{Error, Store};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its id, as its traces name it.
+    pub id: String,
+    /// Time of its first trace.
+    pub created_at: Timestamp,
+    /// Environment of its traces, the first in the alphabet where they differ.
+    pub environment: String,
+}
+
+/// Which sessions; absent parts ask nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// This one.
+    pub id: Option<String>,
+    /// Begun at or after.
+    pub from: Option<Timestamp>,
+    /// Begun before.
+    pub to: Option<Timestamp>,
+    /// With traces in one of these; others are not looked at.
+    pub environments: Vec<String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SessionRow {
+    id: String,
+    created_at: i64,
+    environment: String,
+}
+
+impl TryFrom<SessionRow> for Session {
+    type Error = Error;
+
+    fn try_from(row: SessionRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            created_at: Timestamp::from_micros(row.created_at),
+            environment: row.environment,
+        })
+    }
+}
+
+impl Store {
+    /// Sessions, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn sessions(
+        &self,
+        project: &ProjectId,
+        query: &SessionQuery,
+        paging: Paging,
+    ) -> Result<Numbered<Session>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Numbered::empty());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        sql.push(&format!(
+            "FROM (SELECT session_id AS id, MIN(started_at) AS created_at, \
+                          MIN(environment) AS environment \
+                     FROM traces WHERE tenant = {number} AND session_id IS NOT NULL AND session_id <> ''"
+        ));
+        if let Some(id) = &query.id {
+            let id = sql.bind_text(id);
+            sql.push(&format!(" AND session_id = {id}"));
+        }
+        if !query.environments.is_empty() {
+            let names: Vec<String> = query
+                .environments
+                .iter()
+                .map(|e| sql.bind_text(e))
+                .collect();
+            sql.push(&format!(" AND environment IN ({})", names.join(", ")));
+        }
+        sql.push(" GROUP BY session_id) s WHERE 1 = 1");
+        for (sign, at) in [(">=", query.from), ("<", query.to)] {
+            if let Some(at) = at {
+                let at = sql.bind(at.as_micros().into());
+                sql.push(&format!(" AND s.created_at {sign} {at}"));
+            }
+        }
+        let listed = Listed {
+            select: "s.id, s.created_at, s.environment",
+            from: &sql.text,
+            args: &sql.args,
+            order: "s.created_at DESC, s.id",
+        };
+        self.numbered::<SessionRow, _>(&listed, paging).await
+    }
+}
