@@ -83,3 +83,16 @@ CREATE TABLE dataset_run_items (
 );
 CREATE INDEX dataset_run_items_newest ON dataset_run_items (project_id, run_id, created_at, id);
 CREATE INDEX dataset_run_items_by_time ON dataset_run_items (project_id, created_at);
+
+-- Experiments that clients record as spans only: the spans that stand for their items, by start. The
+-- condition is spelled so that both databases can keep an index by it.
+CREATE INDEX observations_of_experiments ON observations (tenant, started_at)
+    WHERE replace(detail, '"item_root_observation_id":"' || id || '"', '') <> detail;
+
+-- What was recorded for a run before it was deleted is not shown; the spans belong to their traces.
+CREATE TABLE dataset_run_deletions (
+    project_id TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    deleted_at BIGINT NOT NULL,
+    PRIMARY KEY (project_id, run_id)
+);

@@ -7,10 +7,12 @@ mod annotation_queues;
 mod comments;
 mod conditions;
 mod cursor;
+mod dataset_runs;
 pub(crate) mod datasets;
 mod etag;
 mod evaluators;
 mod executions;
+mod experiments;
 mod health;
 mod ingestion;
 mod llm_connections;
@@ -56,6 +58,8 @@ fn all() -> Routes {
     executions::routes(&mut routes);
     prompts::routes(&mut routes);
     datasets::routes(&mut routes);
+    dataset_runs::routes(&mut routes);
+    experiments::routes(&mut routes);
     routes
 }
 

@@ -7,6 +7,7 @@
 //!   checked with and fails when that has passed; a new schema names the revision of the items.
 //! - **Twice is once.** The same item or the same link of a run written again changes nothing.
 
+mod experiments;
 mod items;
 mod row;
 mod runs;
@@ -24,6 +25,7 @@ use crate::pool::in_transaction;
 use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
+pub use experiments::{ExperimentSpan, SpanCursor, SpanQuery};
 pub use items::{ItemQuery, ItemVersion};
 use row::{DatasetRow, VersionRow};
 pub use runs::{LinkQuery, NewLink};

@@ -74,6 +74,9 @@ const PUT_LINK: &str = "
         (project_id, run_id, id, item_id, dataset_version, trace_id, observation_id, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     ON CONFLICT (project_id, run_id, id) DO NOTHING";
+const REMEMBER_DELETION: &str = "
+    INSERT INTO dataset_run_deletions (project_id, run_id, deleted_at) VALUES ($1, $2, $3)
+    ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
 impl Store {
@@ -204,12 +207,30 @@ impl Store {
         self.numbered::<LinkRow, _>(&listed, paging).await
     }
 
-    /// Deletes a run with its links; `false` when there is none.
+    /// Deletes a run with its links; what clients recorded for it as spans until now is not shown as a
+    /// run any more.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn delete_dataset_run(&self, project: &ProjectId, id: &str) -> Result<bool, Error> {
-        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        Ok(self.change(DELETE_RUN, &args).await? > 0)
+    pub async fn delete_dataset_run(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(DELETE_RUN)
+                .bind(project.as_str())
+                .bind(id)
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query(REMEMBER_DELETION)
+                .bind(project.as_str())
+                .bind(id)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+        });
+        Ok(())
     }
 }

@@ -377,34 +377,21 @@ async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
             0
         );
         let foreign = ProjectId::new("foreign").unwrap();
-        assert!(
-            !store
-                .delete_dataset_run(&foreign, &other.run_id)
-                .await
-                .unwrap()
-        );
-        assert_eq!(
-            store
-                .dataset_runs(&home(), Some(&d.id))
-                .await
-                .unwrap()
-                .len(),
-            1
-        );
-        assert!(
-            store
-                .delete_dataset_run(&home(), &other.run_id)
-                .await
-                .unwrap()
-        );
-        assert_eq!(
-            store
-                .run_items(&home(), &query, Paging::default())
-                .await
-                .unwrap()
-                .n_total,
-            0
-        );
+        store
+            .delete_dataset_run(&foreign, &other.run_id, at(6))
+            .await
+            .unwrap();
+        let runs = store.dataset_runs(&home(), Some(&d.id)).await.unwrap();
+        assert_eq!(runs.len(), 1, "of another project");
+        store
+            .delete_dataset_run(&home(), &other.run_id, at(6))
+            .await
+            .unwrap();
+        let links = store
+            .run_items(&home(), &query, Paging::default())
+            .await
+            .unwrap();
+        assert_eq!(links.n_total, 0);
         assert!(store.dataset_runs(&home(), None).await.unwrap().is_empty());
     })
     .await;

@@ -1,0 +1,133 @@
+//! `GET /experiments`.
+
+use std::borrow::Cow;
+
+use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use assay_domain::time::Timestamp;
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::collect::{Experiment, experiments};
+use super::{Range, groups, object, scores_of_experiment};
+use crate::App;
+use crate::api::cursor;
+use crate::api::rules::filter_problem;
+use crate::auth::Reader;
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+pub(super) const LIST: &[Param] = &[
+    param(
+        "fromStartTime",
+        "date-time",
+        "Items started at or after; needed.",
+    ),
+    param("toStartTime", "date-time", "Items started before."),
+    param(
+        "fields",
+        "string",
+        "Comma list of core, metadata, scores; core is always there.",
+    ),
+    param("limit", "integer", "1 to 100, 50 when absent."),
+    param(
+        "scoreLimit",
+        "integer",
+        "Scores per experiment, 1 to 50, 50 when absent.",
+    ),
+    param("cursor", "string", "`meta.cursor` of the page before."),
+    param("id", "string", "Comma list."),
+    param("name", "string", "Comma list."),
+    param("datasetId", "string", "Comma list."),
+    param(
+        "filter",
+        "string",
+        "Conditions on id, name and datasetId as JSON.",
+    ),
+];
+
+const COLUMNS: &[Column] = &[
+    Column::new("id", ColumnKind::Options),
+    Column::new("name", ColumnKind::Options),
+    Column::new("datasetId", ColumnKind::Options),
+];
+
+impl Row for Experiment {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        match column {
+            "id" => Cell::Text(Cow::Borrowed(&self.id)),
+            "name" => Cell::Text(Cow::Borrowed(&self.name)),
+            "datasetId" => Cell::text(self.dataset_id.as_deref()),
+            _ => Cell::Null,
+        }
+    }
+}
+
+pub(super) async fn list_experiments(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let range = Range::read(&params)?;
+    let fields = groups(&params, &["core", "metadata", "scores"], &["core"])?;
+    let limit = params.int("limit", 1, 100, 50)? as usize;
+    let score_limit = params.int("scoreLimit", 1, 50, 50)?;
+    let filter = Filter::parse(&params.filter()?, COLUMNS).map_err(filter_problem)?;
+    let after = cursor::place(&params)?;
+    let lists = [
+        params.list("id"),
+        params.list("name"),
+        params.list("datasetId"),
+    ];
+    let is_asked = |list: &[String], value: Option<&str>| {
+        list.is_empty() || value.is_some_and(|value| list.iter().any(|member| member == value))
+    };
+    let is_wanted = |experiment: &Experiment| {
+        is_asked(&lists[0], Some(&experiment.id))
+            && is_asked(&lists[1], Some(&experiment.name))
+            && is_asked(&lists[2], experiment.dataset_id.as_deref())
+            && filter.matches(experiment)
+    };
+    let is_after = |experiment: &Experiment| {
+        after
+            .as_ref()
+            .is_none_or(|place| (experiment.end, &experiment.id) < (place.at, &place.id))
+    };
+    let mut found = experiments(&app, &caller.project, range).await?;
+    found.retain(|experiment| is_wanted(experiment) && is_after(experiment));
+    let next = match found.get(limit.saturating_sub(1)) {
+        Some(last) if limit < found.len() => Some(assay_store::catalog::Cursor {
+            at: last.end,
+            id: last.id.clone(),
+        }),
+        _ => None,
+    };
+    found.truncate(limit);
+    let mut data = Vec::with_capacity(found.len());
+    for experiment in &found {
+        let mut view = core(experiment, range.from);
+        if fields.iter().any(|name| name == "metadata") {
+            view["metadata"] = object(experiment.metadata.as_ref());
+        }
+        if fields.iter().any(|name| name == "scores") {
+            let scores = scores_of_experiment(&app, &caller.project, &experiment.id, score_limit);
+            view["scores"] = scores.await?;
+        }
+        data.push(view);
+    }
+    Ok(Json(
+        json!({ "data": data, "meta": cursor::meta(next.as_ref()) }),
+    ))
+}
+
+fn core(experiment: &Experiment, from: Option<Timestamp>) -> Value {
+    json!({
+        "id": experiment.id,
+        "name": experiment.name,
+        "description": experiment.description,
+        "startTime": from.map_or(experiment.start, |from| from.max(experiment.start)),
+        "endTime": experiment.end,
+        "itemCount": experiment.n_items,
+        "datasetId": experiment.dataset_id,
+    })
+}
