@@ -13,6 +13,7 @@ use assay_workers::{Components, Workers};
 use futures_util::future::{BoxFuture, join_all};
 
 use crate::broker::{Broker, NoModels};
+use crate::config::{Confinement, Evaluation};
 
 /// Runs evaluators and looks into components.
 #[derive(Debug)]
@@ -48,10 +49,12 @@ impl Engine {
         store: &Store,
         program: PathBuf,
         cache_dir: PathBuf,
-        n_workers: usize,
+        settings: &Evaluation,
     ) -> Self {
         let mut options = assay_workers::Options::new(program, cache_dir);
-        options.n_workers = n_workers;
+        options.n_workers = settings.n_workers;
+        options.max_resident_bytes = settings.worker_memory_bytes;
+        options.require_walls = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.clone()));
         let broker = Broker::new(store, Arc::new(NoModels));
         Self::Processes(Workers::start(options, components, Arc::new(broker)))

@@ -28,6 +28,7 @@ pub mod problem;
 mod start;
 mod system;
 pub mod vault;
+mod walls;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};

@@ -17,7 +17,7 @@ use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::lock::Lock;
-use crate::{App, NewApp, listen, pages, router};
+use crate::{App, NewApp, listen, pages, router, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -157,10 +157,11 @@ impl Server {
         let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
         let engine = match config.evaluation.isolation {
             Isolation::Process => {
-                Engine::processes(&store, program, cache_dir, config.evaluation.n_workers)
+                Engine::processes(&store, program, cache_dir, &config.evaluation)
             }
             Isolation::InProcess => Engine::in_process(&store, &cache_dir)?,
         };
+        walls::announce(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
         let scheduler = Scheduler::new(Deps {
             store: store.clone(),
