@@ -18,9 +18,12 @@ OFFERED = """
     unicodedata unittest urllib.parse uuid warnings weakref xml.etree.ElementTree xml.sax.saxutils zlib
 """.split()
 
-_NO_NETWORK = frozenset({"socket", "_socket", "ssl", "_ssl", "select", "selectors", "http", "requests", "httpx", "aiohttp", "smtplib", "ftplib", "socketserver", "xmlrpc"})
-_NO_PROCESSES = frozenset({"subprocess", "multiprocessing", "ctypes", "concurrent", "asyncio"})
-_NO_FILES = frozenset({"tempfile", "shutil", "glob", "fileinput", "sqlite3", "dbm", "shelve", "mmap", "zipfile"})
+_NO_NETWORK = frozenset(
+    "socket _socket ssl _ssl select selectors socketserver http urllib.request urllib.error urllib.robotparser"
+    " ftplib smtplib poplib imaplib xmlrpc wsgiref requests httpx aiohttp".split()
+)
+_NO_PROCESSES = frozenset("subprocess multiprocessing ctypes concurrent asyncio".split())
+_NO_FILES = frozenset("tempfile shutil glob fileinput sqlite3 dbm shelve mmap zipfile".split())
 
 
 def load() -> None:
@@ -35,6 +38,10 @@ def load() -> None:
             continue
 
 
+def _is_in(fullname: str, names: frozenset[str]) -> bool:
+    return fullname in names or fullname.split(".")[0] in names
+
+
 class Refusal(importlib.abc.MetaPathFinder):
     """Says why there is no such module: of those named, or of every one that gets here."""
 
@@ -42,21 +49,20 @@ class Refusal(importlib.abc.MetaPathFinder):
         self._names = names
 
     def find_spec(self, fullname, path=None, target=None):
-        if self._names is None or fullname.split(".")[0] in self._names:
+        if self._names is None or _is_in(fullname, self._names):
             raise ModuleNotFoundError(f"no module {fullname!r}: {reason(fullname)}", name=fullname)
         return None
 
 
 def reason(fullname: str) -> str:
     """Why evaluators cannot have a module."""
-    top = fullname.split(".")[0]
-    if top in _NO_NETWORK:
+    if _is_in(fullname, _NO_NETWORK):
         return "evaluators have no network"
-    if top in _NO_PROCESSES:
+    if _is_in(fullname, _NO_PROCESSES):
         return "evaluators have no processes and no event loops"
-    if top in _NO_FILES:
+    if _is_in(fullname, _NO_FILES):
         return "evaluators have no files"
-    if top in sys.stdlib_module_names:
+    if fullname.split(".")[0] in sys.stdlib_module_names:
         return "this part of the standard library is not in the evaluator's interpreter"
     return "evaluators have the standard library only, no packages"
 
@@ -69,7 +75,7 @@ def close() -> None:
     """From here on only what is loaded, built in or frozen can be imported, and nothing that is refused."""
     refused = _NO_NETWORK | _NO_PROCESSES | _NO_FILES
     for name in list(sys.modules):
-        if name.split(".")[0] in refused:
+        if _is_in(name, refused):
             # Another module loaded it: the import is what should fail, not the first use.
             del sys.modules[name]
     sys.meta_path[:] = [Refusal(refused), BuiltinImporter, FrozenImporter, Refusal()]

@@ -67,6 +67,16 @@ const RECIPES: &[Recipe] = &[
             javascript(places, &stand_ins)
         },
     },
+    Recipe {
+        name: "python",
+        sources: &["plugin-sdk/python", "plugin-sdk/wit"],
+        command: python,
+    },
+    Recipe {
+        name: "autoevals-py",
+        sources: &["plugin-sdk/python", "plugin-sdk/wit"],
+        command: python,
+    },
 ];
 
 /// Builds what is asked for and not up to date.
@@ -214,5 +224,27 @@ fn javascript(places: &Places, stand_ins: &[(&str, &str)]) -> Command {
     for (package, file) in stand_ins {
         command.arg("--alias").arg(format!("{package}={file}"));
     }
+    command
+}
+
+/// `build.py` of the SDK; packages are fetched once into a folder of the target.
+fn python(places: &Places) -> Command {
+    let sdk = shell::root().join("plugin-sdk");
+    let name = places.folder.file_name().unwrap_or_default();
+    // Its own interpreter where there is one: it has pip.
+    let own = places.toolchains.join("venv/bin/python3");
+    let mut command = Command::new(if own.is_file() { own } else { "python3".into() });
+    command
+        .arg(sdk.join("python/build.py"))
+        .arg("--project")
+        .arg(&places.folder)
+        .arg("--wit")
+        .arg(sdk.join("wit"))
+        .arg("--scratch")
+        .arg(places.toolchains.join("scratch").join(name))
+        .arg("--out")
+        .arg(&places.out)
+        .arg("--componentize")
+        .arg(places.toolchains.join("bin/componentize-py"));
     command
 }

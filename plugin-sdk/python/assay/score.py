@@ -111,8 +111,6 @@ def scores_of(answer: Any, specs: tuple[Spec, ...]) -> list[Score]:
     """What an evaluator returned, as a list: one score, several, a bare value, or nothing."""
     if answer is None:
         return []
-    if isinstance(answer, Score):
-        return [answer]
     if isinstance(answer, (bool, int, float, str)):
         if len(specs) != 1:
             raise Internal(
@@ -120,7 +118,8 @@ def scores_of(answer: Any, specs: tuple[Spec, ...]) -> list[Score]:
                 f" score, and it declares {len(specs)}: return Score(name, value)"
             )
         return [Score(specs[0].name, answer)]
-    scores = list(answer) if isinstance(answer, Iterable) and not isinstance(answer, Mapping) else [answer]
+    is_many = isinstance(answer, Iterable) and not isinstance(answer, Mapping)
+    scores = list(answer) if is_many else [answer]
     for score in scores:
         if not isinstance(score, Score):
             raise Internal(f"the evaluator returned a {type(score).__name__}, not a Score")

@@ -10,10 +10,12 @@ mod first_party;
 mod sdk;
 mod source;
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use assay_author::Tools;
 use assay_domain::plugin::{FailureClass, PluginScoreValue};
-use assay_tests_guests::{Test, Tested, item, output, template, tests};
+use assay_tests_guests::{Missing, Test, Tested, item, new_project, output, template, tests};
 use serde_json::json;
 
 fn a_new_project_gives_scores() -> Tested {
@@ -47,11 +49,43 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
+fn what_runs_without_a_sandbox_passes_its_own_tests() -> Tested {
+    let tools = Tools::from_env();
+    let Some(python) = tools.find("python3") else {
+        return Err(Missing::tool("python3", "your system's package python3"));
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let project = new_project("python");
+    let folders = [
+        root.join("plugin-sdk/python"),
+        root.join("plugins/python"),
+        root.join("plugins/autoevals-py"),
+        project.dir().to_owned(),
+    ];
+    for folder in folders {
+        let mut command = tools.command(&python);
+        command
+            .args(["-m", "unittest"])
+            .current_dir(&folder)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{}: {said}", folder.display());
+        assert!(
+            !said.contains("Ran 0 tests"),
+            "{}: {said}",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let own: Vec<Test> = tests![
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
+        what_runs_without_a_sandbox_passes_its_own_tests,
     ];
     let all = [own, sdk::tests(), source::tests(), autoevals::tests()];
     assay_tests_guests::run(all.concat())
