@@ -421,7 +421,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
             "anyOf",
         ),
         (json!({ "config": { "target": 5, "max": 9 } }), 422, "anyOf"),
-        (json!({ "type": "code", "sourceCode": "x" }), 422, "plug-in"),
+        (json!({ "type": "code", "sourceCode": "x" }), 400, "unknown"),
         (json!({ "type": "llm_as_judge" }), 422, "plug-in"),
         (json!({ "typo": 1 }), 400, "typo"),
         (

@@ -12,6 +12,10 @@ use crate::trace::Trace;
 
 /// The member of `item.metadata` that holds variables which are no part of an item.
 const VARIABLES: &str = "assay.vars";
+/// The member of `item.metadata` that holds the tool calls of the observation.
+const TOOL_CALLS: &str = "assay.tool_calls";
+/// The member of `item.metadata` that holds the metadata of the experiment's item.
+const ITEM_METADATA: &str = "assay.item_metadata";
 
 /// What an item is built from.
 #[derive(Clone, Copy, Debug)]
@@ -163,11 +167,26 @@ impl Subject<'_> {
             output: output.filter(|_| needs.output).cloned(),
             expected_output: self.expected().filter(|_| needs.expected_output).cloned(),
             metadata: metadata
-                .filter(|members| needs.metadata && !members.is_empty())
-                .and_then(|members| serde_json::to_string(members).ok()),
+                .filter(|_| needs.metadata)
+                .and_then(|members| self.stored_metadata(members)),
             ..Item::default()
         };
         self.named(item, needs)
+    }
+
+    /// Metadata as it is stored, and under names of ours what has no part of its own in an item.
+    fn stored_metadata(&self, members: &Map<String, Value>) -> Option<String> {
+        let calls = self
+            .observation
+            .and_then(|own| part_of(own, Part::ToolCalls));
+        let item_metadata = self.value(&Source::ExperimentItemMetadata);
+        if calls.is_none() && item_metadata.is_none() {
+            return (!members.is_empty()).then(|| serde_json::to_string(members).ok())?;
+        }
+        let mut members = members.clone();
+        members.extend(calls.map(|calls| (TOOL_CALLS.to_owned(), calls)));
+        members.extend(item_metadata.map(|metadata| (ITEM_METADATA.to_owned(), metadata)));
+        Some(Value::Object(members).to_string())
     }
 
     fn expected(&self) -> Option<&Payload> {

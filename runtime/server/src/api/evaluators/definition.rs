@@ -4,15 +4,20 @@ use assay_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
 use assay_domain::identity::fingerprint;
 use assay_domain::ids::{EvaluatorVersionId, ProjectId};
 use assay_domain::mapping::{MappingError, MappingFault, compile};
-use assay_domain::plugin::{EvaluatorInfo, Grants, PluginInfo};
+use assay_domain::plugin::{
+    Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
+};
+use assay_scheduler::Evaluate as _;
 use assay_store::catalog::{NewVersion, Plugin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::EvaluatorInput;
+use super::code::SourceCode;
 use super::config::checked_config;
 use crate::App;
+use crate::built_apart;
 use crate::extract::from_json;
 use crate::problem::{Code, Issue, Problem};
 
@@ -36,12 +41,41 @@ pub(in crate::api) struct Definition {
     grants: Option<Vec<String>>,
 }
 
+/// The definition of the kind that `type` names; unknown members are named.
+///
+/// # Errors
+/// When the kind cannot be run here, or something is wrong with a member.
+pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition, Problem> {
+    let bytes = members.to_string();
+    match kind {
+        Some("plugin") => from_json(bytes.as_bytes()),
+        Some("code") => from_json::<SourceCode>(bytes.as_bytes())?.definition(),
+        Some("llm_as_judge") => Err(Problem::new(
+            Code::Unprocessable,
+            "this server version runs code and plug-in evaluators, not type \"llm_as_judge\"; use type \
+             \"plugin\" with a plug-in of GET /api/v1/plugins",
+        )),
+        Some(other) => Err(Problem::body(
+            "type",
+            format!("{other:?} is not a type of evaluator; use \"code\" or \"plugin\""),
+        )),
+        None => Err(Problem::body("type", "needed: \"code\" or \"plugin\"")),
+    }
+}
+
 /// Parts name and description from the definition; unknown members are named.
 pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     #[derive(Deserialize)]
     struct Head {
         name: String,
         description: Option<String>,
+    }
+    let kind = body["type"].as_str().map(str::to_owned);
+    // What cannot run is refused before anything else is wrong with it.
+    if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
+        return Err(of_kind(kind.as_deref(), &Value::Null)
+            .err()
+            .unwrap_or_else(Problem::internal));
     }
     let head: Head = from_json(body.to_string().as_bytes())?;
     let mut rest = body;
@@ -53,11 +87,22 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     Ok(EvaluatorInput {
         name: head.name,
         description: head.description,
-        definition: from_json(rest.to_string().as_bytes())?,
+        definition: of_kind(kind.as_deref(), &rest)?,
     })
 }
 
 impl Definition {
+    /// One that needs no grants and maps nothing.
+    pub(super) fn of(plugin: &str, evaluator: &str, config: Value) -> Self {
+        Self {
+            plugin: plugin.to_owned(),
+            evaluator: evaluator.to_owned(),
+            config: Some(config),
+            variable_mapping: None,
+            grants: None,
+        }
+    }
+
     /// A version on another component: its evaluator and mapping, and of its grants those that the other
     /// component asks for.
     pub(in crate::api) fn moved(
@@ -69,17 +114,22 @@ impl Definition {
         let kept = version.grants.names().into_iter();
         let kept = kept.filter(|name| asked.contains(name));
         Self {
-            plugin: plugin.digest.to_string(),
-            evaluator: version.plugin_evaluator.clone(),
-            config: Some(config),
             variable_mapping: Some(version.mapping.clone()),
             grants: Some(kept.map(str::to_owned).collect()),
+            ..Self::of(
+                &plugin.digest.to_string(),
+                &version.plugin_evaluator,
+                config,
+            )
         }
     }
 
     /// Finds the plug-in and checks everything against it.
     pub(in crate::api) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
-        let plugin = app.store.resolve_plugin(project, &self.plugin).await?;
+        let mut plugin = app.store.resolve_plugin(project, &self.plugin).await?;
+        if plugin.is_none() && built_apart::register(app, &self.plugin).await? {
+            plugin = app.store.resolve_plugin(project, &self.plugin).await?;
+        }
         let plugin = plugin.ok_or_else(|| {
             let message = format!(
                 "no plug-in {:?} in this project; GET /api/v1/plugins lists them",
@@ -109,6 +159,9 @@ impl Definition {
             &info.config_schema,
             self.config.unwrap_or_else(|| json!({})),
         )?;
+        if plugin.info.checks_config {
+            asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
+        }
         let mapping = self.variable_mapping.unwrap_or_default();
         if compile(&mapping, TargetKind::Trace).is_err() {
             compile(&mapping, TargetKind::Observation)
@@ -129,17 +182,62 @@ impl Definition {
     }
 }
 
+/// What the plug-in itself finds wrong with a configuration that its schema allows.
+async fn asked_plugin(
+    app: &App,
+    plugin: Digest,
+    evaluator: &str,
+    config: &Value,
+) -> Result<(), Problem> {
+    let call = Call {
+        plugin,
+        evaluator_id: evaluator.into(),
+        config: config.to_string().into(),
+        item: Item::default(),
+        seed: 0,
+        run_time_ms: 0,
+        limits: Limits::default(),
+        purpose: Purpose::CheckConfig,
+        origin: None,
+    };
+    let answer = app.engine.evaluate(vec![call]).await.pop();
+    let outcome = answer.ok_or_else(Problem::internal)?.outcome;
+    let Err(Failure { class, message }) = outcome else {
+        return Ok(());
+    };
+    match class {
+        FailureClass::InvalidConfig => {
+            let issues = message.lines().map(|line| Issue::new("/config", line));
+            Err(Problem::issues(Code::InvalidConfig, issues.collect()))
+        }
+        FailureClass::Internal | FailureClass::WorkerLost | FailureClass::Cancelled => Err(
+            Problem::unavailable(format!("the configuration could not be checked: {message}")),
+        ),
+        // It does not end, or grows, or traps on this very configuration: it would do so on every item.
+        _ => {
+            let message =
+                format!("the plug-in cannot check this configuration: {class}: {message}");
+            let issues = vec![Issue::new("/config", message)];
+            Err(Problem::issues(Code::InvalidConfig, issues))
+        }
+    }
+}
+
 /// What is granted: nothing the component never asks for, and all that the evaluator needs.
 fn checked_grants(
     wanted: Option<&[String]>,
     plugin: &PluginInfo,
     evaluator: &EvaluatorInfo,
 ) -> Result<Grants, Problem> {
-    let refuse = |message: String| Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]);
+    let refuse =
+        |message: String| Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]);
     let mut grants = Grants::NONE;
     for name in wanted.unwrap_or_default() {
         grants = grants.with(name).ok_or_else(|| {
-            refuse(format!("{name:?} is no capability; there are {:?}", Grants::NAMES))
+            refuse(format!(
+                "{name:?} is no capability; there are {:?}",
+                Grants::NAMES
+            ))
         })?;
     }
     if let Some(unused) = grants.without(plugin.capabilities).names().first() {

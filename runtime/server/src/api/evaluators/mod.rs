@@ -1,10 +1,12 @@
 //! Evaluators: a plug-in with a checked configuration, in versions.
 //!
-//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. Its
-//! clients parse a closed union, so one that says it is such a client is shown a plug-in evaluator as a
-//! `code` evaluator whose source is a comment that says what it really is; everyone else gets
-//! `type: "plugin"`. Both forms carry the same further members.
+//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. A code
+//! evaluator is one whose plug-in is the interpreter of its language, and is shown as it was made. The
+//! contract's clients parse a closed union, so one that says it is such a client is shown any other plug-in
+//! evaluator as a `code` evaluator whose source is a comment that says what it really is; everyone else
+//! gets `type: "plugin"`. All forms carry the same further members.
 
+mod code;
 mod config;
 mod definition;
 mod view;
@@ -23,8 +25,8 @@ use super::cursor;
 use super::routes::{Operation, Routes};
 use crate::App;
 use crate::auth::{Reader, Writer};
-use crate::extract::{Body, Param, Params, from_json, param};
-use crate::problem::{Code, Problem};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::Problem;
 pub(super) use definition::{Definition, mapping_problem};
 
 pub(super) const PAGE: &[Param] = &[
@@ -37,7 +39,8 @@ const ONE: &str = "/api/public/v2/evaluators/{evaluatorId}";
 const VERSIONS: &str = "/api/public/v2/evaluators/{evaluatorId}/versions";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(LIST, "Make an evaluator from a plug-in").body::<EvaluatorInput>();
+    let create = Operation::post(LIST, "Make an evaluator from source code or a plug-in")
+        .body::<EvaluatorInput>();
     routes.add(create, create_evaluator);
     let list = Operation::get(LIST, "Evaluators, newest first").query(PAGE);
     routes.add(list, list_evaluators);
@@ -65,7 +68,7 @@ struct EvaluatorInput {
 struct EvaluatorPatch {
     name: Option<String>,
     description: Option<String>,
-    /// `plugin`; needed when the definition is replaced, which is then replaced whole.
+    /// `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(flatten)]
@@ -96,32 +99,12 @@ pub(super) fn checked_name(name: &str) -> Result<String, Problem> {
     Ok(name.to_owned())
 }
 
-/// Refuses the kinds that this version cannot run, before anything else is wrong with them.
-fn runnable(body: &Value) -> Result<(), Problem> {
-    match body["type"].as_str() {
-        Some("plugin") => Ok(()),
-        Some(kind @ ("llm_as_judge" | "code")) => Err(Problem::new(
-            Code::Unprocessable,
-            format!(
-                "this server version runs plug-in evaluators only, not type {kind:?}; use type \"plugin\" \
-                 with a plug-in of GET /api/v1/plugins"
-            ),
-        )),
-        Some(other) => Err(Problem::body(
-            "type",
-            format!("{other:?} is not a type of evaluator; use \"plugin\""),
-        )),
-        None => Err(Problem::body("type", "needed: \"plugin\"")),
-    }
-}
-
 async fn create_evaluator(
     State(app): State<App>,
     caller: Writer,
     headers: HeaderMap,
     Body(body): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
-    runnable(&body)?;
     let input = definition::split(body)?;
     let new = NewEvaluator {
         id: known(&app.ids.uuid().to_string())?,
@@ -203,9 +186,10 @@ async fn patch_evaluator(
             ));
         }
         (Some(kind), _) => {
-            runnable(&json!({ "type": kind }))?;
-            let definition: Definition =
-                from_json(Value::Object(patch.rest).to_string().as_bytes())?;
+            let definition = definition::of_kind(Some(kind), &Value::Object(patch.rest))?;
+            if let Some(message) = view::changes_kind(&evaluator.version, kind) {
+                return Err(Problem::body("type", message));
+            }
             Some(definition.check(&app, &caller.project).await?)
         }
     };

@@ -5,6 +5,8 @@ use assay_store::catalog::RuleUse;
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
+use super::code;
+
 /// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
     [
@@ -38,7 +40,9 @@ fn definition(version: &EvaluatorVersion, is_closed: bool) -> Value {
         "grants": version.grants.names(),
         "fingerprint": version.fingerprint,
     });
-    if is_closed {
+    if let Some(code) = code::view(version, is_closed) {
+        extend(&mut view, code);
+    } else if is_closed {
         view["type"] = "code".into();
         view["sourceCodeLanguage"] = "PYTHON".into();
         view["sourceCode"] = format!(
@@ -48,6 +52,14 @@ fn definition(version: &EvaluatorVersion, is_closed: bool) -> Value {
         .into();
     }
     view
+}
+
+/// Why a definition of this kind cannot take the place of a version.
+pub(super) fn changes_kind(version: &EvaluatorVersion, kind: &str) -> Option<String> {
+    let is = code::view(version, false).map_or("plugin", |_| "code");
+    // Whoever sees code as a plug-in too may replace it by one.
+    (kind != is && kind != "plugin")
+        .then(|| format!("the type of an evaluator cannot change: this one is {is:?}"))
 }
 
 /// One version in a list of them.

@@ -1,0 +1,91 @@
+//! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
+
+use assay_domain::evaluation::EvaluatorVersion;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::definition::Definition;
+use crate::problem::Problem;
+
+const MAX_SOURCE_BYTES: usize = 256 << 10;
+const PYTHON: &str = "assay/python";
+const JAVASCRIPT: &str = "assay/javascript";
+/// The evaluator of both that takes source.
+const EVALUATOR: &str = "code";
+
+/// Source text of a module with a function `evaluate(ctx)`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SourceCode {
+    /// At most 256 KB.
+    source_code: String,
+    source_code_language: Language,
+}
+
+/// What source is written in.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+enum Language {
+    #[serde(rename = "PYTHON")]
+    Python,
+    #[serde(rename = "TYPESCRIPT")]
+    TypeScript,
+    /// As `TYPESCRIPT`, and nothing is taken for a type.
+    #[serde(rename = "JAVASCRIPT")]
+    JavaScript,
+}
+
+impl SourceCode {
+    /// The plug-in evaluator that runs it.
+    ///
+    /// # Errors
+    /// When there is no source, or too much of it.
+    pub(super) fn definition(self) -> Result<Definition, Problem> {
+        let Self {
+            source_code: source,
+            source_code_language: language,
+        } = self;
+        if source.trim().is_empty() {
+            let message = "INVALID_SOURCE: the source of a function evaluate(ctx) is expected";
+            return Err(Problem::body("sourceCode", message));
+        }
+        if MAX_SOURCE_BYTES < source.len() {
+            let message = format!(
+                "SOURCE_TOO_LARGE: {} bytes, the limit is {MAX_SOURCE_BYTES}",
+                source.len()
+            );
+            return Err(Problem::body("sourceCode", message));
+        }
+        let (plugin, config) = match language {
+            Language::Python => (PYTHON, json!({ "source": source })),
+            Language::TypeScript => (
+                JAVASCRIPT,
+                json!({ "source": source, "language": "typescript" }),
+            ),
+            Language::JavaScript => (
+                JAVASCRIPT,
+                json!({ "source": source, "language": "javascript" }),
+            ),
+        };
+        Ok(Definition::of(plugin, EVALUATOR, config))
+    }
+}
+
+/// How a version reads that runs source: `sourceCode` and `sourceCodeLanguage`. `None` for any other.
+pub(super) fn view(version: &EvaluatorVersion, is_closed: bool) -> Option<Value> {
+    let is_code = version.plugin_evaluator == EVALUATOR;
+    let language = match version.plugin_name.as_str() {
+        PYTHON if is_code => "PYTHON",
+        // Closed clients know no JavaScript; all of it is TypeScript.
+        JAVASCRIPT if is_code && (is_closed || version.config["language"] == "typescript") => {
+            "TYPESCRIPT"
+        }
+        JAVASCRIPT if is_code => "JAVASCRIPT",
+        _ => return None,
+    };
+    Some(json!({
+        "type": "code",
+        "sourceCode": version.config["source"],
+        "sourceCodeLanguage": language,
+    }))
+}

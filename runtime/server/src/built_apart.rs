@@ -1,0 +1,80 @@
+//! Plug-ins that are in the program only where other toolchains built them before it: interpreters and
+//! scorer libraries.
+//!
+//! They are large, so a start does not wait for them: each is registered when somebody first asks for it,
+//! and a server that serves registers them one after the other behind the first requests.
+
+use assay_plugins_bundle::{Apart, BUILD_APART, apart};
+use tokio::sync::Mutex;
+
+use crate::App;
+use crate::problem::{Code, Problem};
+
+/// One at a time: whoever asks second finds it registered.
+static REGISTERING: Mutex<()> = Mutex::const_new(());
+
+/// Registers the plug-in that `reference` names when it is one of these and not there yet. True when it
+/// can be found now.
+///
+/// # Errors
+/// When it is not in this program, with the command that builds it; or when it cannot be used.
+pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem> {
+    let name = reference
+        .split_once('@')
+        .map_or(reference, |(name, _)| name);
+    let Some(plugin) = apart().iter().find(|plugin| plugin.name == name) else {
+        return Ok(false);
+    };
+    if !plugin.is_here() {
+        let message = format!(
+            "{name} is not built into this server: run `{BUILD_APART}` and build the server again, or \
+             upload its component"
+        );
+        return Err(Problem::new(Code::NotFound, message).with("field", "plugin"));
+    }
+    put(app, plugin).await.map_err(|error| {
+        let error: &dyn std::error::Error = error.as_ref();
+        tracing::error!(error, plugin.name = name, "built-in plug-in not registered");
+        Problem::unavailable(format!("{name} cannot be registered; the log says why"))
+    })?;
+    Ok(true)
+}
+
+/// Registers all that are in this program.
+pub(crate) async fn register_all(app: App) {
+    for plugin in apart().iter().filter(|plugin| plugin.is_here()) {
+        if let Err(error) = put(&app, plugin).await {
+            let error: &dyn std::error::Error = error.as_ref();
+            tracing::error!(
+                error,
+                plugin.name = plugin.name,
+                "built-in plug-in not registered"
+            );
+        }
+    }
+}
+
+async fn put(app: &App, plugin: &'static Apart) -> anyhow::Result<()> {
+    let _one = REGISTERING.lock().await;
+    let component = tokio::task::spawn_blocking(|| plugin.component()).await??;
+    let component = component.unwrap_or_default();
+    let digest = assay_domain::plugin::Digest::of(&component);
+    let known = app.store.plugin(&app.home_project, &digest).await?;
+    if known.is_some_and(|known| known.owner.is_none()) {
+        return Ok(());
+    }
+    let inspected = app.engine.inspect(&component).await;
+    let info = inspected.map_err(|problems| {
+        let problems = problems.iter().map(|p| format!("{}: {}", p.at, p.message));
+        anyhow::anyhow!(problems.collect::<Vec<_>>().join("; "))
+    })?;
+    app.store
+        .put_plugin(None, &info, &component, app.clock.now())
+        .await?;
+    tracing::info!(
+        plugin.name = info.name,
+        plugin.version = info.version,
+        "plug-in registered"
+    );
+    Ok(())
+}
