@@ -31,7 +31,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     let batch = batch.access(Access::PublicKey).status(207);
     routes.add(batch.body::<BatchInput>(), take_batch);
-    let create = |path, what| Operation::post(path, what);
+    let create = |path, what| Operation::post(path, what).access(Access::Ingest);
     let trace = create("/api/public/traces", "Write one trace");
     routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
     let span = create("/api/public/spans", "Write one span");
@@ -42,7 +42,7 @@ pub(super) fn routes(routes: &mut Routes) {
     });
     let event = create("/api/public/events", "Write one event");
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
-    let update = |path, what| Operation::patch(path, what);
+    let update = |path, what| Operation::patch(path, what).access(Access::Ingest);
     let span = update("/api/public/spans", "Change one span");
     routes.add(span, |app, caller, body| {
         one(app, caller, body, SPAN_UPDATE)

@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -22,9 +23,14 @@ pub(crate) enum Access {
     Anyone,
     /// A key pair.
     KeyPair,
-    /// A key pair, or a public key alone.
+    /// A key pair, that of a key which may only send telemetry too.
+    Ingest,
+    /// As `Ingest`, or a public key alone.
     PublicKey,
 }
+
+/// Marks the operations that keys for telemetry may call.
+const INGEST_KEYS: &str = "x-assay-ingest-keys";
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
@@ -160,6 +166,10 @@ impl Operation {
         if self.access == Access::PublicKey {
             let none: [&str; 0] = [];
             operation = operation.security(SecurityRequirement::new("publicKey", none));
+        }
+        if matches!(self.access, Access::Ingest | Access::PublicKey) {
+            let mark = ExtensionsBuilder::new().add(INGEST_KEYS, true).build();
+            operation = operation.extensions(Some(mark));
         }
         operation.build()
     }
