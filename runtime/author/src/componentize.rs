@@ -1,10 +1,11 @@
 //! From a core module, as C and Go compile to, to a component of the contract.
+//!
+//! The module's WASI 0.1 is answered by a small module of our own (`wasi.wat`). The common adapter takes
+//! memory of its own behind the module's, which the Go runtime then takes for free and writes over.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use wasi_preview1_component_adapter_provider::{
-    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -13,42 +14,85 @@ use crate::build::BuildError;
 /// The world modules are made for. What a module does not use of it, its component does not import.
 const WORLD: &str = "judge";
 
-/// Where the layer that answers WASI calls gets its memory from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Realloc {
-    /// From the module's own allocator.
-    Module,
-    /// From new pages: the module's allocator cannot be entered at that time, as that of Go.
-    NewPages,
+const WASI: &str = include_str!("wasi.wat");
+const WASI_NAME: &str = "wasi_snapshot_preview1";
+
+/// As much of WASI 0.2 as `wasi.wat` imports.
+const WASI_PACKAGES: [(&str, &str); 4] = [
+    (
+        "random.wit",
+        "package wasi:random@0.2.0; interface random { get-random-u64: func() -> u64; }",
+    ),
+    (
+        "clocks.wit",
+        "package wasi:clocks@0.2.0;
+         interface monotonic-clock { type instant = u64; now: func() -> instant; }
+         interface wall-clock {
+             record datetime { seconds: u64, nanoseconds: u32 }
+             now: func() -> datetime;
+         }",
+    ),
+    (
+        "io.wit",
+        "package wasi:io@0.2.0;
+         interface error { resource error; }
+         interface streams {
+             use error.{error};
+             variant stream-error { last-operation-failed(error), closed }
+             resource output-stream {
+                 blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
+             }
+         }",
+    ),
+    (
+        "cli.wit",
+        "package wasi:cli@0.2.0;
+         interface stdout { use wasi:io/streams@0.2.0.{output-stream}; get-stdout: func() -> output-stream; }
+         interface stderr { use wasi:io/streams@0.2.0.{output-stream}; get-stderr: func() -> output-stream; }",
+    ),
+];
+const WASI_WORLD: &str = "package assay:guest;
+    world inert {
+        import wasi:random/random@0.2.0;
+        import wasi:clocks/monotonic-clock@0.2.0;
+        import wasi:clocks/wall-clock@0.2.0;
+        import wasi:cli/stdout@0.2.0;
+        import wasi:cli/stderr@0.2.0;
+        import wasi:io/streams@0.2.0;
+    }";
+
+/// Its libraries' errors are of a type that we do not name; the text is all we need.
+fn wrong(error: impl Display) -> BuildError {
+    BuildError::Componentize(format!("{error:#}"))
 }
 
 /// The component of a core module that was built against the contract in the folder `wit`.
 ///
 /// # Errors
 /// When the contract cannot be read, or the module does not fit it.
-pub(crate) fn componentize(
-    mut module: Vec<u8>,
-    wit: &Path,
-    realloc: Realloc,
-) -> Result<Vec<u8>, BuildError> {
-    // Its errors come from a crate that hides them behind a trait; their text is all we need.
-    let wrong = |error: &dyn std::fmt::Display| BuildError::Componentize(format!("{error:#}"));
+pub(crate) fn componentize(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(wit).map_err(|error| wrong(&error))?;
+    let (package, _) = resolve.push_dir(wit).map_err(wrong)?;
     let world = resolve
         .select_world(&[package], Some(WORLD))
-        .map_err(|error| wrong(&error))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
-        .map_err(|error| wrong(&error))?;
+        .map_err(wrong)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(wrong)?;
     let encoded = ComponentEncoder::default()
-        .realloc_via_memory_grow(realloc == Realloc::NewPages)
         .module(&module)
-        .and_then(|encoder| {
-            encoder.adapter(
-                WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
-                WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-            )
-        })
+        .and_then(|encoder| encoder.adapter(WASI_NAME, &inert_wasi()?))
         .and_then(ComponentEncoder::encode);
-    encoded.map_err(|error| wrong(&error))
+    encoded.map_err(wrong)
+}
+
+/// `wasi.wat` as a module that knows its world.
+fn inert_wasi() -> anyhow::Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    for (name, text) in WASI_PACKAGES {
+        resolve.push_str(name, text)?;
+    }
+    let package = resolve.push_str("guest.wit", WASI_WORLD)?;
+    let world = resolve.select_world(&[package], None)?;
+    let mut module = wat::parse_str(WASI)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    Ok(module)
 }

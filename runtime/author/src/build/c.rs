@@ -1,16 +1,85 @@
-//! C.
+//! C: `zig cc`, which brings the WASI library along, or a clang with wasi-libc; then the module becomes a
+//! component in this process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::BuildError;
+use crate::componentize::componentize;
 use crate::progress::Progress;
 use crate::project::Project;
+use crate::tools;
+
+const INSTALL: &str = "pip install ziglang (or, on Debian, apt install clang lld wasi-libc \
+    libclang-rt-dev-wasm32)";
+
+/// Compilers, and the arguments each needs before ours. `python-zig` is what PyPI's package installs.
+const COMPILERS: [(&str, &[&str]); 3] = [
+    ("zig", &["cc", "-target", "wasm32-wasi"]),
+    ("python-zig", &["cc", "-target", "wasm32-wasi"]),
+    // As zig does it: an overflow of the stack traps instead of writing over data.
+    ("clang", &["--target=wasm32-wasi", "-Wl,--stack-first"]),
+];
+
+/// A library that is initialised once and called then. Names stay in, so that a trap can say where it
+/// happened; with memory enough that an ordinary call never grows it.
+const FLAGS: [&str; 8] = [
+    "-mexec-model=reactor",
+    "-O2",
+    "-ffunction-sections",
+    "-fno-sanitize=all",
+    "-Wall",
+    "-Wl,--gc-sections,--strip-debug",
+    "-Wl,-z,stack-size=1048576",
+    "-Wl,--initial-memory=2097152",
+];
 
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,
-    _out: &Path,
-    _progress: &dyn Progress,
+    out: &Path,
+    progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    Err(BuildError::NotBuiltIn(project.language()))
+    let found = COMPILERS
+        .iter()
+        .find_map(|(name, first)| Some((project.tools().find(name)?, *first)));
+    let Some((compiler, first)) = found else {
+        return Err(BuildError::ToolMissing {
+            tool: "zig or clang".to_owned(),
+            install: INSTALL.to_owned(),
+        });
+    };
+    let sdk = project.sdk("c");
+    let module = project.scratch()?.join("module.wasm");
+    progress.step("compiling C");
+    let mut command: Command = project.tools().command(&compiler);
+    command.current_dir(project.dir());
+    command.args(first).args(FLAGS).arg("-I").arg(&sdk);
+    command.args(
+        project
+            .option("flags")
+            .unwrap_or_default()
+            .split_whitespace(),
+    );
+    command.args(sources(&project.dir().join("src"))?);
+    command.args(sources(&sdk)?);
+    tools::run(command.arg("-o").arg(&module), progress)?;
+    progress.step("making the component");
+    let bytes = std::fs::read(&module).map_err(|source| BuildError::file(&module, source))?;
+    let component = componentize(bytes, &project.wit())?;
+    std::fs::write(out, component).map_err(|source| BuildError::file(out, source))
+}
+
+/// The `.c` files of a folder, in order: equal sources make equal components.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let wrong = |source| BuildError::file(folder, source);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.extension().is_some_and(|ending| ending == "c") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }

@@ -1,0 +1,128 @@
+//! C: a new project, and sources that take the rest of `assay.h`.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{FailureClass, Item, PluginScoreValue};
+use assay_domain::protocol::host_call::ModelError;
+use assay_tests_guests::{Guest, Model, Tested, build, item, new_project, output, template, tests};
+use serde_json::json;
+
+/// What a plug-in that uses the rest of `assay.h` is made of.
+const JUDGE: &str = include_str!("c/judge.c");
+
+fn a_new_project_gives_scores() -> Tested {
+    let template = template("c")?;
+    let scores = template.guest.scores(
+        "max-length",
+        &json!({ "max_chars": 5, "trim": false }),
+        &output("Zürich"),
+    );
+    assert_eq!(scores.len(), 1);
+    assert_eq!(scores[0].value, PluginScoreValue::Boolean(false));
+    assert_eq!(scores[0].comment.as_deref(), Some("6 of 5 characters"));
+    Ok(())
+}
+
+fn it_describes_itself_and_imports_nothing() -> Tested {
+    let template = template("c")?;
+    let info = template.guest.info();
+    assert_eq!(info.name, "acme/sample");
+    assert_eq!(info.capabilities.names(), [""; 0]);
+    let component = String::from_utf8_lossy(&template.component);
+    for import in ["wasi:", "evaluator/model@", "evaluator/log@"] {
+        assert!(!component.contains(import), "{import}");
+    }
+    assert!(template.component.len() < 80_000, "{}", component.len());
+    Ok(())
+}
+
+fn an_item_without_output_is_bad_input() -> Tested {
+    let guest = &template("c")?.guest;
+    let failure = guest.failure("max-length", &json!({}), &item("1"));
+    assert_eq!(failure.class, FailureClass::InvalidInput);
+    assert_eq!(failure.message, "the item has no output");
+    Ok(())
+}
+
+fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
+    let guest = judge()?;
+    assert_eq!(guest.info().capabilities.names(), ["model"]);
+    let model = Model::saying(r#"{"verdict": "wr\u00f6ng", "points": [1, 0.25]}"#);
+    let guest = guest.with(Arc::clone(&model) as _);
+    let question = Item {
+        input: Some(Payload::Text("say \"yes\"".into())),
+        metadata: Some(r#"{"a":[{"b":"}"}],"tone":"dry"}"#.into()),
+        ..output("no")
+    };
+    let result = guest.result("judge", &json!({}), &question);
+    let scores = result.outcome.unwrap();
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.25));
+    assert_eq!(scores[0].comment.as_deref(), Some("wröng"));
+    assert_eq!(
+        scores[0].metadata.as_deref(),
+        Some(r#"{"asked":"say \"yes\"","tone":"dry"}"#)
+    );
+    assert_eq!(
+        scores[1].value,
+        PluginScoreValue::Categorical("double".into())
+    );
+    let asked = model.completions();
+    assert_eq!(asked[0].messages.len(), 2);
+    assert_eq!(asked[0].messages[1].content, "say \"yes\"\n---\nno");
+    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
+    assert_eq!(asked[0].temperature, Some(0.0));
+    assert_eq!(result.log[0].message, "asked");
+    assert_eq!(result.log[0].fields.as_deref(), Some(r#"{"seed":7}"#));
+    Ok(())
+}
+
+fn errors_of_host_and_plugin_are_told_apart() -> Tested {
+    let busy = Model::failing(ModelError::RateLimited("too many".into()));
+    let guest = judge()?.with(busy);
+    let failure = guest.failure("judge", &json!({}), &output("no"));
+    assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
+    assert_eq!(failure.message, "too many");
+    let classes = [
+        ("invalid-config", FailureClass::InvalidConfig),
+        ("not-applicable", FailureClass::NotApplicable),
+        ("transient", FailureClass::Transient),
+        ("internal", FailureClass::PluginError),
+        ("abort", FailureClass::PluginTrap),
+        ("recurse", FailureClass::PluginTrap),
+    ];
+    for (mode, class) in classes {
+        let failure = guest.failure("judge", &json!({ "mode": mode }), &output("no"));
+        assert_eq!(failure.class, class, "{mode}: {}", failure.message);
+    }
+    Ok(())
+}
+
+fn a_source_that_does_not_compile_says_where() -> Tested {
+    template("c")?; // the compiler is there
+    let project = new_project("c");
+    std::fs::write(project.dir().join("src/plugin.c"), "int broken( {\n").unwrap();
+    let error = assay_author::build(&project, &assay_author::Silent).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("src/plugin.c:1:13: error"), "{text}");
+    Ok(())
+}
+
+fn judge() -> Result<Guest, assay_tests_guests::Missing> {
+    let project = new_project("c");
+    std::fs::write(project.dir().join("src/plugin.c"), JUDGE).unwrap();
+    Ok(Guest::new(&build(&project)?))
+}
+
+fn main() -> ExitCode {
+    assay_tests_guests::run(tests![
+        a_new_project_gives_scores,
+        it_describes_itself_and_imports_nothing,
+        an_item_without_output_is_bad_input,
+        a_judge_asks_the_model_and_reads_its_structured_answer,
+        errors_of_host_and_plugin_are_told_apart,
+        a_source_that_does_not_compile_says_where,
+    ])
+}

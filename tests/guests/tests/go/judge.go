@@ -1,0 +1,148 @@
+// A judge that takes what the package has beyond the template, and fails as it is told to.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"assay"
+)
+
+type config struct {
+	Mode string `json:"mode" default:"judge" enum:"judge,trace,random,grow,sleep,invalid-config,not-applicable,transient,error,panic,loop,memory"`
+}
+
+type verdict struct {
+	Verdict string  `json:"verdict"`
+	Points  float64 `json:"points"`
+}
+
+var plugin = assay.Plugin{
+	Name:    "acme/judge",
+	Version: "0.1.0",
+	Evaluators: []assay.Definition{
+		assay.Evaluator[config]{
+			ID:     "judge",
+			Title:  "Judge",
+			Needs:  assay.Input | assay.Output | assay.Trace,
+			Slots:  []assay.Slot{{Name: "judge", Description: "Judges.", Required: true}},
+			Scores: []assay.ScoreSpec{assay.NumericScore("points", "points")},
+			Evaluate: func(item *assay.Item, config config) ([]assay.Score, error) {
+				switch config.Mode {
+				case "judge":
+					return judge(item)
+				case "trace":
+					return trace(item)
+				case "random":
+					text := fmt.Sprint(rand.Uint64(), time.Now(), assay.RunTime())
+					return []assay.Score{assay.Numeric("points", rand.Float64()).WithComment("%s", text)}, nil
+				case "grow":
+					return grow()
+				case "sleep":
+					start := time.Now()
+					time.Sleep(time.Hour)
+					return []assay.Score{assay.Numeric("points", time.Since(start).Hours())}, nil
+				default:
+					return nil, fail(config.Mode)
+				}
+			},
+		},
+	},
+}
+
+func judge(item *assay.Item) ([]assay.Score, error) {
+	assay.Log(assay.Info, "asked", map[string]any{"seed": assay.Seed()})
+	temperature := float32(0)
+	completion, err := assay.Complete(assay.Request{
+		Messages: []assay.Message{
+			{Role: assay.System, Content: "You judge answers."},
+			{Role: assay.User, Content: item.Input.Text + "\n---\n" + item.Output.Text},
+		},
+		ResponseSchema: `{"type": "object"}`,
+		Temperature:    &temperature,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the judge: %w", err)
+	}
+	var answer verdict
+	if err := completion.Decode(&answer); err != nil {
+		return nil, err
+	}
+	score := assay.Numeric("points", answer.Points).WithComment("%s", answer.Verdict)
+	score = score.With("model", completion.Model).With("tokens", completion.InputTokens+completion.OutputTokens)
+	return []assay.Score{score}, nil
+}
+
+func trace(item *assay.Item) ([]assay.Score, error) {
+	count, last := 0, assay.Observation{}
+	err := assay.Observations(item.Trace.TraceID, assay.Filter{Kinds: []string{"tool"}}, func(observation assay.Observation) bool {
+		count++
+		last = observation
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	input, err := assay.ReadInput(item.Trace.TraceID, last.ID)
+	if err != nil {
+		return nil, err
+	}
+	score := assay.Numeric("points", float64(count)).WithComment("%s: %s", last.Name, input.Text)
+	return []assay.Score{score.OnObservation(last.ID)}, nil
+}
+
+// Looks at each of these bytes: several in every page.
+const step = 1009
+
+// Takes memory and writes to a stream, in turns; nothing of either may end in the other.
+func grow() ([]assay.Score, error) {
+	for i := range 12 {
+		fmt.Println("round", i)
+		block := make([]byte, 8<<20)
+		for j := 0; j < len(block); j += step {
+			if block[j] != 0 {
+				return nil, fmt.Errorf("byte %d of block %d is not new", j, i)
+			}
+			block[j] = byte(i + 1)
+		}
+		kept = append(kept, block)
+	}
+	for i, block := range kept {
+		for j := 0; j < len(block); j += step {
+			if block[j] != byte(i+1) {
+				return nil, fmt.Errorf("byte %d of block %d was written over", j, i)
+			}
+		}
+	}
+	return []assay.Score{assay.Numeric("points", float64(len(kept)))}, nil
+}
+
+var kept [][]byte
+
+func fail(mode string) error {
+	switch mode {
+	case "invalid-config":
+		return assay.InvalidConfig("told to")
+	case "not-applicable":
+		return assay.NotApplicable("told to")
+	case "transient":
+		return assay.Transient("told to")
+	case "panic":
+		panic("told to")
+	case "loop":
+		for {
+		}
+	case "memory":
+		for {
+			kept = append(kept, make([]byte, 16<<20))
+		}
+	default:
+		return errors.New("told to")
+	}
+}
+
+func init() { assay.Export(&plugin) }
+
+func main() {}
