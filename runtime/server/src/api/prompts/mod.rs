@@ -114,6 +114,7 @@ async fn existing(
 ) -> Result<Prompt, Problem> {
     let found = app.store.prompt(&caller.project, name, selector).await?;
     found.ok_or_else(|| {
+        let name = name.as_str();
         let which = match selector {
             Selector::Version(version) => format!("prompt {name:?} with version {version}"),
             Selector::Label(label) => format!("prompt {name:?} with label {label:?}"),

@@ -1,0 +1,61 @@
+//! The Python clients: each module of `python/` with each version that has what it uses.
+
+use assay_tests_sdk::{Database, Script};
+use libtest_mimic::{Arguments, Trial};
+
+/// Folder of a version, and the modules it runs.
+const RUNS: &[(&str, &[&str])] = &[
+    (
+        "python5",
+        &[
+            "test_prompts",
+            "test_datasets",
+            "test_experiments",
+            "test_experiment_lists",
+        ],
+    ),
+    (
+        "python4",
+        &[
+            "test_prompts",
+            "test_datasets",
+            "test_experiments",
+            "test_dataset_runs",
+        ],
+    ),
+    (
+        "python3",
+        &[
+            "test_prompts",
+            "test_datasets",
+            "test_experiments",
+            "test_dataset_runs",
+        ],
+    ),
+];
+
+fn trial(client: &'static str, module: &str, database: Database) -> Trial {
+    let script = Script {
+        client,
+        interpreter: "bin/python",
+        arguments: ["-X", "faulthandler", "-m", "unittest", "-v", module]
+            .map(str::to_owned)
+            .to_vec(),
+        folder: "python",
+        database,
+    };
+    script.trial(module)
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for (client, modules) in RUNS {
+        for module in *modules {
+            for database in [Database::Sqlite, Database::Postgres] {
+                trials.push(trial(client, module, database));
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
