@@ -190,8 +190,8 @@ impl<'r> Registry<'r> {
             let side = |side: &str| {
                 let side = &change[side];
                 let version = side["evaluatorVersion"].as_u64();
-                let number = version.map_or("next".to_owned(), |number| number.to_string());
-                format!("{} (version {number})", string(side, "pluginVersion"))
+                let number = version.map_or("next version".to_owned(), |n| format!("version {n}"));
+                format!("{} ({number})", string(side, "pluginVersion"))
             };
             n_changed += 1;
             table.row([

@@ -1,0 +1,294 @@
+//! The registry of plug-ins: immutable, in versions side by side, and never damaged by what is refused.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use assay_it::{TestApp, count};
+use assay_server::client::{Answer, Client};
+use axum::http::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const PLUGINS: &str = "/api/v1/plugins";
+const ROLLBACK: &str = "/api/v1/plugins/rollback";
+const EVALUATORS: &str = "/api/public/v2/evaluators";
+/// As it calls itself; the tests of this file register it under this name.
+const OURS: &str = "ourco/text";
+
+/// The component of the server's own plug-in `assay/text`.
+async fn first_party(app: &TestApp) -> Vec<u8> {
+    let found = app.client.get("/api/v1/plugins?name=assay/text").await;
+    let digest = found.unwrap().json()["data"][0]["digest"].clone();
+    let path = format!("{PLUGINS}/{}/component", digest.as_str().unwrap());
+    app.client.get(&path).await.unwrap().body
+}
+
+/// The same evaluators under another name, as `version`: texts of the same length in the file.
+async fn ours(app: &TestApp, version: &str) -> Vec<u8> {
+    let bytes = first_party(app).await;
+    replaced(&replaced(&bytes, "assay/text", OURS), "0.1.0", version)
+}
+
+fn replaced(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
+    assert_eq!(old.len(), new.len());
+    let mut out = bytes.to_vec();
+    let places: Vec<usize> = bytes
+        .windows(old.len())
+        .enumerate()
+        .filter_map(|(at, window)| (window == old.as_bytes()).then_some(at))
+        .collect();
+    assert!(!places.is_empty(), "{old} is not in the component");
+    for at in places {
+        out[at..at + new.len()].copy_from_slice(new.as_bytes());
+    }
+    out
+}
+
+/// Other bytes that mean the same: a custom section more.
+fn with_note(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.extend([0, 5, 4, b'n', b'o', b't', b'e']);
+    bytes
+}
+
+async fn push(client: &Client, bytes: &[u8]) -> Answer {
+    let headers = [("content-type", "application/wasm")];
+    let sent = client.send(Method::POST, PLUGINS, &headers, bytes.to_vec());
+    sent.await.unwrap()
+}
+
+async fn pushed(app: &TestApp, bytes: &[u8]) -> String {
+    let answer = push(&app.client, bytes).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()["digest"].as_str().unwrap().to_owned()
+}
+
+async fn delete(client: &Client, path: &str) -> (u16, Value) {
+    let answer = client.json(Method::DELETE, path, &json!({})).await.unwrap();
+    (answer.status.as_u16(), answer.json())
+}
+
+async fn roll_back(app: &TestApp, body: Value) -> (u16, Value) {
+    let answer = app.client.json(Method::POST, ROLLBACK, &body).await;
+    let answer = answer.unwrap();
+    (answer.status.as_u16(), answer.json())
+}
+
+#[tokio::test]
+async fn a_component_is_registered_once_and_the_same_bytes_again_change_nothing() {
+    let app = TestApp::new().await.unwrap();
+    let bytes = ours(&app, "0.1.0").await;
+    let first = push(&app.client, &bytes).await;
+    assert_eq!(first.status, 201, "{}", first.text());
+    let again = push(&app.client, &bytes).await;
+    assert_eq!(again.status, 200, "{}", again.text());
+    assert_eq!(again.json(), first.json());
+    let entry = first.json();
+    assert_eq!(
+        (&entry["name"], &entry["version"], &entry["isFirstParty"]),
+        (&json!(OURS), &json!("0.1.0"), &json!(false))
+    );
+    assert_eq!(entry["capabilities"], json!([]));
+
+    let listed = app.client.get(PLUGINS).await.unwrap().json();
+    assert_eq!(listed["meta"]["contracts"], json!(["1.0.0"]));
+    assert_eq!(listed["meta"]["maxComponentBytes"], 64 << 20);
+    let path = format!("{PLUGINS}?name={OURS}");
+    let named = app.client.get(&path).await.unwrap().json();
+    assert_eq!(count(&named), 1, "{named}");
+
+    let digest = entry["digest"].as_str().unwrap();
+    let path = format!("{PLUGINS}/sha256:{digest}/component");
+    let component = app.client.get(&path).await.unwrap();
+    assert_eq!(component.body, bytes);
+    assert_eq!(component.headers["content-type"], "application/wasm");
+    assert_eq!(component.headers["etag"], format!("\"sha256:{digest}\""));
+}
+
+#[tokio::test]
+async fn other_bytes_under_the_same_name_and_version_are_refused_and_nothing_is_damaged() {
+    let app = TestApp::new().await.unwrap();
+    let bytes = ours(&app, "0.1.0").await;
+    let digest = pushed(&app, &bytes).await;
+    let before = app.client.get(PLUGINS).await.unwrap().json();
+
+    let refused = push(&app.client, &with_note(bytes.clone())).await;
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    let problem = refused.json();
+    let detail = problem["detail"].as_str().unwrap();
+    for part in ["ourco/text@0.1.0", &digest, "raise the version"] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    assert_eq!(problem["digest"], digest);
+
+    let impostor = with_note(first_party(&app).await);
+    let refused = push(&app.client, &impostor).await;
+    let problem = refused.json();
+    assert_eq!(
+        (refused.status.as_u16(), &problem["code"]),
+        (409, &json!("name_conflict"))
+    );
+
+    let broken = push(&app.client, &bytes[..bytes.len() / 2]).await;
+    assert_eq!(broken.status, 422, "{}", broken.text());
+    let problem = broken.json();
+    assert_eq!(problem["problems"][0]["at"], "compile", "{problem}");
+    assert_eq!(problem["contracts"], json!(["1.0.0"]));
+
+    assert_eq!(app.client.get(PLUGINS).await.unwrap().json(), before);
+    let made = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    assert!(!made.is_empty());
+}
+
+#[tokio::test]
+async fn a_plug_in_in_use_is_not_deleted_and_its_users_are_named() {
+    let app = TestApp::new().await.unwrap();
+    let digest = pushed(&app, &ours(&app, "0.1.0").await).await;
+    let path = format!("{PLUGINS}/{digest}");
+    let body = json!({
+        "type": "plugin", "name": "Same as expected", "plugin": OURS, "evaluator": "exact-match",
+    });
+    let made = app.client.json(Method::POST, EVALUATORS, &body).await;
+    let evaluator = made.unwrap().json()["id"].as_str().unwrap().to_owned();
+
+    let shown = app.client.get(&path).await.unwrap().json();
+    assert_eq!(shown["users"][0]["name"], "Same as expected");
+    let (status, problem) = delete(&app.client, &path).await;
+    assert_eq!(status, 409, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("\"Same as expected\" (version 1)"),
+        "{detail}"
+    );
+    assert_eq!(problem["users"][0]["evaluatorId"], evaluator);
+
+    let own = format!("{EVALUATORS}/{evaluator}");
+    assert_eq!(delete(&app.client, &own).await.0, 200);
+    assert_eq!(delete(&app.client, &path).await.0, 200);
+    assert_eq!(app.client.get(&path).await.unwrap().status, 404);
+    assert_eq!(delete(&app.client, &path).await.0, 404);
+
+    let listed = app.client.get(PLUGINS).await.unwrap().json();
+    let served = listed["data"][0]["digest"].as_str().unwrap().to_owned();
+    let (status, problem) = delete(&app.client, &format!("{PLUGINS}/{served}")).await;
+    assert_eq!(status, 403, "{problem}");
+}
+
+#[tokio::test]
+async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_to() {
+    let app = TestApp::new().await.unwrap();
+    let old = pushed(&app, &ours(&app, "0.1.0").await).await;
+    let kept = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    let new = pushed(&app, &ours(&app, "0.2.0").await).await;
+    let moved = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    let digest_of = async |id: &str| {
+        let path = format!("{EVALUATORS}/{id}");
+        let shown = app.client.get(&path).await.unwrap().json();
+        shown["plugin"]["digest"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        digest_of(&kept).await,
+        old,
+        "an evaluator stays with its digest"
+    );
+    assert_eq!(
+        digest_of(&moved).await,
+        new,
+        "a name means the newest version"
+    );
+    let path = format!("{PLUGINS}/{new}");
+    let shown = app.client.get(&path).await.unwrap().json();
+    assert_eq!(shown["versions"].as_array().unwrap().len(), 2, "{shown}");
+
+    // The one on the oldest version has nowhere to go: none of them is changed.
+    let (status, problem) = roll_back(&app, json!({ "name": OURS })).await;
+    assert_eq!(status, 422, "{problem}");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("no former version"),
+        "{problem}"
+    );
+    assert_eq!(digest_of(&moved).await, new);
+
+    let to_old = |dry_run: bool| json!({ "name": OURS, "to": "0.1.0", "dryRun": dry_run });
+    let (status, planned) = roll_back(&app, to_old(true)).await;
+    assert_eq!((status, count(&planned)), (200, 1), "{planned}");
+    assert_eq!(planned["data"][0]["after"]["evaluatorVersion"], Value::Null);
+    assert_eq!(digest_of(&moved).await, new, "a plan changes nothing");
+
+    let (status, done) = roll_back(&app, to_old(false)).await;
+    assert_eq!((status, count(&done)), (200, 1), "{done}");
+    let change = &done["data"][0];
+    assert_eq!(change["evaluatorId"], moved);
+    assert_eq!(
+        (
+            &change["before"]["pluginVersion"],
+            &change["after"]["pluginVersion"]
+        ),
+        (&json!("0.2.0"), &json!("0.1.0"))
+    );
+    assert_eq!(change["after"]["evaluatorVersion"], 2);
+    assert_eq!(digest_of(&moved).await, old);
+    let (_, again) = roll_back(&app, to_old(false)).await;
+    assert_eq!(count(&again), 0, "twice is once: {again}");
+
+    let (status, problem) = roll_back(&app, json!({ "name": OURS, "to": "9.9.9" })).await;
+    assert_eq!(status, 404);
+    assert!(
+        problem["detail"].as_str().unwrap().contains("0.1.0, 0.2.0"),
+        "{problem}"
+    );
+    let (status, _) = roll_back(&app, json!({ "name": "ourco/none" })).await;
+    assert_eq!(status, 404);
+    let (status, problem) = roll_back(&app, json!({ "name": OURS, "too": "1" })).await;
+    assert_eq!(status, 400, "{problem}");
+}
+
+#[tokio::test]
+async fn what_one_project_registered_is_not_there_for_another() {
+    let app = TestApp::new().await.unwrap();
+    let bytes = ours(&app, "0.1.0").await;
+    let digest = pushed(&app, &bytes).await;
+    let other = app.other_project().await.unwrap();
+    let path = format!("{PLUGINS}/{digest}");
+    for path in [path.clone(), format!("{path}/component")] {
+        assert_eq!(other.get(&path).await.unwrap().status, 404, "{path}");
+    }
+    assert_eq!(delete(&other, &path).await.0, 404);
+    let body = json!({ "name": OURS });
+    let answer = other.json(Method::POST, ROLLBACK, &body).await.unwrap();
+    assert_eq!(answer.status, 404);
+    // The same bytes are its own registration there.
+    assert_eq!(push(&other, &bytes).await.status, 201);
+    assert_eq!(delete(&other, &path).await.0, 200);
+    assert_eq!(app.client.get(&path).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn an_upload_over_the_limit_is_refused_with_the_limit_before_its_bytes_are_read() {
+    let app = TestApp::new().await.unwrap();
+    let address = app.origin.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // pk-test:sk-test
+    let head = format!(
+        "POST {PLUGINS} HTTP/1.1\r\nhost: {address}\r\nauthorization: Basic cGstdGVzdDpzay10ZXN0\r\n\
+         content-type: application/wasm\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        (64 << 20) + 1
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let n_read = stream.read(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer[..n_read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+
+    let headers = [("content-type", "application/json")];
+    let sent = app.client.send(Method::POST, PLUGINS, &headers, "{}").await;
+    let refused = sent.unwrap();
+    assert_eq!(refused.status, 415, "{}", refused.text());
+    assert!(
+        refused.text().contains("application/wasm"),
+        "{}",
+        refused.text()
+    );
+}
