@@ -155,7 +155,7 @@ async fn a_source_that_cannot_work_is_refused_with_its_line() {
     }
     let broken = code(
         "TYPESCRIPT",
-        "const x = 1;\nexport function evaluate(ctx) {\n  return {;\n}",
+        "const x = 1;\nexport function evaluate(ctx) {\n  const = 1;\n}",
     );
     let (status, answer) = post(&app, &broken).await;
     assert_eq!(status, 422, "{answer}");
