@@ -40,6 +40,7 @@ use assay_domain::time::Timestamp;
 pub use events::{Event, EventError, read_event};
 pub use limits::Limits;
 pub use logs::map_logs;
+pub use media::is_media_type;
 pub use mapping::map;
 pub use model::{LogsRequest, Request};
 

@@ -75,6 +75,12 @@ const ALLOWED: [&str; 52] = [
     "video/x-msvideo",
 ];
 
+/// Whether content of this type is stored as media.
+#[must_use]
+pub fn is_media_type(content_type: &str) -> bool {
+    ALLOWED.contains(&content_type)
+}
+
 /// What stands in JSON text that may hold media.
 static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let markers = r#";base64,|"base64"|"media"|"blob"|"file"|inline_data|inlineData|input_audio"#;

@@ -9,6 +9,7 @@ use assay_scheduler::Scheduler;
 use assay_store::Store;
 
 use crate::api::datasets::Schemas;
+use crate::api::media::Signer;
 use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
@@ -47,6 +48,7 @@ pub struct AppParts {
     pub(crate) admission: Admission,
     pub(crate) keys: KeyCache,
     pub(crate) schemas: Schemas,
+    pub(crate) media_signer: Signer,
 }
 
 /// What an [`App`] is made of.
@@ -79,6 +81,7 @@ impl App {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
             keys: KeyCache::default(),
             schemas: Schemas::default(),
+            media_signer: Signer::default(),
             prices: Prices::default(),
             vault: new.vault,
             login_token,

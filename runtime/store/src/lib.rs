@@ -17,6 +17,7 @@ pub mod comments;
 pub mod connections;
 mod filter_sql;
 mod list;
+pub mod media;
 mod migrate;
 mod pool;
 pub mod prompts;

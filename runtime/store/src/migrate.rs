@@ -19,6 +19,7 @@ const STEPS: &[(&str, &str)] = &[
     ("grants", include_str!("../migrations/0005_grants.sql")),
     ("datasets", include_str!("../migrations/0006_datasets.sql")),
     ("prompts", include_str!("../migrations/0007_prompts.sql")),
+    ("media", include_str!("../migrations/0008_media.sql")),
     (
         "score configs",
         include_str!("../migrations/0010_score_configs.sql"),

@@ -16,6 +16,7 @@ mod experiments;
 mod health;
 mod ingestion;
 mod llm_connections;
+pub(crate) mod media;
 mod members;
 mod models;
 mod observations;
@@ -60,6 +61,7 @@ fn all() -> Routes {
     datasets::routes(&mut routes);
     dataset_runs::routes(&mut routes);
     experiments::routes(&mut routes);
+    media::routes(&mut routes);
     routes
 }
 

@@ -109,25 +109,26 @@ impl Store {
         project: &ProjectId,
         query: &SpanQuery,
     ) -> Result<(Vec<ExperimentSpan>, Option<SpanCursor>), Error> {
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+        // One trace is found by its own index: all experiments of a project would be more to look at.
+        let place = match &query.trace_id {
+            Some(trace) => {
+                args.push(trace.as_str().into());
+                "o.trace = (SELECT number FROM traces WHERE trace_id = $2
+                             AND tenant = (SELECT number FROM tenants WHERE project_id = $1))"
+            }
+            None => "o.tenant = (SELECT number FROM tenants WHERE project_id = $1)",
+        };
         let mut sql = format!(
             "SELECT t.trace_id, o.id, o.started_at, o.ended_at, o.level, o.environment, o.detail
                FROM observations o JOIN traces t ON t.number = o.trace
-              WHERE o.tenant = (SELECT number FROM tenants WHERE project_id = $1) AND {IS_ITEM}"
+              WHERE {place} AND {IS_ITEM}"
         );
-        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
         for (sign, at) in [(">=", query.from), ("<", query.to)] {
             if let Some(at) = at {
                 args.push(at.as_micros().into());
                 sql.push_str(&format!(" AND o.started_at {sign} ${}", args.len()));
             }
-        }
-        if let Some(trace) = &query.trace_id {
-            args.push(trace.as_str().into());
-            sql.push_str(&format!(
-                " AND o.trace = (SELECT number FROM traces
-                   WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND trace_id = ${})",
-                args.len()
-            ));
         }
         if let Some(after) = &query.after {
             args.push(after.start.as_micros().into());

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use assay_domain::dataset::{DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of};
+use assay_domain::ids::ProjectId;
+use assay_store::Numbered;
 use assay_store::datasets::{ItemQuery, ItemVersion};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,6 +15,7 @@ use utoipa::ToSchema;
 use super::view;
 use super::write::busy;
 use crate::App;
+use crate::api::media::{Origin, reference};
 use crate::api::page;
 use crate::api::routes::{Operation, Routes};
 use crate::auth::{Reader, Writer};
@@ -129,6 +132,7 @@ impl ItemInput {
 async fn put_item(
     State(app): State<App>,
     caller: Writer,
+    origin: Origin,
     Body(input): Body<ItemInput>,
 ) -> Result<Json<Value>, Problem> {
     let reader = Reader {
@@ -158,7 +162,7 @@ async fn put_item(
             }) => {
                 let next = item.patched(patch.clone(), now);
                 if next == item {
-                    return Ok(Json(view::item(&item)));
+                    return shown(&app, &caller.project, &origin, &item).await.map(Json);
                 }
                 next
             }
@@ -183,7 +187,8 @@ async fn put_item(
             .put_dataset_item(&caller.project, &version, seen, revision)
             .await?
         {
-            return Ok(Json(view::item(&version.item)));
+            let shown = shown(&app, &caller.project, &origin, &version.item).await;
+            return shown.map(Json);
         }
     }
     Err(busy())
@@ -222,6 +227,7 @@ async fn checked(
 async fn list_items(
     State(app): State<App>,
     caller: Reader,
+    origin: Origin,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -244,17 +250,31 @@ async fn list_items(
         .store
         .dataset_items(&caller.project, &query, paging)
         .await?;
-    Ok(page::answer(paging, &found, |version| {
-        view::item(&version.item)
-    }))
+    let mut views = Vec::with_capacity(found.items.len());
+    for version in &found.items {
+        views.push(shown(&app, &caller.project, &origin, &version.item).await?);
+    }
+    let views = Numbered {
+        items: views,
+        n_total: found.n_total,
+    };
+    Ok(page::answer(paging, &views, Value::clone))
+}
+
+/// The item with the media that it refers to.
+async fn shown(
+    app: &App,
+    project: &ProjectId,
+    origin: &Origin,
+    item: &DatasetItem,
+) -> Result<Value, Problem> {
+    let mut view = view::item(item);
+    view["mediaReferences"] = reference::of_item(app, project, origin, item).await?;
+    Ok(view)
 }
 
 /// The item as it is now.
-async fn existing(
-    app: &App,
-    project: &assay_domain::ids::ProjectId,
-    id: &str,
-) -> Result<DatasetItem, Problem> {
+async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
     match app.store.dataset_item(project, id).await? {
         Some(ItemVersion {
             item,
@@ -267,11 +287,12 @@ async fn existing(
 async fn get_item(
     State(app): State<App>,
     caller: Reader,
+    origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    Ok(Json(view::item(
-        &existing(&app, &caller.project, &id).await?,
-    )))
+    let item = existing(&app, &caller.project, &id).await?;
+    let shown = shown(&app, &caller.project, &origin, &item).await;
+    shown.map(Json)
 }
 
 async fn delete_item(

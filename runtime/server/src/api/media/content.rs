@@ -1,0 +1,99 @@
+//! The bytes of media, to and from signed addresses.
+
+use assay_domain::plugin::Digest;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+
+use super::link::opened;
+use crate::App;
+use crate::extract::{Params, read};
+use crate::problem::Problem;
+
+pub(super) async fn put_content(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<StatusCode, Problem> {
+    let project = opened(&app, "PUT", &id, &params, request.headers()).await?;
+    let medium = app.store.medium(&project, &id).await?;
+    let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
+    let _turn = app
+        .media_signer
+        .turns
+        .acquire()
+        .await
+        .map_err(|_| Problem::internal())?;
+    let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
+    let bytes = read(request, n_announced).await?;
+    if bytes.len() != n_announced {
+        let message = format!("{n_announced} bytes were announced, {} came", bytes.len());
+        return Err(Problem::body("", message));
+    }
+    if Digest::of(&bytes).as_bytes().as_slice() != medium.sha256 {
+        return Err(Problem::body(
+            "",
+            "the bytes do not have the announced SHA-256 hash",
+        ));
+    }
+    app.store
+        .store_media(&project, &medium, &bytes, app.clock.now())
+        .await?;
+    Ok(StatusCode::OK)
+}
+
+/// Shown in a page; everything else is offered as a file.
+fn is_shown(content_type: &str) -> bool {
+    let kinds = ["image/", "audio/", "video/"];
+    kinds.iter().any(|kind| content_type.starts_with(kind)) && content_type != "image/svg+xml"
+}
+
+pub(super) async fn get_content(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let project = opened(&app, "GET", &id, &params, &headers).await?;
+    let missing = || Problem::not_found("medium");
+    let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
+    let turn = app
+        .media_signer
+        .turns
+        .acquire()
+        .await
+        .map_err(|_| Problem::internal())?;
+    let bytes = app
+        .store
+        .media_bytes(&project, &id)
+        .await?
+        .ok_or_else(missing)?;
+    drop(turn);
+    let content_type = HeaderValue::try_from(&medium.content_type);
+    let fallback = HeaderValue::from_static("application/octet-stream");
+    let disposition = match is_shown(&medium.content_type) {
+        true => "inline",
+        false => "attachment",
+    };
+    // What a client uploaded must not run as a page of this server.
+    let headers: [(HeaderName, HeaderValue); 5] = [
+        (CONTENT_TYPE, content_type.unwrap_or(fallback)),
+        (CONTENT_DISPOSITION, HeaderValue::from_static(disposition)),
+        (
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("sandbox; default-src 'none'"),
+        ),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            CACHE_CONTROL,
+            HeaderValue::from_static("private, max-age=3600"),
+        ),
+    ];
+    Ok((headers, Body::from(bytes)).into_response())
+}

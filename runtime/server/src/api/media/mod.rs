@@ -1,0 +1,225 @@
+//! Media: announced by clients, uploaded to a signed address, and read back from one. Where an address is
+//! not signed, a key pair opens it.
+
+mod content;
+mod link;
+pub(super) mod reference;
+
+use assay_domain::time::Timestamp;
+use assay_store::media::{MediaPlace, Medium, NewMedia, UploadReport};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::Body;
+use crate::problem::Problem;
+
+pub(super) use link::Origin;
+pub(crate) use link::Signer;
+
+const ALL: &str = "/api/public/media";
+const ONE: &str = "/api/public/media/{mediaId}";
+const CONTENT: &str = "/api/public/media/{mediaId}/content";
+
+/// Largest medium.
+const MAX_BYTES: i64 = 100 << 20;
+/// Characters of an id.
+const ID_CHARS: usize = 22;
+const FIELDS: &[&str] = &["input", "output", "metadata", "expectedOutput"];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let announce = Operation::post(ALL, "Announce a medium; the answer says where to send it");
+    routes.add(announce.body::<MediaInput>().status(201), announce_media);
+    let report = Operation::patch(ONE, "Say how an upload went").status(204);
+    routes.add(report.body::<ReportInput>(), report_upload);
+    routes.add(
+        Operation::get(ONE, "A medium, with an address to read it from"),
+        get_medium,
+    );
+    let put = Operation::new(
+        HttpMethod::Put,
+        CONTENT,
+        "Send the bytes, to a signed address",
+    );
+    routes.add(put, content::put_content);
+    let get = Operation::get(CONTENT, "Read the bytes, from a signed address");
+    routes.add(get, content::get_content);
+}
+
+/// A medium as clients announce it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct MediaInput {
+    /// The trace it stands in; this, or datasetId with datasetItemId.
+    trace_id: Option<String>,
+    observation_id: Option<String>,
+    dataset_id: Option<String>,
+    dataset_item_id: Option<String>,
+    /// MIME type.
+    content_type: String,
+    /// Number of bytes, at most 100 MiB.
+    content_length: i64,
+    /// SHA-256 of the bytes in base64.
+    sha256_hash: String,
+    /// input, output, metadata or expectedOutput.
+    field: String,
+}
+
+impl MediaInput {
+    fn place(&self) -> Result<MediaPlace, Problem> {
+        let is_id = |id: &&String| assay_domain::ids::TraceId::new(id).is_ok();
+        let given = [
+            &self.trace_id,
+            &self.observation_id,
+            &self.dataset_id,
+            &self.dataset_item_id,
+        ];
+        if !given.into_iter().flatten().all(|id| is_id(&id)) {
+            return Err(Problem::body(
+                "traceId",
+                assay_domain::ids::InvalidId.to_string(),
+            ));
+        }
+        match (&self.trace_id, &self.dataset_id, &self.dataset_item_id) {
+            (Some(trace), None, None) => Ok(MediaPlace::Trace(
+                trace.clone(),
+                self.observation_id.clone(),
+            )),
+            (None, Some(dataset), Some(item)) if self.observation_id.is_none() => {
+                Ok(MediaPlace::Item(dataset.clone(), item.clone()))
+            }
+            _ => Err(Problem::body(
+                "traceId",
+                "a medium stands in a trace (traceId, with observationId or without) or in an item of a \
+                 dataset (datasetId with datasetItemId)",
+            )),
+        }
+    }
+
+    fn check(self) -> Result<NewMedia, Problem> {
+        let place = self.place()?;
+        if !assay_otlp::is_media_type(&self.content_type) {
+            let message = format!("{:?} is not stored as media", self.content_type);
+            return Err(Problem::body("contentType", message));
+        }
+        if !(1..=MAX_BYTES).contains(&self.content_length) {
+            let message = format!("a whole number from 1 to {MAX_BYTES} is expected");
+            return Err(Problem::body("contentLength", message));
+        }
+        if !FIELDS.contains(&self.field.as_str()) {
+            let message = format!("{:?} is none of {}", self.field, FIELDS.join(", "));
+            return Err(Problem::body("field", message));
+        }
+        let digest = STANDARD.decode(&self.sha256_hash).ok();
+        let sha256: Option<[u8; 32]> = digest.and_then(|digest| digest.try_into().ok());
+        let sha256 = sha256.ok_or_else(|| {
+            Problem::body(
+                "sha256Hash",
+                "32 bytes in base64, 44 characters, are expected",
+            )
+        })?;
+        let mut id = URL_SAFE_NO_PAD.encode(sha256);
+        id.truncate(ID_CHARS);
+        Ok(NewMedia {
+            id,
+            sha256,
+            content_type: self.content_type,
+            content_length: self.content_length,
+            place,
+            field: self.field,
+        })
+    }
+}
+
+async fn announce_media(
+    State(app): State<App>,
+    caller: Writer,
+    origin: Origin,
+    Body(input): Body<MediaInput>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let new = input.check()?;
+    let project = &caller.project;
+    if let MediaPlace::Item(dataset, _) = &new.place {
+        let known = app.store.dataset_by_id(project, dataset).await?;
+        known.ok_or_else(|| Problem::not_found("dataset"))?;
+    }
+    let now = app.clock.now();
+    let is_there = app.store.announce_media(project, &new, now).await?;
+    let url = match is_there {
+        true => None,
+        false => Some(origin.link(&app, "PUT", project, &new.id).await?.0),
+    };
+    let body = json!({ "mediaId": new.id, "uploadUrl": url });
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+/// How an upload went, as the client saw it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ReportInput {
+    uploaded_at: String,
+    upload_http_status: i64,
+    upload_http_error: Option<String>,
+    upload_time_ms: Option<i64>,
+}
+
+async fn report_upload(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+    Body(input): Body<ReportInput>,
+) -> Result<StatusCode, Problem> {
+    Timestamp::parse(&input.uploaded_at)
+        .map_err(|error| Problem::body("uploadedAt", error.to_string()))?;
+    let report = UploadReport {
+        http_status: input.upload_http_status,
+        http_error: input.upload_http_error,
+        time_ms: input.upload_time_ms,
+    };
+    let reported = app.store.report_upload(&caller.project, &id, &report).await;
+    reported.map_err(|error| match error {
+        assay_store::Error::NotFound => Problem::not_found("medium"),
+        error => error.into(),
+    })?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn get_medium(
+    State(app): State<App>,
+    caller: Reader,
+    origin: Origin,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let medium = app.store.medium(&caller.project, &id).await?;
+    let medium = medium.filter(|medium| medium.uploaded_at.is_some());
+    let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
+    let mut view = view(&app, &caller.project, &origin, &medium).await?;
+    view["uploadedAt"] = json!(medium.uploaded_at);
+    Ok(Json(view))
+}
+
+/// A medium with an address to read it from.
+async fn view(
+    app: &App,
+    project: &assay_domain::ids::ProjectId,
+    origin: &Origin,
+    medium: &Medium,
+) -> Result<Value, Problem> {
+    let (url, until) = origin.link(app, "GET", project, &medium.id).await?;
+    Ok(json!({
+        "mediaId": medium.id,
+        "contentType": medium.content_type,
+        "contentLength": medium.content_length,
+        "url": url,
+        "urlExpiry": until,
+    }))
+}
