@@ -4,7 +4,8 @@ use assay_domain::plugin::{CallResult, Failure, FailureClass, Limits};
 
 use crate::bindings::types::EvalError;
 use crate::guest::ConfigProblem;
-use crate::state::failure;
+use crate::state::{MAX_HANDLES, failure};
+use wasmtime::component::ResourceTableError;
 
 /// Problems of a configuration that are listed.
 const MAX_PROBLEMS: usize = 50;
@@ -54,6 +55,10 @@ pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Li
     if error.downcast_ref::<CpuLimit>().is_some() {
         let message = format!("more than {} ms of CPU time{names}", limits.cpu_ms);
         return failure(FailureClass::FuelExhausted, message);
+    }
+    if let Some(ResourceTableError::Full) = error.downcast_ref() {
+        let message = format!("more than {MAX_HANDLES} host resources at a time{names}");
+        return failure(FailureClass::OutputLimit, message);
     }
     let text = error.root_cause().to_string();
     if text.contains("fuel allocated for hostcalls") {

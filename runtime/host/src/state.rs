@@ -26,7 +26,7 @@ const MAX_MODEL_CALLS: usize = 64;
 const MAX_EMBED_TEXTS: usize = 256;
 const MAX_PAGE: u32 = 500;
 const MAX_READ_BYTES: usize = 64 << 20;
-const MAX_HANDLES: usize = 1_000;
+pub(crate) const MAX_HANDLES: usize = 1_000;
 /// The Go runtime refuses to start when its clock stands at zero.
 const MONOTONIC_NS: u64 = 1_000_000_000;
 

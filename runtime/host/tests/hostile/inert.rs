@@ -5,8 +5,9 @@ use std::sync::Arc;
 use assay_domain::plugin::{Limits, PluginScoreValue};
 use assay_host::{NothingGranted, Plugin};
 
+use crate::Bench;
 use crate::guest::{Guest, SCORE};
-use crate::{Bench, call};
+use crate::neighbours::call;
 
 async fn random_number(bench: &Bench, plugin: &Plugin, seed: u64) -> f64 {
     let mut call = call(Limits::default());

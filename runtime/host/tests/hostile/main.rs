@@ -1,22 +1,25 @@
 //! Guests that misbehave: each ends in its own class, in bounded time, and nobody else notices.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cases;
 mod guest;
 mod inert;
+mod limits;
+mod neighbours;
 mod registration;
+mod waiting;
+mod world;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{
-    Call, CallResult, Digest, FailureClass, Item, Limits, PluginScoreValue, Purpose,
-};
+use assay_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
 use assay_domain::protocol::Grants;
 use assay_host::{Host, NothingGranted, Plugin, Settings};
 use tempfile::TempDir;
 
-use guest::{Guest, RESULT, SCORE};
+use guest::Guest;
+use neighbours::call;
 
 /// A host with a folder of its own, and the components compiled into it.
 pub(crate) struct Bench {
@@ -52,24 +55,6 @@ impl Bench {
     }
 }
 
-fn call(limits: Limits) -> Call {
-    Call {
-        plugin: Digest::of(b""),
-        evaluator_id: "one".into(),
-        config: "{}".into(),
-        item: Item {
-            id: "item".into(),
-            output: Some(Payload::Text("hello".into())),
-            ..Item::default()
-        },
-        seed: 7,
-        run_time_ms: 1_000,
-        limits,
-        purpose: Purpose::Evaluate,
-        origin: None,
-    }
-}
-
 /// Class and message of the failure, which has to come within two seconds.
 async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
     let limits = Limits {
@@ -87,19 +72,6 @@ async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
         began.elapsed()
     );
     (failure.class, failure.message)
-}
-
-/// Stores a word before the answer is given.
-fn store(at: u32, word: u32) -> String {
-    format!("(i32.store (i32.const {at}) (i32.const {word}))")
-}
-
-async fn fails_with(evaluate: &str) -> (FailureClass, String) {
-    fails(Guest {
-        evaluate,
-        ..Guest::default()
-    })
-    .await
 }
 
 #[tokio::test]
@@ -139,23 +111,6 @@ async fn no_state_survives_a_call() {
 }
 
 #[tokio::test]
-async fn an_endless_loop_ends_at_the_cpu_limit() {
-    let (class, message) = fails_with("(loop $forever (br $forever))").await;
-    assert_eq!(class, FailureClass::FuelExhausted);
-    assert!(message.contains("200 ms of CPU time"), "{message}");
-}
-
-#[tokio::test]
-async fn a_memory_bomb_ends_at_the_memory_limit() {
-    let evaluate = "(loop $more
-        (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable))
-        (br $more))";
-    let (class, message) = fails_with(evaluate).await;
-    assert_eq!(class, FailureClass::MemoryLimit);
-    assert!(message.contains("16 MiB"), "{message}");
-}
-
-#[tokio::test]
 async fn a_trap_names_the_innermost_functions() {
     let fields = "(func $inner unreachable) (func $outer (call $inner))";
     let guest = Guest {
@@ -167,131 +122,6 @@ async fn a_trap_names_the_innermost_functions() {
     assert_eq!(class, FailureClass::PluginTrap);
     assert!(message.contains("unreachable"), "{message}");
     assert!(message.contains("in inner, called by outer"), "{message}");
-}
-
-#[tokio::test]
-async fn deep_recursion_traps() {
-    let fields = "(func $deep (param i64) (call $deep (local.get 0)) (call $deep (local.get 0)))";
-    let guest = Guest {
-        fields,
-        evaluate: "(call $deep (i64.const 1))",
-        ..Guest::default()
-    };
-    let (class, message) = fails(guest).await;
-    assert_eq!(class, FailureClass::PluginTrap);
-    assert!(message.contains("stack"), "{message}");
-}
-
-#[tokio::test]
-async fn a_list_that_lies_about_its_length_is_no_answer() {
-    let (class, _) = fails_with(&store(RESULT + 8, 0x0fff_ffff)).await;
-    assert_eq!(class, FailureClass::InvalidResult);
-}
-
-#[tokio::test]
-async fn a_pointer_outside_of_memory_is_no_answer() {
-    let (class, _) = fails_with(&store(RESULT + 4, 0xffff_fff0)).await;
-    assert_eq!(class, FailureClass::InvalidResult);
-}
-
-#[tokio::test]
-async fn one_string_given_a_thousand_times_ends_at_the_data_limit() {
-    // 200 scores whose comments are all the same 112 KiB: 22 MiB out of 256 KiB.
-    let evaluate = format!(
-        "(local $n i32)
-        (loop $more
-          (memory.copy (i32.add (i32.const 0x20000) (i32.mul (local.get $n) (i32.const 64)))
-                       (i32.const {SCORE}) (i32.const 64))
-          (local.set $n (i32.add (local.get $n) (i32.const 1)))
-          (br_if $more (i32.lt_u (local.get $n) (i32.const 200))))
-        {} {}",
-        store(RESULT + 4, 0x20000),
-        store(RESULT + 8, 200),
-    );
-    let evaluate = evaluate.replacen(
-        "(loop $more",
-        &format!(
-            "{} {} {} (loop $more",
-            store(SCORE + 36, 1),
-            store(SCORE + 40, 0x24000),
-            store(SCORE + 44, 0x1c000)
-        ),
-        1,
-    );
-    let (class, message) = fails_with(&evaluate).await;
-    assert_eq!(class, FailureClass::OutputLimit, "{message}");
-}
-
-#[tokio::test]
-async fn a_score_that_is_not_a_number_is_refused() {
-    let evaluate = "(f64.store (i32.const 0x610) (f64.const nan))";
-    let (class, message) = fails_with(evaluate).await;
-    assert_eq!(class, FailureClass::InvalidResult);
-    assert!(message.contains("finite"), "{message}");
-}
-
-#[tokio::test]
-async fn a_score_outside_its_range_is_refused() {
-    let (class, message) = fails_with("(f64.store (i32.const 0x610) (f64.const 1.5))").await;
-    assert_eq!(class, FailureClass::InvalidResult);
-    assert!(message.contains("1.5 is outside 0 to 1"), "{message}");
-}
-
-#[tokio::test]
-async fn an_undeclared_name_is_refused() {
-    // The name of the evaluator instead of that of its score.
-    let evaluate = format!("{} {}", store(SCORE, 0x160), store(SCORE + 4, 3));
-    let (class, message) = fails_with(&evaluate).await;
-    assert_eq!(class, FailureClass::InvalidResult);
-    assert!(
-        message.contains("\"one\"") && message.contains("not declared"),
-        "{message}"
-    );
-}
-
-#[tokio::test]
-async fn metadata_that_is_no_object_is_refused() {
-    // `one` is not even JSON.
-    let evaluate = [
-        store(SCORE + 48, 1),
-        store(SCORE + 52, 0x160),
-        store(SCORE + 56, 3),
-    ]
-    .concat();
-    let (class, message) = fails_with(&evaluate).await;
-    assert_eq!(class, FailureClass::InvalidResult);
-    assert!(message.contains("metadata"), "{message}");
-}
-
-#[tokio::test]
-async fn a_long_comment_is_cut_and_marked() {
-    let evaluate = [
-        store(SCORE + 36, 1),
-        store(SCORE + 40, 0x20000),
-        store(SCORE + 44, 0x18000),
-    ]
-    .concat();
-    let bench = Bench::new();
-    let plugin = bench
-        .plugin(
-            Guest {
-                evaluate: &evaluate,
-                ..Guest::default()
-            }
-            .bytes(),
-        )
-        .await;
-    let scores = bench
-        .evaluate(&plugin, Limits::default())
-        .await
-        .outcome
-        .unwrap();
-    let comment = scores[0].comment.as_deref().unwrap();
-    assert!(
-        comment.len() <= 64 << 10 && comment.ends_with("[cut]"),
-        "{}",
-        comment.len()
-    );
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
         file.write_all(&[0xaa; 8]).unwrap();
         drop(file);
         assert!(
-            matches!(host.load(digest), Err(ArtifactError::Damaged(_))),
+            matches!(host.load(digest), Err(ArtifactError::Unsound(_))),
             "at {at}"
         );
         assay_host::compile(&bytes, folder.path(), Grants::default()).unwrap();
@@ -171,7 +171,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
             .set_len(length)
             .unwrap();
         assert!(
-            matches!(host.load(digest), Err(ArtifactError::Damaged(_))),
+            matches!(host.load(digest), Err(ArtifactError::Unsound(_))),
             "{length} bytes"
         );
     }

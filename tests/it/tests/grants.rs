@@ -1,0 +1,262 @@
+//! Plug-ins that ask for more than their item: what they import is shown, an evaluator is granted it or is
+//! not made, and what a guest gets is what was granted for the item it scores, nothing else.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../runtime/host/tests/hostile/guest.rs"]
+mod guest;
+
+use assay_it::{KEYS, PROCESSES, TestApp, Trace};
+use axum::http::Method;
+use guest::{Guest, RESULT, SCORE};
+use serde_json::{Value, json};
+
+/// Copies `$len` bytes from `$ptr` of the other memory into the comment of the score.
+const SAY: &str = r#"(func $say (param $ptr i32) (param $len i32)
+  (local $n i32)
+  (block $done (loop $more
+    (br_if $done (i32.ge_u (local.get $n) (local.get $len)))
+    (i32.store8 (i32.add (i32.const 0x20000) (local.get $n))
+      (call $load (i32.add (local.get $ptr) (local.get $n))))
+    (local.set $n (i32.add (local.get $n) (i32.const 1)))
+    (br $more)))
+  (i32.store (i32.const 0x624) (i32.const 1))
+  (i32.store (i32.const 0x628) (i32.const 0x20000))
+  (i32.store (i32.const 0x62c) (local.get $len)))"#;
+
+/// The memory of lowered functions, with two texts in it: at 64 and at 128.
+fn side(first: &str, second: &str) -> String {
+    format!(
+        r#"(core module $side (memory (export "memory") 4)
+          (data (i32.const 64) "{first}") (data (i32.const 128) "{second}")
+          (global $next (mut i32) (i32.const 0x1000))
+          (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and (i32.add (global.get $next) (i32.const 15)) (i32.const -8)))
+            (global.set $next (i32.add (local.get $at) (local.get 3)))
+            (local.get $at))
+          (func (export "load") (param i32) (result i32) (i32.load (local.get 0))))
+        (core instance $side (instantiate $side))
+        (alias core export $side "load" (core func $load))"#
+    )
+}
+
+/// Says what `observation` of `trace` gave out, or why it cannot be read.
+fn trace_guest(trace: &str, observation: &str) -> Vec<u8> {
+    let imports = [
+        &side(trace, observation),
+        r#"(alias export $types "payload" (type $payload))
+        (import "assay:evaluator/trace-reader@1.0.0" (instance $traces
+          (alias outer 1 $payload (type $outer)) (export "payload" (type $payload (eq $outer)))
+          (type $error' (variant (case "not-granted" string) (case "not-found" string)
+            (case "too-large" string) (case "unavailable" string) (case "cancelled")))
+          (export "trace-error" (type $error (eq $error')))
+          (export "read-output" (func (param "trace-id" string) (param "observation-id" string)
+            (result (result (option $payload) (error $error)))))))
+        (core func $read (canon lower (func $traces "read-output")
+          (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#,
+    ]
+    .concat();
+    Guest {
+        imports: &imports,
+        with: r#"(with "host" (instance (export "read" (func $read)) (export "load" (func $load))))"#,
+        core_imports: r#"(import "host" "read" (func $read (param i32 i32 i32 i32 i32)))
+            (import "host" "load" (func $load (param i32) (result i32)))"#,
+        fields: SAY,
+        evaluate: "(call $read (i32.const 64) (i32.const 32) (i32.const 128) (i32.const 16) (i32.const 256))
+            (if (i32.and (call $load (i32.const 256)) (i32.const 255))
+              (then (call $say (call $load (i32.const 264)) (call $load (i32.const 268))))
+              (else (call $say (call $load (i32.const 268)) (call $load (i32.const 272)))))",
+        // It needs the output and the trace of the item.
+        describe: "(i32.store8 (i32.const 0x320) (i32.const 0x12))",
+        ..Guest::default()
+    }
+    .bytes()
+}
+
+/// Says why a model gave no answer.
+fn model_guest() -> Vec<u8> {
+    let imports = [
+        &side("", ""),
+        r#"(import "assay:evaluator/model@1.0.0" (instance $model
+          (type $error' (variant (case "not-granted" string) (case "invalid-request" string)
+            (case "budget-exhausted" string) (case "timeout" string) (case "rate-limited" string)
+            (case "refused" string) (case "invalid-response" string) (case "unavailable" string)
+            (case "cancelled")))
+          (export "model-error" (type $error (eq $error')))
+          (export "embed" (func (param "slot" (option string)) (param "texts" (list string))
+            (result (result (list (list f32)) (error $error)))))))
+        (core func $embed (canon lower (func $model "embed")
+          (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#,
+    ]
+    .concat();
+    Guest {
+        imports: &imports,
+        with: r#"(with "host" (instance (export "embed" (func $embed)) (export "load" (func $load))))"#,
+        core_imports: r#"(import "host" "embed" (func $embed (param i32 i32 i32 i32 i32 i32)))
+            (import "host" "load" (func $load (param i32) (result i32)))"#,
+        fields: SAY,
+        evaluate: "(call $embed (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
+            (if (i32.ne (i32.and (call $load (i32.const 256)) (i32.const 255)) (i32.const 1)) (then unreachable))
+            (call $say (call $load (i32.const 264)) (call $load (i32.const 268)))",
+        // One slot for embeddings, which has to be filled.
+        describe: "(i32.store (i32.const 0x324) (i32.const 0x700)) (i32.store (i32.const 0x328) (i32.const 1))
+            (i32.store (i32.const 0x700) (i32.const 0x160)) (i32.store (i32.const 0x704) (i32.const 3))
+            (i32.store (i32.const 0x708) (i32.const 0x160)) (i32.store (i32.const 0x70c) (i32.const 0))
+            (i32.store16 (i32.const 0x710) (i32.const 0x0101))",
+        ..Guest::default()
+    }
+    .bytes()
+}
+
+/// Registers a component; the answer, and the reference to it.
+async fn upload(app: &TestApp, bytes: Vec<u8>) -> (Value, String) {
+    let headers = [("content-type", "application/wasm")];
+    let answer = app
+        .client
+        .send(Method::POST, "/api/v1/plugins", &headers, bytes)
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let plugin = answer.json();
+    let digest = plugin["digest"].as_str().unwrap().to_owned();
+    (plugin, format!("sha256:{digest}"))
+}
+
+fn evaluator(plugin: &str, grants: &Value) -> Value {
+    json!({ "type": "plugin", "name": "guest", "plugin": plugin, "evaluator": "one", "grants": grants })
+}
+
+/// The comment of the only score, once a generation of `trace` was scored by an evaluator with `grants`.
+async fn comment(app: &TestApp, plugin: &str, grants: Value, trace: &Trace) -> String {
+    let body = evaluator(plugin, &grants);
+    let path = "/api/public/v2/evaluators";
+    let made = app.client.json(Method::POST, path, &body).await.unwrap();
+    assert_eq!(made.status, 200, "{}", made.text());
+    assert_eq!(made.json()["grants"], grants);
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let filter = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["answer"] }]);
+    app.rule(&id, json!({ "filter": filter })).await.unwrap();
+    app.ingest(trace).await.unwrap();
+    let scores = app.scores(1).await.unwrap();
+    scores[0]["comment"].as_str().unwrap_or_default().to_owned()
+}
+
+fn two_steps(number: u64) -> Trace {
+    Trace::new(number, "root")
+        .generation("lookup", "what the lookup gave")
+        .generation("answer", "what is scored")
+}
+
+async fn reads_the_trace_of_its_item(app: TestApp) {
+    let trace = two_steps(1);
+    let (plugin, reference) = upload(&app, trace_guest(&trace.id, &Trace::span_id(2))).await;
+    assert_eq!(plugin["capabilities"], json!(["trace"]));
+
+    // Not granted: there is no such evaluator, and the answer names the capability.
+    for grants in [Value::Null, json!([])] {
+        let body = evaluator(&reference, &grants);
+        let refused = app
+            .client
+            .json(Method::POST, "/api/public/v2/evaluators", &body)
+            .await
+            .unwrap();
+        assert_eq!(refused.status, 422, "{}", refused.text());
+        assert!(refused.text().contains("`trace`"), "{}", refused.text());
+    }
+    let said = comment(&app, &reference, json!(["trace"]), &trace).await;
+    assert_eq!(said, "what the lookup gave");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_evaluator_that_was_granted_it_reads_the_trace_of_its_item() {
+    reads_the_trace_of_its_item(TestApp::new().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn in_a_worker_process_an_evaluator_reads_the_trace_of_its_item() {
+    reads_the_trace_of_its_item(TestApp::with(&[PROCESSES]).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn another_trace_cannot_be_read_not_even_of_the_same_project() {
+    let app = TestApp::new().await.unwrap();
+    let other = two_steps(2);
+    app.ingest(&other).await.unwrap();
+    let (_, reference) = upload(&app, trace_guest(&other.id, &Trace::span_id(2))).await;
+    let said = comment(&app, &reference, json!(["trace"]), &two_steps(1)).await;
+    assert_eq!(said, "only the trace of the item can be read");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_configured_says_so() {
+    let app = TestApp::new().await.unwrap();
+    let (plugin, reference) = upload(&app, model_guest()).await;
+    assert_eq!(plugin["capabilities"], json!(["model"]));
+    let unused = evaluator(&reference, &json!(["model", "trace"]));
+    let path = "/api/public/v2/evaluators";
+    let refused = app.client.json(Method::POST, path, &unused).await.unwrap();
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("never asks"), "{}", refused.text());
+    let said = comment(&app, &reference, json!(["model"]), &two_steps(1)).await;
+    assert!(said.contains("no model provider is configured"), "{said}");
+    app.stop().await.unwrap();
+}
+
+/// Asks for its environment and its arguments, and gives whatever it was handed as its comment.
+#[tokio::test]
+async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    std::fs::write(app.data_dir().join("canary"), "canary-in-a-file").unwrap();
+    let imports = [
+        &side("", ""),
+        r#"(import "wasi:cli/environment@0.2.0" (instance $environment
+            (export "get-environment" (func (result (list (tuple string string)))))
+            (export "get-arguments" (func (result (list string))))))
+          (core func $env (canon lower (func $environment "get-environment")
+            (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))
+          (core func $args (canon lower (func $environment "get-arguments")
+            (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#,
+    ]
+    .concat();
+    let guest = Guest {
+        imports: &imports,
+        with: r#"(with "host" (instance (export "env" (func $env)) (export "args" (func $args))
+            (export "load" (func $load))))"#,
+        core_imports: r#"(import "host" "env" (func $env (param i32)))
+            (import "host" "args" (func $args (param i32)))
+            (import "host" "load" (func $load (param i32) (result i32)))"#,
+        fields: SAY,
+        // Whatever was handed over lies behind 0x1000: it is the comment.
+        evaluate: "(local $at i32)
+            (call $env (i32.const 256)) (call $args (i32.const 264))
+            (local.set $at (i32.const 0x1000))
+            (loop $look
+              (if (call $load (local.get $at)) (then (call $say (local.get $at) (i32.const 0x1000))))
+              (local.set $at (i32.add (local.get $at) (i32.const 4)))
+              (br_if $look (i32.lt_u (local.get $at) (i32.const 0x8000))))",
+        ..Guest::default()
+    };
+    let (_, reference) = upload(&app, guest.bytes()).await;
+    let said = comment(&app, &reference, json!([]), &two_steps(1)).await;
+    assert_eq!(said, "", "a guest was handed something");
+    for path in [
+        "/api/public/v3/scores?fields=details,subject",
+        "/api/v1/executions",
+    ] {
+        let text = app.client.get(path).await.unwrap().text();
+        assert!(
+            !text.contains("canary-in-a-file") && !text.contains(KEYS.1),
+            "{path}"
+        );
+    }
+    app.stop().await.unwrap();
+}
+
+#[test]
+fn the_frame_of_the_guests_is_where_these_tests_think() {
+    // The texts above write to these places by number.
+    assert_eq!((RESULT, SCORE), (0x500, 0x600));
+}
