@@ -45,8 +45,14 @@ pub fn compile_main() -> ExitCode {
 }
 
 fn answer_request() -> io::Result<()> {
-    let (request, bytes) = read_request()?;
+    let mut stdin = io::stdin().lock();
+    let request = read_request(&mut stdin)?;
+    // Before a byte of the component is read.
     confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    stdin
+        .take(MAX_COMPONENT_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
     limit(Resource::As, COMPILE_ADDRESS_SPACE);
     limit(Resource::Cpu, COMPILE_CPU_SECONDS);
     let host = Host::on_demand().map_err(io::Error::other)?;
@@ -75,19 +81,13 @@ fn answer_request() -> io::Result<()> {
     stdout.flush()
 }
 
-fn read_request() -> io::Result<(CompileRequest, Vec<u8>)> {
-    let mut stdin = io::stdin().lock();
+fn read_request(stdin: &mut impl Read) -> io::Result<CompileRequest> {
     let mut prefix = [0; protocol::PREFIX];
     stdin.read_exact(&mut prefix)?;
     let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
     let mut frame = vec![0; length];
     stdin.read_exact(&mut frame)?;
-    let request = protocol::read_frame(&frame).map_err(io::Error::other)?;
-    let mut bytes = Vec::new();
-    stdin
-        .take(MAX_COMPONENT_BYTES as u64 + 1)
-        .read_to_end(&mut bytes)?;
-    Ok((request, bytes))
+    protocol::read_frame(&frame).map_err(io::Error::other)
 }
 
 /// Sets the soft limit, so that the next phase can have another; never above the hard one.

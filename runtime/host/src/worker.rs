@@ -79,9 +79,11 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
         .worker_threads(settings.n_threads.max(1) as usize)
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(socket, host, ready, before_call));
+    // As a task: the thread that finds the socket readable then makes the call itself, and no other has to
+    // be woken for a lone one.
+    let served = runtime.block_on(runtime.spawn(serve(socket, host, ready, before_call)));
     runtime.shutdown_background();
-    served
+    served.map_err(io::Error::other)?
 }
 
 fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {

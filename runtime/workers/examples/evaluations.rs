@@ -76,6 +76,14 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
         origin: None,
     };
     let host = Arc::new(Host::new(&Settings::default(), folder.path())?);
+    for what in ["the first time, its sum checked", "again"] {
+        let began = Instant::now();
+        host.load(digest)?;
+        say(&format!(
+            "loaded {what}: {} us",
+            began.elapsed().as_micros()
+        ));
+    }
     let plugin = Arc::new(host.load(digest)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -83,7 +91,8 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
         .build()?;
     runtime.block_on(async {
         in_process(&host, &plugin, &call).await?;
-        in_worker(&call, bytes, folder.path()).await
+        let in_worker = in_worker(&call, bytes, folder.path()).await;
+        in_worker.map_err(|error| -> Box<dyn Error> { error })
     })
 }
 
@@ -119,12 +128,18 @@ async fn in_process(
     Ok(())
 }
 
-async fn in_worker(call: &Call, bytes: Vec<u8>, cache: &Path) -> Result<(), Box<dyn Error>> {
+async fn in_worker(
+    call: &Call,
+    bytes: Vec<u8>,
+    cache: &Path,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let options = Options::new(std::env::current_exe()?, cache.to_owned());
     let registered = Registered([(call.plugin, bytes)].into());
     let workers = Workers::start(options, Arc::new(registered), Arc::new(NoHostCalls));
     let workers = Arc::new(workers);
     check(&workers.evaluate(vec![call.clone()]).await[0])?;
+    let pid = workers.pids()[0].to_string();
+    let cpu = [cpu_time("self")?, cpu_time(&pid)?];
     let began = Instant::now();
     let tasks = (0..4).map(|_| {
         let (workers, call) = (Arc::clone(&workers), call.clone());
@@ -145,13 +160,16 @@ async fn in_worker(call: &Call, bytes: Vec<u8>, cache: &Path) -> Result<(), Box<
         N_CALLS / BATCH / 4 * 4 * BATCH,
         began.elapsed(),
     );
-    let mut took = Vec::with_capacity(N_LONE);
-    for _ in 0..N_LONE {
-        let began = Instant::now();
-        check(&workers.evaluate(vec![call.clone()]).await[0])?;
-        took.push(began.elapsed());
-    }
-    took.sort_unstable();
+    // What a machine that is busy otherwise does not change.
+    let each = |before: Duration, after: Duration| {
+        after.saturating_sub(before).as_secs_f64() * 1e6 / N_CALLS as f64
+    };
+    say(&format!(
+        "CPU time of each: {:.1} us here, {:.1} us in the worker",
+        each(cpu[0], cpu_time("self")?),
+        each(cpu[1], cpu_time(&pid)?)
+    ));
+    let took = tokio::spawn(lone(Arc::clone(&workers), call.clone())).await??;
     let at = |share: usize| took[N_LONE * share / 100].as_micros();
     say(&format!(
         "a lone call in a worker: p50 {} us, p99 {} us",
@@ -165,6 +183,27 @@ async fn in_worker(call: &Call, bytes: Vec<u8>, cache: &Path) -> Result<(), Box<
     }
     workers.shutdown().await;
     Ok(())
+}
+
+async fn lone(workers: Arc<Workers>, call: Call) -> Result<Vec<Duration>, String> {
+    let mut took = Vec::with_capacity(N_LONE);
+    for _ in 0..N_LONE {
+        let began = Instant::now();
+        check(&workers.evaluate(vec![call.clone()]).await[0])?;
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    Ok(took)
+}
+
+/// In user and kernel mode together, in steps of 10 ms.
+fn cpu_time(pid: &str) -> Result<Duration, Box<dyn Error + Send + Sync>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name before it may hold anything.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: Vec<u64> = ticks.map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Duration::from_millis(ticks.iter().sum::<u64>() * 10))
 }
 
 fn check(result: &CallResult) -> Result<(), String> {

@@ -23,7 +23,10 @@ fn behind<T: Send>(
                 None
             }
         });
-        thread.join().unwrap()
+        match thread.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     })
 }
 

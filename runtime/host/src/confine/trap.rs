@@ -9,6 +9,7 @@
     reason = "a signal handler reads and writes the registers of the thread it interrupted"
 )]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -82,27 +83,17 @@ unsafe fn answer(denied: &Denied) -> i64 {
 
 /// A copy of the descriptor that `path` names, where it is `/proc/self/fd/N`.
 unsafe fn own_descriptor(path: *const c_char) -> Option<c_long> {
-    const FOLDER: &[u8] = b"/proc/self/fd/";
-    let mut number: c_int = 0;
-    for at in 0..FOLDER.len() + 6 {
-        // SAFETY: the text ends with a zero, and no byte behind it is read.
-        let byte = unsafe { path.add(at).read().cast_unsigned() };
-        match byte {
-            _ if at < FOLDER.len() => {
-                if byte != FOLDER[at] {
-                    return None;
-                }
-            }
-            b'0'..=b'9' => number = number * 10 + c_int::from(byte - b'0'),
-            0 if FOLDER.len() < at => {
-                // SAFETY: takes numbers only.
-                let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
-                return Some(copy.into());
-            }
-            _ => return None,
-        }
+    // SAFETY: a path is a text that ends with a zero.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    let digits = path.strip_prefix(b"/proc/self/fd/")?;
+    if digits.is_empty() || 6 < digits.len() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
     }
-    None
+    let digit = |number, digit: &u8| number * 10 + c_int::from(digit - b'0');
+    let number = digits.iter().fold(0, digit);
+    // SAFETY: takes numbers only.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    Some(copy.into())
 }
 
 /// Whether a path says nothing beside the descriptor.

@@ -34,104 +34,46 @@ fn main() -> ExitCode {
             if let Some(code) = walls::with_a_secret() {
                 return code;
             }
-            let trial = |name: &str, test: fn()| {
-                Trial::test(name, move || {
-                    test();
-                    Ok(())
-                })
-            };
-            libtest_mimic::run(
-                &Arguments::from_args(),
-                vec![
-                    trial(
-                        "calls_are_answered_in_their_order",
-                        calls_are_answered_in_their_order,
-                    ),
-                    trial(
-                        "a_damaged_cache_file_is_rebuilt",
-                        a_damaged_cache_file_is_rebuilt,
-                    ),
-                    trial(
-                        "a_program_that_ends_at_once_is_reported",
-                        a_program_that_ends_at_once_is_reported,
-                    ),
-                    trial(
-                        "a_worker_that_hangs_is_replaced",
-                        a_worker_that_hangs_is_replaced,
-                    ),
-                    trial(
-                        "a_worker_that_waits_for_a_component_is_not_taken_for_hung",
-                        a_worker_that_waits_for_a_component_is_not_taken_for_hung,
-                    ),
-                    trial(
-                        "dropping_the_future_cancels_what_a_worker_has",
-                        dropping_the_future_cancels_what_a_worker_has,
-                    ),
-                    trial(
-                        "host_calls_carry_the_call_they_come_from",
-                        host_calls_carry_the_call_they_come_from,
-                    ),
-                    trial(
-                        "inspect_describes_and_refuses",
-                        inspect_describes_and_refuses,
-                    ),
-                    trial(
-                        "shutdown_waits_for_calls_in_flight",
-                        shutdown_waits_for_calls_in_flight,
-                    ),
-                    trial(
-                        "the_calls_of_a_killed_worker_are_made_again",
-                        losses::the_calls_of_a_killed_worker_are_made_again,
-                    ),
-                    trial(
-                        "the_call_that_crashes_two_workers_fails_and_its_batch_is_scored",
-                        losses::the_call_that_crashes_two_workers_fails_and_its_batch_is_scored,
-                    ),
-                    trial(
-                        "several_culprits_are_found_among_their_neighbours",
-                        losses::several_culprits_are_found_among_their_neighbours,
-                    ),
-                    trial(
-                        "a_component_whose_every_call_crashes_is_refused",
-                        losses::a_component_whose_every_call_crashes_is_refused,
-                    ),
-                    trial(
-                        "a_panic_in_the_host_is_an_answer",
-                        losses::a_panic_in_the_host_is_an_answer,
-                    ),
-                    trial(
-                        "a_worker_that_grows_is_replaced_and_the_call_is_named",
-                        losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
-                    ),
-                    trial(
-                        "a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named",
-                        losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
-                    ),
-                    trial(
-                        "from_outside_a_worker_has_no_environment_no_files_and_no_rights",
-                        walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
-                    ),
-                    trial(
-                        "from_inside_a_worker_nothing_outside_can_be_reached",
-                        walls::from_inside_a_worker_nothing_outside_can_be_reached,
-                    ),
-                    trial(
-                        "a_worker_says_which_walls_it_has",
-                        walls::a_worker_says_which_walls_it_has,
-                    ),
-                    trial(
-                        "a_program_that_is_no_worker_has_no_walls",
-                        walls::a_program_that_is_no_worker_has_no_walls,
-                    ),
-                    trial(
-                        "where_all_walls_are_required_a_worker_without_one_ends",
-                        walls::where_all_walls_are_required_a_worker_without_one_ends,
-                    ),
-                ],
-            )
-            .exit_code()
+            libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
         }
     }
+}
+
+/// A test by the path of its function.
+macro_rules! trials {
+    ($($test:path),* $(,)?) => {
+        vec![$(Trial::test(stringify!($test), || {
+            $test();
+            Ok(())
+        })),*]
+    };
+}
+
+fn trials() -> Vec<Trial> {
+    trials![
+        calls_are_answered_in_their_order,
+        a_damaged_cache_file_is_rebuilt,
+        a_program_that_ends_at_once_is_reported,
+        a_worker_that_hangs_is_replaced,
+        a_worker_that_waits_for_a_component_is_not_taken_for_hung,
+        dropping_the_future_cancels_what_a_worker_has,
+        host_calls_carry_the_call_they_come_from,
+        inspect_describes_and_refuses,
+        shutdown_waits_for_calls_in_flight,
+        losses::the_calls_of_a_killed_worker_are_made_again,
+        losses::the_call_that_crashes_two_workers_fails_and_its_batch_is_scored,
+        losses::several_culprits_are_found_among_their_neighbours,
+        losses::a_component_whose_every_call_crashes_is_refused,
+        losses::a_panic_in_the_host_is_an_answer,
+        losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
+        losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
+        walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
+        walls::a_compiler_is_confined_before_it_reads_the_component,
+        walls::from_inside_a_worker_nothing_outside_can_be_reached,
+        walls::a_worker_says_which_walls_it_has,
+        walls::a_program_that_is_no_worker_has_no_walls,
+        walls::where_all_walls_are_required_a_worker_without_one_ends,
+    ]
 }
 
 struct Registered(HashMap<Digest, Vec<u8>>);
