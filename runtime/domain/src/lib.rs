@@ -18,6 +18,7 @@ pub mod identity;
 pub mod ids;
 pub mod join;
 pub mod mapping;
+pub mod metrics;
 pub mod model;
 pub mod observation;
 pub mod patch;

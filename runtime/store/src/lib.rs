@@ -18,6 +18,7 @@ pub mod connections;
 mod filter_sql;
 mod list;
 pub mod media;
+pub mod metrics;
 mod migrate;
 mod pool;
 pub mod prompts;

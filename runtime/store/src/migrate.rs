@@ -31,6 +31,7 @@ const STEPS: &[(&str, &str)] = &[
         "connections",
         include_str!("../migrations/0014_connections.sql"),
     ),
+    ("rollups", include_str!("../migrations/0015_rollups.sql")),
 ];
 
 const CREATE_LEDGER: &str = "

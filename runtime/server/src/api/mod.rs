@@ -18,6 +18,7 @@ mod ingestion;
 mod llm_connections;
 pub(crate) mod media;
 mod members;
+mod metrics;
 mod models;
 mod observations;
 mod page;
@@ -49,6 +50,7 @@ fn all() -> Routes {
     scores::routes(&mut routes);
     score_configs::routes(&mut routes);
     sessions::routes(&mut routes);
+    metrics::routes(&mut routes);
     models::routes(&mut routes);
     llm_connections::routes(&mut routes);
     comments::routes(&mut routes);

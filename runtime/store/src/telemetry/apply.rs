@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use super::db::{Arg, As, Db, Sized, value_list, value_rows};
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
 use super::row::{self, ObservationRow, Place};
-use super::{Tenant, block, to_touched_body};
+use super::{Tenant, block, rollup, to_touched_body};
 use crate::Error;
 
 /// Log records without a span are kept this long.
@@ -293,6 +293,8 @@ async fn insert_rows(
     if n_inserted as usize == rows.len() {
         changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
         insert_blocks(db, &blocks).await?;
+        let added = rows.iter().map(|(_, row)| (1, &row.observation));
+        rollup::change(db, tenant.number, added).await?;
         return Ok(true);
     }
     let standing = standing(db, &seqs).await?;
@@ -309,6 +311,9 @@ async fn insert_rows(
     // Before the updates, which take numbers for blocks of their own.
     blocks.retain(|(seq, _)| used.contains(seq));
     insert_blocks(db, &blocks).await?;
+    let is_new = |(place, _): &&(Place, &PreparedRow)| standing.contains(&place.seq);
+    let added = rows.iter().filter(is_new).map(|(_, row)| (1, &row.observation));
+    rollup::change(db, tenant.number, added).await?;
     for (trace, row) in known {
         if update(db, tenant, trace, row, now).await? {
             changed.push(pair(&row.observation));
@@ -512,6 +517,8 @@ async fn rewrite(
         }
     }
     db.execute(DELETE_ROW, &[place.seq.into()]).await?;
+    let changes = [(-1, &stored.observation), (1, version)];
+    rollup::change(db, tenant.number, changes.into_iter()).await?;
     let row = PreparedRow {
         detail: row::detail(version)?,
         observation: version.clone(),

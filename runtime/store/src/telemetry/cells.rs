@@ -18,15 +18,15 @@ pub(super) const CONTENT_COLUMNS: &[&str] =
     &["input", "output", "metadata", "toolNames", "toolCalls"];
 
 /// An observation with the scores that are about it.
-pub(super) struct ObservationCells<'a> {
-    pub(super) stored: &'a StoredObservation,
-    pub(super) scores: &'a [Score],
+pub(crate) struct ObservationCells<'a> {
+    pub(crate) stored: &'a StoredObservation,
+    pub(crate) scores: &'a [Score],
 }
 
 /// A trace with the scores that are about it.
-pub(super) struct TraceCells<'a> {
-    pub(super) stored: &'a StoredTrace,
-    pub(super) scores: &'a [Score],
+pub(crate) struct TraceCells<'a> {
+    pub(crate) stored: &'a StoredTrace,
+    pub(crate) scores: &'a [Score],
 }
 
 fn number(value: Option<f64>) -> Cell<'static> {
@@ -227,7 +227,7 @@ impl Row for TraceCells<'_> {
 }
 
 /// Whether a score is about this observation, or for `None` about the trace itself.
-pub(super) fn is_about(score: &Score, observation: Option<&str>) -> bool {
+pub(crate) fn is_about(score: &Score, observation: Option<&str>) -> bool {
     match (&score.written.subject, observation) {
         (Subject::Trace(_), None) => true,
         (Subject::Observation(_, id), Some(wanted)) => id.as_str() == wanted,

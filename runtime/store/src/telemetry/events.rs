@@ -14,7 +14,7 @@ use assay_domain::time::Timestamp;
 use super::apply::apply;
 use super::db::{Arg, As, Db};
 use super::prepare::prepare;
-use super::{Tenant, block};
+use super::{Tenant, block, rollup};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -183,6 +183,8 @@ async fn remove(
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());
     };
+    db.execute(rollup::subtract_row(), &[seq.int().into()])
+        .await?;
     db.execute(DELETE_ROW, &[seq.int().into()]).await?;
     let args = [payload.int().into(), trace.int().into()];
     db.execute(DELETE_PAYLOAD, &args).await?;

@@ -18,9 +18,10 @@ pub(crate) mod db;
 mod events;
 mod prepare;
 mod queue;
-mod read;
+pub(crate) mod read;
 mod recent;
 mod refresh;
+pub(crate) mod rollup;
 mod row;
 mod targets;
 mod walk;
@@ -35,6 +36,7 @@ use assay_domain::trace::Trace;
 
 use crate::Error;
 
+pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;

@@ -13,7 +13,7 @@ use super::db::{Arg, Db, bind_args, value_list};
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{
     ObservationCursor, ObservationQuery, Page, StoredMedia, StoredObservation, StoredTrace,
-    TraceOrder, TraceQuery, refresh,
+    TraceOrder, TraceQuery, refresh, rollup,
 };
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::{Pool, in_transaction, on_reader};
@@ -30,7 +30,7 @@ const TRACE_LATENCY: &str = "t.latency_us / 1000000.0";
 const LATENCY: &str = "(o.ended_at - o.started_at) / 1000000.0";
 const FIRST_TOKEN: &str = "(o.first_token_at - o.started_at) / 1000000.0";
 
-fn trace_column(id: &str) -> Option<Expr> {
+pub(crate) fn trace_column(id: &str) -> Option<Expr> {
     Some(match id {
         "id" => Expr::Text("t.trace_id"),
         "name" => Expr::NullableText("t.name"),
@@ -55,7 +55,7 @@ fn trace_column(id: &str) -> Option<Expr> {
     })
 }
 
-fn observation_column(id: &str) -> Option<Expr> {
+pub(crate) fn observation_column(id: &str) -> Option<Expr> {
     Some(match id {
         "id" => Expr::Text("o.id"),
         "type" => Expr::Text("o.kind"),
@@ -90,7 +90,7 @@ fn observation_column(id: &str) -> Option<Expr> {
 
 /// Conditions that are left for memory.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     filter: Filter,
 }
 
@@ -101,7 +101,7 @@ impl Rest {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.filter.conditions.is_empty()
     }
 
@@ -118,7 +118,7 @@ impl Rest {
     }
 }
 
-fn where_of(
+pub(crate) fn where_of(
     sql: &mut Sql,
     filter: &Filter,
     column: fn(&str) -> Option<Expr>,
@@ -184,7 +184,7 @@ const fn nothing<T>() -> Page<T> {
 }
 
 impl Store {
-    const fn is_postgres(&self) -> bool {
+    pub(crate) const fn is_postgres(&self) -> bool {
         matches!(self.pool, Pool::Postgres(_))
     }
 
@@ -284,7 +284,7 @@ impl Store {
     }
 
     /// Scores of these traces and what is in them.
-    async fn scores_for(
+    pub(crate) async fn scores_for(
         &self,
         project: &ProjectId,
         traces: HashSet<&TraceId>,
@@ -713,6 +713,8 @@ impl Store {
                 let args = [tenant.into(), id.as_str().into()];
                 db.execute(LOCK, &args).await?;
                 let number = db.integer(FIND, &args).await?;
+                db.execute(rollup::subtract_trace(), &[number.into()])
+                    .await?;
                 for sql in BY_NUMBER {
                     db.execute(sql, &[number.into()]).await?;
                 }

@@ -143,7 +143,7 @@ pub(super) struct Place {
     pub(super) updated_at: Timestamp,
 }
 
-fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
+pub(super) fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
     let mut found = usage
         .iter()
         .filter(|(bucket, _)| bucket.starts_with(prefix))
@@ -154,7 +154,7 @@ fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
     Some(i64::try_from(sum).unwrap_or(i64::MAX))
 }
 
-fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
+pub(super) fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
     let mut found = cost
         .iter()
         .filter(|(bucket, _)| bucket.starts_with(prefix))
@@ -164,7 +164,7 @@ fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
     Some(found.sum())
 }
 
-fn total(cost: &Cost) -> Option<f64> {
+pub(super) fn total(cost: &Cost) -> Option<f64> {
     if cost.is_empty() {
         return None;
     }

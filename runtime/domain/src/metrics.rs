@@ -1,0 +1,349 @@
+//! Questions about many rows at once: views with dimensions and measures, how measures are aggregated, and
+//! buckets of time.
+//!
+//! What a database has already added up and what it has not go through the same [`Accumulator`], so
+//! an answer does not depend on where it was made.
+
+mod accumulate;
+mod bucket;
+
+pub use accumulate::{Accumulator, Partial};
+pub use bucket::Granularity;
+
+use crate::filter::{Column, ColumnKind, Filter, OBSERVATIONS, TRACES};
+use crate::observation::named_enum;
+use crate::time::Timestamp;
+
+named_enum!(
+    /// What rows are asked about.
+    View {
+        Observations = "observations",
+        ScoresNumeric = "scores-numeric",
+        ScoresBoolean = "scores-boolean",
+        ScoresCategorical = "scores-categorical",
+        Traces = "traces",
+    }
+);
+
+named_enum!(
+    /// How the values of a measure become one.
+    Aggregation {
+        Sum = "sum",
+        Avg = "avg",
+        Count = "count",
+        Max = "max",
+        Min = "min",
+        P50 = "p50",
+        P75 = "p75",
+        P90 = "p90",
+        P95 = "p95",
+        P99 = "p99",
+        Histogram = "histogram",
+        Uniq = "uniq",
+    }
+);
+
+impl Aggregation {
+    /// Sums, counts and extremes are enough: single values are not needed.
+    #[must_use]
+    pub const fn is_mergeable(self) -> bool {
+        matches!(
+            self,
+            Self::Sum | Self::Avg | Self::Count | Self::Max | Self::Min
+        )
+    }
+}
+
+/// A dimension of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    /// Its name.
+    pub name: &'static str,
+    /// It may have about as many values as there are rows.
+    pub is_wide: bool,
+}
+
+/// A measure of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Its name.
+    pub name: &'static str,
+    /// It has numbers; others can only be counted.
+    pub is_number: bool,
+}
+
+const fn narrow(name: &'static str) -> Dimension {
+    Dimension {
+        name,
+        is_wide: false,
+    }
+}
+
+const fn wide(name: &'static str) -> Dimension {
+    Dimension {
+        name,
+        is_wide: true,
+    }
+}
+
+const fn number(name: &'static str) -> Measure {
+    Measure {
+        name,
+        is_number: true,
+    }
+}
+
+const fn text(name: &'static str) -> Measure {
+    Measure {
+        name,
+        is_number: false,
+    }
+}
+
+const OF_OBSERVATIONS: &[Dimension] = &[
+    wide("id"),
+    wide("traceId"),
+    wide("userId"),
+    wide("sessionId"),
+    wide("parentObservationId"),
+    wide("experimentId"),
+    wide("experimentName"),
+    wide("experimentDatasetId"),
+    narrow("environment"),
+    narrow("type"),
+    narrow("name"),
+    narrow("level"),
+    narrow("version"),
+    narrow("release"),
+    narrow("tags"),
+    narrow("traceName"),
+    narrow("traceRelease"),
+    narrow("traceVersion"),
+    narrow("providedModelName"),
+    narrow("promptName"),
+    narrow("promptVersion"),
+    narrow("isRootObservation"),
+    narrow("startTimeMonth"),
+    narrow("toolNames"),
+    narrow("calledToolNames"),
+    narrow("costType"),
+    narrow("usageType"),
+];
+
+const OF_TRACES: &[Dimension] = &[
+    wide("id"),
+    narrow("name"),
+    narrow("tags"),
+    wide("userId"),
+    wide("sessionId"),
+    narrow("release"),
+    narrow("version"),
+    narrow("environment"),
+    narrow("timestampMonth"),
+];
+
+macro_rules! score_dimensions {
+    ($value:literal) => {
+        &[
+            wide("id"),
+            wide("traceId"),
+            wide("observationId"),
+            wide("userId"),
+            wide("sessionId"),
+            wide("datasetRunId"),
+            wide("experimentId"),
+            wide("experimentName"),
+            narrow("environment"),
+            narrow("name"),
+            narrow("source"),
+            narrow("dataType"),
+            narrow("configId"),
+            narrow("timestampMonth"),
+            narrow("timestampDay"),
+            narrow($value),
+            narrow("traceName"),
+            narrow("tags"),
+            narrow("traceRelease"),
+            narrow("traceVersion"),
+            narrow("observationName"),
+            narrow("observationModelName"),
+            narrow("observationPromptName"),
+            narrow("observationPromptVersion"),
+        ]
+    };
+}
+
+const OF_NUMBERS: &[Dimension] = score_dimensions!("value");
+const OF_BOOLEANS: &[Dimension] = score_dimensions!("booleanValue");
+const OF_CATEGORIES: &[Dimension] = score_dimensions!("stringValue");
+
+const OBSERVATION_MEASURES: &[Measure] = &[
+    number("count"),
+    number("latency"),
+    number("streamingLatency"),
+    number("timeToFirstToken"),
+    number("inputTokens"),
+    number("outputTokens"),
+    number("totalTokens"),
+    number("tokensPerSecond"),
+    number("outputTokensPerSecond"),
+    number("inputCost"),
+    number("outputCost"),
+    number("totalCost"),
+    number("countScores"),
+    number("toolDefinitions"),
+    number("toolCalls"),
+    text("uniqueUserIds"),
+    text("uniqueSessionIds"),
+    text("traceId"),
+    number("costByType"),
+    number("usageByType"),
+];
+
+const SCORE_MEASURES: &[Measure] = &[number("count"), number("value")];
+const CATEGORY_MEASURES: &[Measure] = &[number("count")];
+
+const TRACE_MEASURES: &[Measure] = &[
+    number("count"),
+    number("observationsCount"),
+    number("scoresCount"),
+    text("uniqueUserIds"),
+    text("uniqueSessionIds"),
+    number("latency"),
+    number("totalTokens"),
+    number("totalCost"),
+];
+
+/// What filters see of the scores of metrics.
+pub static METRIC_SCORES: &[Column] = &[
+    Column::new("id", ColumnKind::Text),
+    Column::new("name", ColumnKind::Options),
+    Column::new("source", ColumnKind::Options),
+    Column::new("dataType", ColumnKind::Options),
+    Column::new("environment", ColumnKind::Options),
+    Column::new("timestamp", ColumnKind::Time),
+    Column::new("value", ColumnKind::Number),
+    Column::new("booleanValue", ColumnKind::Bool),
+    Column::new("stringValue", ColumnKind::Options),
+    Column::new("traceId", ColumnKind::Text),
+    Column::new("observationId", ColumnKind::Text),
+    Column::new("sessionId", ColumnKind::Text),
+    Column::new("datasetRunId", ColumnKind::Text),
+    Column::new("experimentId", ColumnKind::Text),
+    Column::new("configId", ColumnKind::Text),
+    Column::new("userId", ColumnKind::Text),
+    Column::new("traceName", ColumnKind::Options),
+    Column::new("traceRelease", ColumnKind::Text),
+    Column::new("traceVersion", ColumnKind::Text),
+    Column::new("observationName", ColumnKind::Options),
+    Column::new("observationModelName", ColumnKind::Options),
+    Column::new("observationPromptName", ColumnKind::Options),
+    Column::new("observationPromptVersion", ColumnKind::Number),
+];
+
+impl View {
+    /// Its dimensions.
+    #[must_use]
+    pub const fn dimensions(self) -> &'static [Dimension] {
+        match self {
+            Self::Observations => OF_OBSERVATIONS,
+            Self::ScoresNumeric => OF_NUMBERS,
+            Self::ScoresBoolean => OF_BOOLEANS,
+            Self::ScoresCategorical => OF_CATEGORIES,
+            Self::Traces => OF_TRACES,
+        }
+    }
+
+    /// Its measures.
+    #[must_use]
+    pub const fn measures(self) -> &'static [Measure] {
+        match self {
+            Self::Observations => OBSERVATION_MEASURES,
+            Self::ScoresNumeric | Self::ScoresBoolean => SCORE_MEASURES,
+            Self::ScoresCategorical => CATEGORY_MEASURES,
+            Self::Traces => TRACE_MEASURES,
+        }
+    }
+
+    /// What filters see of its rows.
+    #[must_use]
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Observations => OBSERVATIONS,
+            Self::Traces => TRACES,
+            _ => METRIC_SCORES,
+        }
+    }
+
+    /// The column of time.
+    #[must_use]
+    pub const fn time(self) -> &'static str {
+        match self {
+            Self::Observations => "startTime",
+            _ => "timestamp",
+        }
+    }
+
+    /// The dimension of that name.
+    #[must_use]
+    pub fn dimension(self, name: &str) -> Option<Dimension> {
+        let found = self.dimensions().iter().find(|one| one.name == name);
+        found.copied()
+    }
+
+    /// The measure of that name.
+    #[must_use]
+    pub fn measure(self, name: &str) -> Option<Measure> {
+        let found = self.measures().iter().find(|one| one.name == name);
+        found.copied()
+    }
+}
+
+/// A measure with how it is aggregated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// What is measured.
+    pub measure: Measure,
+    /// How values become one.
+    pub aggregation: Aggregation,
+}
+
+impl Metric {
+    /// The key in answers.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}_{}", self.aggregation, self.measure.name)
+    }
+}
+
+/// A question, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// About these rows.
+    pub view: View,
+    /// Boolean scores count as numbers too.
+    pub with_booleans: bool,
+    /// Grouped by these.
+    pub dimensions: Vec<Dimension>,
+    /// At least one.
+    pub metrics: Vec<Metric>,
+    /// Rows have to pass.
+    pub filter: Filter,
+    /// Rows from then on.
+    pub from: Timestamp,
+    /// Rows before.
+    pub to: Timestamp,
+    /// Grouped by time.
+    pub granularity: Option<Granularity>,
+}
+
+/// One group of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Start of its bucket.
+    pub at: Option<Timestamp>,
+    /// Values of the dimensions; absent where the rows have none.
+    pub dimensions: Vec<Option<String>>,
+    /// One for each metric.
+    pub values: Vec<Accumulator>,
+}

@@ -1,0 +1,295 @@
+//! The `query` parameter, checked.
+
+use assay_domain::filter::Filter;
+use assay_domain::metrics::{Aggregation, Dimension, Granularity, Metric, Question, View};
+use assay_domain::time::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{TIME, automatic};
+use crate::api::rules::filter_problem;
+use crate::extract::{Params, from_json};
+use crate::problem::Problem;
+
+/// Which of the two endpoints asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    V1,
+    V2,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QueryInput {
+    view: String,
+    dimensions: Option<Vec<DimensionInput>>,
+    metrics: Vec<MetricInput>,
+    filters: Option<Vec<Value>>,
+    time_dimension: Option<TimeInput>,
+    from_timestamp: String,
+    to_timestamp: String,
+    order_by: Option<Vec<OrderInput>>,
+    config: Option<ConfigInput>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DimensionInput {
+    field: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct MetricInput {
+    measure: String,
+    aggregation: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct TimeInput {
+    granularity: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct OrderInput {
+    field: String,
+    direction: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ConfigInput {
+    bins: Option<u32>,
+    row_limit: Option<u32>,
+}
+
+/// A question with how its answer is shown.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) question: Question,
+    /// Keys of rows; true for descending.
+    pub(super) order: Vec<(String, bool)>,
+    /// Bins of histograms.
+    pub(super) bins: usize,
+    /// Rows at most.
+    pub(super) limit: Option<usize>,
+}
+
+/// Rows of an answer of v2 that says nothing about it and has no buckets.
+const DEFAULT_ROWS: usize = 100;
+
+fn bad(field: &str, message: impl Into<String>) -> Problem {
+    let field = match field.is_empty() {
+        true => "query".to_owned(),
+        false => format!("query.{field}"),
+    };
+    Problem::query(&field, message)
+}
+
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    names.join(", ")
+}
+
+impl QueryInput {
+    fn view(&self, version: Version) -> Result<View, Problem> {
+        let allowed: Vec<View> = View::ALL
+            .iter()
+            .copied()
+            .filter(|view| version == Version::V1 || *view != View::Traces)
+            .collect();
+        let found = allowed.iter().find(|view| view.as_str() == self.view);
+        found.copied().ok_or_else(|| {
+            let message = format!(
+                "{:?} is none of {}",
+                self.view,
+                names(&allowed, View::as_str)
+            );
+            bad("view", message)
+        })
+    }
+
+    fn dimensions(&self, view: View) -> Result<Vec<Dimension>, Problem> {
+        let mut found: Vec<Dimension> = Vec::new();
+        for (at, input) in self.dimensions.iter().flatten().enumerate() {
+            let Some(dimension) = view.dimension(&input.field) else {
+                let all = names(view.dimensions(), |one: Dimension| one.name);
+                let message = format!("{:?} is none of {all}", input.field);
+                return Err(bad(&format!("dimensions[{at}].field"), message));
+            };
+            if !found.contains(&dimension) {
+                found.push(dimension);
+            }
+        }
+        Ok(found)
+    }
+
+    fn metrics(&self, view: View, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
+        if self.metrics.is_empty() {
+            return Err(bad("metrics", "at least one is expected"));
+        }
+        let mut found: Vec<Metric> = Vec::new();
+        for (at, input) in self.metrics.iter().enumerate() {
+            let field = |name: &str| format!("metrics[{at}].{name}");
+            let Some(measure) = view.measure(&input.measure) else {
+                let all: Vec<&str> = view.measures().iter().map(|one| one.name).collect();
+                let message = format!("{:?} is none of {}", input.measure, all.join(", "));
+                return Err(bad(&field("measure"), message));
+            };
+            let all = Aggregation::ALL.iter().copied();
+            let mut all = all.filter(|one| one.as_str() == input.aggregation);
+            let Some(aggregation) = all.next() else {
+                let all = names(Aggregation::ALL, Aggregation::as_str);
+                let message = format!("{:?} is none of {all}", input.aggregation);
+                return Err(bad(&field("aggregation"), message));
+            };
+            if !measure.is_number && !matches!(aggregation, Aggregation::Count | Aggregation::Uniq)
+            {
+                let message = format!(
+                    "{} has no numbers: count and uniq are possible",
+                    measure.name
+                );
+                return Err(bad(&field("aggregation"), message));
+            }
+            for (by_type, needed) in [("costByType", "costType"), ("usageByType", "usageType")] {
+                if measure.name == by_type && dimensions.iter().all(|one| one.name != needed) {
+                    return Err(bad(
+                        &field("measure"),
+                        format!("needs the dimension {needed}"),
+                    ));
+                }
+            }
+            let metric = Metric {
+                measure,
+                aggregation,
+            };
+            if !found.contains(&metric) {
+                found.push(metric);
+            }
+        }
+        Ok(found)
+    }
+
+    fn time(&self, field: &str, text: &str) -> Result<Timestamp, Problem> {
+        Timestamp::parse(text).map_err(|error| bad(field, error.to_string()))
+    }
+
+    fn granularity(&self, from: Timestamp, to: Timestamp) -> Result<Option<Granularity>, Problem> {
+        let Some(TimeInput { granularity }) = &self.time_dimension else {
+            return Ok(None);
+        };
+        if granularity == "auto" {
+            return Ok(Some(automatic(from, to)));
+        }
+        let found = Granularity::ALL
+            .iter()
+            .find(|one| one.as_str() == granularity);
+        found.copied().map(Some).ok_or_else(|| {
+            let all = names(Granularity::ALL, Granularity::as_str);
+            bad(
+                "timeDimension.granularity",
+                format!("is none of auto, {all}"),
+            )
+        })
+    }
+
+    fn order(&self, question: &Question) -> Result<Vec<(String, bool)>, Problem> {
+        let mut order = Vec::new();
+        for (at, input) in self.order_by.iter().flatten().enumerate() {
+            let is_key = question
+                .metrics
+                .iter()
+                .any(|metric| metric.key() == input.field);
+            let is_dimension = question
+                .dimensions
+                .iter()
+                .any(|one| one.name == input.field);
+            let is_time = input.field == TIME && question.granularity.is_some();
+            if !(is_key || is_dimension || is_time) {
+                let message = "is no dimension, bucket or {aggregation}_{measure} of this query";
+                return Err(bad(&format!("orderBy[{at}].field"), message));
+            }
+            let descending = match input.direction.as_str() {
+                "asc" => false,
+                "desc" => true,
+                _ => {
+                    let field = format!("orderBy[{at}].direction");
+                    return Err(bad(&field, "asc or desc is expected"));
+                }
+            };
+            order.push((input.field.clone(), descending));
+        }
+        Ok(order)
+    }
+}
+
+impl Asked {
+    pub(super) fn read(params: &Params, version: Version) -> Result<Self, Problem> {
+        let text = params.text("query").ok_or_else(|| bad("", "is missing"))?;
+        let input: QueryInput =
+            from_json(text.as_bytes()).map_err(|problem| bad("", problem.message().to_owned()))?;
+        let view = input.view(version)?;
+        let dimensions = input.dimensions(view)?;
+        let metrics = input.metrics(view, &dimensions)?;
+        let from = input.time("fromTimestamp", &input.from_timestamp)?;
+        let to = input.time("toTimestamp", &input.to_timestamp)?;
+        if from >= to {
+            return Err(bad("toTimestamp", "has to be after fromTimestamp"));
+        }
+        let conditions = input.filters.clone().unwrap_or_default();
+        let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
+        let question = Question {
+            view,
+            with_booleans: version == Version::V2,
+            granularity: input.granularity(from, to)?,
+            dimensions,
+            metrics,
+            filter,
+            from,
+            to,
+        };
+        let order = input.order(&question)?;
+        let config = input.config.unwrap_or_default();
+        let within = |field: &str, value: Option<u32>, max: u32| match value {
+            Some(value) if !(1..=max).contains(&value) => {
+                Err(bad(field, format!("1 to {max} is expected")))
+            }
+            value => Ok(value.map(|value| value as usize)),
+        };
+        let bins = within("config.bins", config.bins, 100)?.unwrap_or(10);
+        let row_limit = within("config.row_limit", config.row_limit, 1_000)?;
+        if version == Version::V2 {
+            check_wide(&question, &order, row_limit.is_some())?;
+        }
+        let limit = match (row_limit, question.granularity, version) {
+            (None, None, Version::V2) => Some(DEFAULT_ROWS),
+            (limit, _, _) => limit,
+        };
+        Ok(Self {
+            question,
+            order,
+            bins,
+            limit,
+        })
+    }
+}
+
+/// Dimensions with about as many values as rows are for lists of the top few.
+fn check_wide(
+    question: &Question,
+    order: &[(String, bool)],
+    has_limit: bool,
+) -> Result<(), Problem> {
+    let Some(wide) = question.dimensions.iter().find(|one| one.is_wide) else {
+        return Ok(());
+    };
+    let is_by_metric = order.first().is_some_and(|(field, descending)| {
+        *descending && question.metrics.iter().any(|metric| metric.key() == *field)
+    });
+    if has_limit && is_by_metric && question.granularity.is_none() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has about as many values as there are rows: it takes config.row_limit, orderBy on a metric \
+         with desc, and no timeDimension",
+        wide.name
+    );
+    Err(bad("dimensions", message))
+}

@@ -1,0 +1,105 @@
+//! Answers to questions about many rows at once.
+//!
+//! Three ways lead to the same groups, tried in this order:
+//! 1. **Rollups** ([`rollup`]): sums by hour, for whole hours and narrow dimensions.
+//! 2. **Columns** ([`columns`]): the database groups and adds up, or gives single values where a percentile
+//!    needs them.
+//! 3. **Rows** ([`rows`]): what only the whole observation or trace can tell is read and added up here.
+
+mod columns;
+mod rollup;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::metrics::{Accumulator, Group, Question, View};
+use assay_domain::time::Timestamp;
+
+use crate::{Error, Store};
+
+/// Groups held at a time; a question with more is refused.
+pub const MAX_GROUPS: usize = 100_000;
+
+/// What a question is refused with.
+const TOO_MANY: &str = "the question has more than 100000 groups; use fewer dimensions or a filter";
+
+type Key = (Option<Timestamp>, Vec<Option<String>>);
+
+/// Groups in the making.
+#[derive(Debug, Default)]
+struct Groups {
+    by_key: BTreeMap<Key, Vec<Accumulator>>,
+}
+
+impl Groups {
+    /// The accumulators of a group, one for each metric.
+    fn of(
+        &mut self,
+        question: &Question,
+        at: Option<Timestamp>,
+        dimensions: Vec<Option<String>>,
+    ) -> Result<&mut Vec<Accumulator>, Error> {
+        // Weeks and months are made of days.
+        let at = match (question.granularity, at) {
+            (Some(granularity), Some(at)) => Some(granularity.start(at)),
+            _ => None,
+        };
+        if self.by_key.len() >= MAX_GROUPS {
+            return Err(Error::Conflict(TOO_MANY));
+        }
+        let n_metrics = question.metrics.len();
+        let group = self.by_key.entry((at, dimensions));
+        Ok(group.or_insert_with(|| vec![Accumulator::default(); n_metrics]))
+    }
+
+    fn finish(self) -> Vec<Group> {
+        let group = |((at, dimensions), values)| Group {
+            at,
+            dimensions,
+            values,
+        };
+        self.by_key.into_iter().map(group).collect()
+    }
+}
+
+impl Store {
+    /// The groups of a question, by time and dimensions. Without dimensions and time it is one group, or
+    /// none where no row passes.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the question has too many groups or a filter that cannot be applied to
+    /// scores; the text says so.
+    pub async fn metrics(
+        &self,
+        project: &ProjectId,
+        question: &Question,
+    ) -> Result<Vec<Group>, Error> {
+        let tenant = self.fresh_tenant(project).await?;
+        let mut groups = Groups::default();
+        let is_about_scores = !matches!(question.view, View::Observations | View::Traces);
+        // Scores may come before anything else does.
+        let tenant = match tenant {
+            None if !is_about_scores => return Ok(Vec::new()),
+            tenant => tenant.unwrap_or(0),
+        };
+        if let Some((from, to)) = self.add_rollups(tenant, question, &mut groups).await? {
+            for (from, to) in [(question.from, from), (to, question.to)] {
+                if from < to {
+                    let mut edge = question.clone();
+                    (edge.from, edge.to) = (from, to);
+                    self.add_columns(project, tenant, &edge, &mut groups)
+                        .await?;
+                }
+            }
+        } else if !self
+            .add_columns(project, tenant, question, &mut groups)
+            .await?
+        {
+            self.add_rows(project, question, &mut groups).await?;
+        }
+        Ok(groups.finish())
+    }
+}

@@ -1,0 +1,265 @@
+//! Metrics through HTTP: rows, order, gaps, limits, and queries that are refused.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use assay_it::TestApp;
+use axum::http::Method;
+use serde_json::{Value, json};
+
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+async fn ask(app: &TestApp, path: &str, query: &Value) -> (u16, Value) {
+    let path = format!("{path}?query={}", encoded(&query.to_string()));
+    let answer = app.client.get(&path).await.unwrap();
+    (answer.status.as_u16(), answer.json())
+}
+
+async fn rows(app: &TestApp, query: &Value) -> Value {
+    let (status, answer) = ask(app, "/api/public/v2/metrics", query).await;
+    assert_eq!(status, 200, "{query}: {answer}");
+    answer["data"].clone()
+}
+
+/// Three days of generations, the second without any.
+async fn filled() -> TestApp {
+    let app = TestApp::new().await.unwrap();
+    let generation = |n: u32, day: u32, model: &str, tokens: u32| {
+        let start = format!("2026-03-{day:02}T10:{n:02}:00Z");
+        let end = format!("2026-03-{day:02}T10:{n:02}:{:02}Z", n + 1);
+        json!({ "id": format!("e{n}"), "type": "generation-create", "timestamp": start, "body": {
+            "id": format!("g{n}"), "traceId": format!("t{day}"), "name": "answer", "model": model,
+            "startTime": start, "endTime": end,
+            "usageDetails": { "input": tokens, "output": 1 }, "costDetails": { "total": 0.5 } } })
+    };
+    let trace = |day: u32, user: &str| {
+        let at = format!("2026-03-{day:02}T10:00:00Z");
+        json!({ "id": format!("te{day}"), "type": "trace-create", "timestamp": at,
+                "body": { "id": format!("t{day}"), "timestamp": at, "userId": user, "name": "chat" } })
+    };
+    let score = json!({ "id": "se", "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
+        "body": { "traceId": "t2", "name": "ok", "value": 1, "dataType": "BOOLEAN" } });
+    let batch = json!({ "batch": [trace(2, "ann"), trace(4, "bob"), generation(1, 2, "m1", 10),
+        generation(2, 2, "m2", 20), generation(3, 4, "m1", 30), generation(4, 4, "m1", 40), score] });
+    let answer = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &batch)
+        .await
+        .unwrap();
+    assert_eq!(answer.json()["errors"], json!([]));
+    app
+}
+
+fn base() -> Value {
+    json!({ "view": "observations", "metrics": [{ "measure": "count", "aggregation": "count" }],
+            "fromTimestamp": "2026-03-02T00:00:00Z", "toTimestamp": "2026-03-05T00:00:00Z" })
+}
+
+fn with(changes: Value) -> Value {
+    let mut query = base();
+    for (key, value) in changes.as_object().unwrap() {
+        query[key] = value.clone();
+    }
+    query
+}
+
+#[tokio::test]
+async fn rows_by_day_and_model_are_ordered_and_gaps_are_filled() {
+    let app = filled().await;
+    let query = with(json!({
+        "dimensions": [{ "field": "providedModelName" }],
+        "metrics": [{ "measure": "count", "aggregation": "count" }, { "measure": "totalCost", "aggregation": "sum" },
+                    { "measure": "inputTokens", "aggregation": "avg" }],
+        "timeDimension": { "granularity": "day" }, "orderBy": null,
+    }));
+    let day = |d: u32| format!("2026-03-{d:02}T00:00:00.000Z");
+    let row = |d: u32, model: Value, n: u32, cost: Value, avg: u32| {
+        json!({ "time_dimension": day(d), "providedModelName": model, "count_count": n,
+                "sum_totalCost": cost, "avg_inputTokens": avg })
+    };
+    let expected = json!([
+        row(2, json!("m1"), 1, json!(0.5), 10),
+        row(2, json!("m2"), 1, json!(0.5), 20),
+        row(3, Value::Null, 0, json!(0), 0),
+        row(4, json!("m1"), 2, json!(1), 35),
+    ]);
+    assert_eq!(rows(&app, &query).await, expected);
+    let top = with(json!({ "dimensions": [{ "field": "providedModelName" }] }));
+    let top = rows(&app, &top).await;
+    assert_eq!(
+        top[0],
+        json!({ "providedModelName": "m1", "count_count": 3 })
+    );
+    let ascending = with(json!({ "dimensions": [{ "field": "providedModelName" }],
+        "orderBy": [{ "field": "count_count", "direction": "asc" }], "config": { "row_limit": 1 } }));
+    let ascending = rows(&app, &ascending).await;
+    assert_eq!(
+        ascending,
+        json!([{ "providedModelName": "m2", "count_count": 1 }])
+    );
+}
+
+#[tokio::test]
+async fn percentiles_histograms_filters_and_wide_dimensions_work_together() {
+    let app = filled().await;
+    let query = with(json!({
+        "metrics": [{ "measure": "latency", "aggregation": "p50" }, { "measure": "inputTokens", "aggregation": "histogram" },
+                    { "measure": "traceId", "aggregation": "uniq" }],
+        "filters": [{ "type": "string", "column": "providedModelName", "operator": "=", "value": "m1" }],
+        "config": { "bins": 2 },
+    }));
+    let answer = rows(&app, &query).await;
+    assert_eq!(
+        answer,
+        json!([{ "p50_latency": 4000, "histogram_inputTokens": [[10, 25, 1], [25, 40, 2]], "uniq_traceId": 2 }])
+    );
+    let by_user = with(
+        json!({ "dimensions": [{ "field": "userId" }], "config": { "row_limit": 5 },
+        "orderBy": [{ "field": "count_count", "direction": "desc" }],
+        "filters": [{ "type": "stringObject", "column": "metadata", "key": "x", "operator": "is not set", "value": "" }] }),
+    );
+    let by_user = rows(&app, &by_user).await;
+    assert_eq!(by_user.as_array().unwrap().len(), 2);
+    let scores = with(
+        json!({ "view": "scores-boolean", "metrics": [{ "measure": "value", "aggregation": "avg" }],
+        "dimensions": [{ "field": "name" }] }),
+    );
+    assert_eq!(
+        rows(&app, &scores).await,
+        json!([{ "name": "ok", "avg_value": 1 }])
+    );
+    let traces = with(
+        json!({ "view": "traces", "dimensions": [{ "field": "userId" }],
+        "metrics": [{ "measure": "observationsCount", "aggregation": "sum" }, { "measure": "scoresCount", "aggregation": "sum" }] }),
+    );
+    let (status, answer) = ask(&app, "/api/public/metrics", &traces).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(
+        answer["data"],
+        json!([
+        { "userId": "ann", "sum_observationsCount": 2, "sum_scoresCount": 1 },
+        { "userId": "bob", "sum_observationsCount": 2, "sum_scoresCount": 0 }])
+    );
+    let theirs = app.other_project().await.unwrap();
+    let path = format!(
+        "/api/public/v2/metrics?query={}",
+        encoded(&base().to_string())
+    );
+    let answer = theirs.get(&path).await.unwrap().json();
+    assert_eq!(answer["data"], json!([]));
+}
+
+#[tokio::test]
+async fn queries_that_make_no_sense_are_refused_naming_the_field() {
+    let app = TestApp::new().await.unwrap();
+    for (wrong, field) in [
+        (with(json!({ "view": "traces" })), "query.view"),
+        (with(json!({ "view": "odd" })), "query.view"),
+        (with(json!({ "metrics": [] })), "query.metrics"),
+        (
+            with(json!({ "metrics": [{ "measure": "odd", "aggregation": "sum" }] })),
+            "query.metrics[0].measure",
+        ),
+        (
+            with(json!({ "metrics": [{ "measure": "count", "aggregation": "odd" }] })),
+            "query.metrics[0].aggregation",
+        ),
+        (
+            with(json!({ "metrics": [{ "measure": "traceId", "aggregation": "sum" }] })),
+            "query.metrics[0].aggregation",
+        ),
+        (
+            with(json!({ "metrics": [{ "measure": "costByType", "aggregation": "sum" }] })),
+            "query.metrics[0].measure",
+        ),
+        (
+            with(json!({ "dimensions": [{ "field": "odd" }] })),
+            "query.dimensions[0].field",
+        ),
+        (
+            with(json!({ "dimensions": [{ "field": "userId" }] })),
+            "query.dimensions",
+        ),
+        (
+            with(
+                json!({ "filters": [{ "type": "string", "column": "odd", "operator": "=", "value": "x" }] }),
+            ),
+            "filter[0].column",
+        ),
+        (
+            with(json!({ "toTimestamp": "2026-03-02T00:00:00Z" })),
+            "query.toTimestamp",
+        ),
+        (
+            with(json!({ "fromTimestamp": "yesterday" })),
+            "query.fromTimestamp",
+        ),
+        (
+            with(json!({ "timeDimension": { "granularity": "year" } })),
+            "query.timeDimension.granularity",
+        ),
+        (
+            with(json!({ "orderBy": [{ "field": "odd", "direction": "asc" }] })),
+            "query.orderBy[0].field",
+        ),
+        (
+            with(json!({ "orderBy": [{ "field": "count_count", "direction": "up" }] })),
+            "query.orderBy[0].direction",
+        ),
+        (
+            with(json!({ "config": { "bins": 0 } })),
+            "query.config.bins",
+        ),
+        (
+            with(json!({ "config": { "row_limit": 1001 } })),
+            "query.config.row_limit",
+        ),
+        (json!([]), "query"),
+    ] {
+        let (status, answer) = ask(&app, "/api/public/v2/metrics", &wrong).await;
+        assert_eq!(status, 400, "{wrong}: {answer}");
+        assert!(
+            answer["message"].as_str().unwrap().starts_with(field),
+            "{wrong}: {answer}"
+        );
+    }
+    for path in ["/api/public/v2/metrics", "/api/public/v2/metrics?query=no"] {
+        assert_eq!(app.client.get(path).await.unwrap().status, 400);
+    }
+    let minutes = with(
+        json!({ "toTimestamp": "2036-03-02T00:00:00Z", "timeDimension": { "granularity": "minute" } }),
+    );
+    assert_eq!(ask(&app, "/api/public/v2/metrics", &minutes).await.0, 400);
+}
+
+#[tokio::test]
+async fn sums_by_day_come_newest_first() {
+    let app = filled().await;
+    let answer = app
+        .client
+        .get("/api/public/metrics/daily")
+        .await
+        .unwrap()
+        .json();
+    let days = answer["data"].as_array().unwrap();
+    assert_eq!((days.len(), &answer["meta"]["totalItems"]), (2, &json!(2)));
+    assert_eq!(
+        (&days[0]["date"], &days[1]["date"]),
+        (&json!("2026-03-04"), &json!("2026-03-02"))
+    );
+    assert_eq!(
+        (&days[1]["countTraces"], &days[1]["countObservations"]),
+        (&json!(1), &json!(2))
+    );
+    assert_eq!(days[1]["totalCost"], 1.0);
+    assert_eq!(days[0]["usage"][0]["inputUsage"], 70);
+    let answer = app
+        .client
+        .get("/api/public/metrics/daily?userId=ann&limit=1")
+        .await
+        .unwrap()
+        .json();
+    assert_eq!(answer["meta"]["totalItems"], 1);
+    assert_eq!(answer["data"][0]["usage"].as_array().unwrap().len(), 2);
+}
