@@ -10,7 +10,7 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
 const option = { type: "string" };
@@ -27,7 +27,7 @@ const { values: args } = parseArgs({
   },
 });
 const entry = resolve(args.entry);
-const sdk = import.meta.dirname;
+const sdk = dirname(fileURLToPath(import.meta.url));
 
 /** Said without a stack: it is about the author's files. */
 class Told extends Error {}

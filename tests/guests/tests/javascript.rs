@@ -71,7 +71,8 @@ fn succeeds(command: &mut Command, dir: &Path) {
 
 fn the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox() -> Tested {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-sdk/javascript");
-    succeeds(node()?.args(["--test", "tests/"]), &sdk);
+    let files = ["tests/promise.test.js", "tests/sdk.test.js"];
+    succeeds(node()?.arg("--test").args(files), &sdk);
     let project = new_project("javascript");
     succeeds(node()?.arg("--test"), project.dir());
     Ok(())

@@ -12,7 +12,7 @@ use crate::tools;
 
 use std::path::{Path, PathBuf};
 
-const NODE: &str = "https://nodejs.org, version 20.11 or later, or your system's package `nodejs`";
+const NODE: &str = "https://nodejs.org, version 20 or later, or your system's package `nodejs`";
 
 /// What runs the plug-in inside the component.
 struct Engine {
