@@ -10,8 +10,12 @@ const RUNS: &[(&str, &[&str])] = &[
         &[
             "test_prompts",
             "test_datasets",
+            "test_dataset_media",
             "test_experiments",
             "test_experiment_lists",
+            "test_autoevals",
+            "test_media",
+            "test_tracing",
         ],
     ),
     (
@@ -21,6 +25,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_datasets",
             "test_experiments",
             "test_dataset_runs",
+            "test_media",
         ],
     ),
     (
