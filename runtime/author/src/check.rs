@@ -53,6 +53,7 @@ impl Workbench<'_> {
     pub fn check(&self, selection: &Selection) -> Result<Report, Error> {
         let component = self.open(&selection.component())?;
         let mut findings = about(&component);
+        self.sandbox.script().begin(None);
         let items = match selection.items() {
             file if selection.items.is_some() || file.is_file() => items::items(&file)?,
             _ => samples(),

@@ -67,6 +67,7 @@ impl Workbench<'_> {
             }
             Err(other) => return Err(other),
         };
+        self.sandbox.script().begin(test.answers.clone());
         let call = self.call(component, &configured, &test.item);
         let result = self.sandbox.evaluate(vec![call], &|_| ()).pop();
         let outcome = result.as_ref().map(|CallResult { outcome, .. }| outcome);

@@ -1,11 +1,13 @@
 //! `items.jsonl` and `tests.jsonl`: one JSON object to a line.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{FailureClass, Item, ItemParts};
 use serde_json::{Map, Value};
 
+use crate::answers::Answer;
 use crate::error::Error;
 
 /// A line of `tests.jsonl`.
@@ -19,6 +21,8 @@ pub(crate) struct Golden {
     pub(crate) evaluator: Option<String>,
     pub(crate) config: Value,
     pub(crate) item: Item,
+    /// What stands in for a model.
+    pub(crate) answers: Option<Vec<Answer>>,
     pub(crate) expected: Expected,
 }
 
@@ -71,6 +75,13 @@ pub(crate) fn items(file: &Path) -> Result<Vec<Item>, Error> {
         .into_iter()
         .map(|(line, members)| item(members, line).map_err(|message| wrong(file, line, &message)))
         .collect();
+    if let Ok(items) = &items {
+        let mut seen = HashSet::new();
+        if let Some(twice) = items.iter().find(|item| !seen.insert(&item.id)) {
+            let message = format!("the id {:?} stands twice in the file", twice.id);
+            return Err(wrong(file, 1, &message));
+        }
+    }
     match items {
         Ok(items) if items.is_empty() => Err(wrong(file, 1, "there is no item in it")),
         other => other,
@@ -152,6 +163,15 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
         return Err("\"item\" is missing: an object with output and other parts".to_owned());
     };
     let item = item(parts, line)?;
+    let answers = match members.shift_remove("answers") {
+        None => None,
+        Some(Value::Array(all)) => Some(
+            all.into_iter()
+                .map(Answer::read)
+                .collect::<Result<_, _>>()?,
+        ),
+        Some(_) => return Err("\"answers\" has to be a list".to_owned()),
+    };
     let expected = match (
         members.shift_remove("scores"),
         members.shift_remove("error"),
@@ -168,7 +188,8 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
     };
     if let Some(unknown) = members.keys().next() {
         return Err(format!(
-            "{unknown:?} is no part of a test: there are name, evaluator, config, item, scores and error"
+            "{unknown:?} is no part of a test: there are name, evaluator, config, item, answers, scores and \
+             error"
         ));
     }
     Ok(Golden {
@@ -177,6 +198,7 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
         evaluator,
         config,
         item,
+        answers,
         expected,
     })
 }

@@ -9,6 +9,7 @@
 //! - **An author's file is never overwritten**, save what a build makes and what `update` says it renews.
 //! - **A tool that is missing is named with the command that installs it.**
 
+mod answers;
 mod bench;
 mod build;
 mod check;

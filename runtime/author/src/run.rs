@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use assay_domain::plugin::{CallResult, FailureClass, Item};
 use serde_json::{Value, json};
 
+use crate::answers;
 use crate::error::Error;
 use crate::items;
 use crate::report::{self, Report};
@@ -25,6 +26,10 @@ impl Workbench<'_> {
         let component = self.open(&selection.component())?;
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
         let configured = self.configure(&component, evaluator, config, &place)?;
+        let answers = selection.answers.as_deref();
+        let answers = answers.map(answers::read).transpose()?;
+        let has_answers = answers.is_some();
+        self.sandbox.script().begin(answers);
         let results = self.score(&component, &configured, &items);
         let n_scored = results
             .iter()
@@ -42,6 +47,12 @@ impl Workbench<'_> {
             evaluator.id,
             text::micros(median(&results)),
         );
+        if component.info.required(evaluator).model && !has_answers {
+            text.push_str(
+                "it asks a model, and there is none here: --answers FILE stands in for one, a text or \
+                 {\"structured\": JSON} to a line\n",
+            );
+        }
         let shown: Vec<Value> = items
             .iter()
             .zip(&results)

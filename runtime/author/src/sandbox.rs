@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
 use assay_domain::protocol::Problem;
-use assay_host::{Host, NothingGranted, Plugin, Settings};
-use assay_workers::{Components, NoHostCalls, Workers};
+use assay_host::{Host, Plugin, Settings};
+use assay_workers::{Components, Workers};
 use futures_util::future::{BoxFuture, join_all};
 use tokio::runtime::Runtime;
 
+use crate::answers::{Broker, CallPort, Script};
 use crate::error::Error;
 
 /// Calls that are handed over at a time.
@@ -22,6 +23,7 @@ pub struct Sandbox {
     // Before the runtime: what runs on it ends first.
     engine: Engine,
     runtime: Runtime,
+    script: Arc<Script>,
 }
 
 enum Engine {
@@ -71,12 +73,18 @@ impl Sandbox {
         let held = Arc::new(Held::default());
         let options = assay_workers::Options::new(program, cache_dir);
         let components = Arc::clone(&held) as Arc<dyn Components>;
+        let script = Arc::new(Script::default());
+        let broker = Arc::new(Broker(Arc::clone(&script)));
         let workers = {
             let _entered = runtime.enter();
-            Workers::start(options, components, Arc::new(NoHostCalls))
+            Workers::start(options, components, broker)
         };
         let engine = Engine::Processes { workers, held };
-        Ok(Self { engine, runtime })
+        Ok(Self {
+            engine,
+            runtime,
+            script,
+        })
     }
 
     /// This process.
@@ -91,8 +99,16 @@ impl Sandbox {
             cache_dir,
             loaded: Mutex::default(),
         };
-        let runtime = runtime()?;
-        Ok(Self { engine, runtime })
+        Ok(Self {
+            engine,
+            runtime: runtime()?,
+            script: Arc::default(),
+        })
+    }
+
+    /// What stands in for a model.
+    pub(crate) fn script(&self) -> &Arc<Script> {
+        &self.script
     }
 
     /// What a component is.
@@ -134,7 +150,9 @@ impl Sandbox {
                 Engine::Processes { workers, .. } => self.runtime.block_on(workers.evaluate(batch)),
                 Engine::InProcess { host, loaded, .. } => {
                     let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
-                    let calls = batch.into_iter().map(|call| one(host, &loaded, call));
+                    let calls = batch
+                        .into_iter()
+                        .map(|call| one(host, &loaded, call, &self.script));
                     self.runtime.block_on(join_all(calls))
                 }
             });
@@ -162,9 +180,18 @@ fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Probl
         .map_err(|error| vec![Problem::new("cache", error.to_string())])
 }
 
-async fn one(host: &Host, loaded: &HashMap<Digest, Arc<Plugin>>, call: Call) -> CallResult {
+async fn one(
+    host: &Host,
+    loaded: &HashMap<Digest, Arc<Plugin>>,
+    call: Call,
+    script: &Arc<Script>,
+) -> CallResult {
+    let port = CallPort {
+        script: Arc::clone(script),
+        item: call.item.id.clone(),
+    };
     match loaded.get(&call.plugin) {
-        Some(plugin) => host.evaluate(plugin, call, Arc::new(NothingGranted)).await,
+        Some(plugin) => host.evaluate(plugin, call, Arc::new(port)).await,
         None => CallResult {
             outcome: Err(Failure {
                 class: FailureClass::Internal,

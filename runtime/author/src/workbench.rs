@@ -44,6 +44,8 @@ pub struct Selection {
     pub config: Option<String>,
     /// The items; `items.jsonl` beside the component when absent.
     pub items: Option<PathBuf>,
+    /// Answers that stand in for a model, one JSON value to a line; no model is granted when absent.
+    pub answers: Option<PathBuf>,
 }
 
 impl Selection {

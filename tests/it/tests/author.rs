@@ -126,8 +126,21 @@ async fn built_project() -> (TempDir, PathBuf) {
     let (_, dir) = built.as_ref().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("tone");
-    copy(dir, &own);
+    fs::create_dir(&own).unwrap();
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() != "target" {
+            copy(&entry.path(), &own);
+        }
+    }
     (folder, own)
+}
+
+/// A project that was built, with what is needed to build it again without delay.
+async fn buildable_project() -> (TempDir, PathBuf) {
+    let (folder, dir) = built_project().await;
+    copy(&compiled_libraries(), &dir.join("target"));
+    (folder, dir)
 }
 
 #[tokio::test]
@@ -294,7 +307,7 @@ async fn an_item_that_fails_fails_the_run_in_the_words_of_the_server() {
 
 #[tokio::test]
 async fn a_watched_run_builds_and_scores_again_after_a_change() {
-    let (_folder, dir) = built_project().await;
+    let (_folder, dir) = buildable_project().await;
     let mut child = command(&dir, &["run", "--watch"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut until = async |part: &str| {
@@ -323,7 +336,7 @@ async fn a_watched_run_builds_and_scores_again_after_a_change() {
 
 #[tokio::test]
 async fn an_old_sdk_is_named_and_an_update_mends_it() {
-    let (_folder, dir) = built_project().await;
+    let (_folder, dir) = buildable_project().await;
     let manifest = fs::read_to_string(dir.join("plugin.toml")).unwrap();
     let old = manifest.replace("template = \"", "template = \"0.0.1-rc.");
     fs::write(dir.join("plugin.toml"), &old).unwrap();
@@ -343,7 +356,7 @@ async fn an_old_sdk_is_named_and_an_update_mends_it() {
 #[tokio::test]
 async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
     let app = TestApp::new().await.unwrap();
-    let (_folder, dir) = built_project().await;
+    let (_folder, dir) = buildable_project().await;
     let access = [
         "--server",
         &app.origin.clone(),

@@ -30,7 +30,9 @@ pub(crate) fn build(
         "--message-format=json-render-diagnostics",
     ]);
     // Not one that is shared: the file has the same name in every project.
-    command.arg("--target-dir").arg(project.dir().join("target"));
+    command
+        .arg("--target-dir")
+        .arg(project.dir().join("target"));
     let messages = tools::run(&mut command, progress).map_err(explained)?;
     let built = artifact(&messages, project.dir()).ok_or_else(|| {
         BuildError::Componentize(

@@ -70,6 +70,9 @@ enum PluginCommand {
     Run {
         #[command(flatten)]
         selected: Selected,
+        /// Answers that stand in for a model: a text, or {"structured": JSON}, to a line
+        #[arg(long, value_name = "FILE")]
+        answers: Option<PathBuf>,
         /// Build and run again whenever a file of the project changes
         #[arg(long)]
         watch: bool,
@@ -79,7 +82,8 @@ enum PluginCommand {
         A line of tests.jsonl:\n  \
         {\"name\": \"short passes\", \"evaluator\": \"max-length\", \"config\": {\"max_chars\": 5}, \
         \"item\": {\"output\": \"hello\"}, \"scores\": {\"within_limit\": true}}\n  \
-        \"error\": \"invalid_input\" in place of \"scores\" expects a failure.")]
+        \"error\": \"invalid_input\" in place of \"scores\" expects a failure; \"answers\": [...] stands in \
+        for a model.")]
     Test {
         /// The component
         #[arg(value_name = "FILE")]
@@ -164,6 +168,7 @@ impl Selected {
             evaluator: self.evaluator,
             config: self.config,
             items: self.items,
+            answers: None,
         }
     }
 }
@@ -177,10 +182,13 @@ pub(super) fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     };
     if let PluginCommand::Run {
         selected,
+        answers,
         watch: true,
     } = args.command
     {
-        return watched(&selected.selection(), &*progress, as_json);
+        let mut selection = selected.selection();
+        selection.answers = answers;
+        return watched(&selection, &*progress, as_json);
     }
     told(act(args.command, &*progress), as_json)
 }
@@ -233,8 +241,11 @@ fn act(command: PluginCommand, progress: &dyn Progress) -> anyhow::Result<Report
             note(assay_author::outdated(&selection.folder()));
             at_work(progress, |bench| bench.check(&selection))?
         }
-        Asked::Run { selected, .. } => {
-            let selection = selected.selection();
+        Asked::Run {
+            selected, answers, ..
+        } => {
+            let mut selection = selected.selection();
+            selection.answers = answers;
             note(assay_author::outdated(&selection.folder()));
             at_work(progress, |bench| bench.run(&selection))?
         }

@@ -1,0 +1,227 @@
+//! Answers of a model that an author wrote down, so that a judge can be tried without a model.
+//!
+//! Each item begins with the first answer; what is left over is not asked for. A capability that nothing
+//! stands in for is refused in the words of the server.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use assay_domain::protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, HostReply, HostRequest, ModelError,
+};
+use assay_host::Port;
+use assay_workers::{Caller, HostCalls};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// What one call of a model is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// A text, and the value it stands for where a schema was asked for.
+    Text {
+        text: String,
+        structured: Option<String>,
+    },
+    /// The model cannot be had.
+    Failure(String),
+}
+
+const FORMS: &str =
+    "an answer is a text, {\"structured\": JSON} or {\"error\": \"why there is none\"}";
+
+impl Answer {
+    /// From its JSON.
+    pub(crate) fn read(value: Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => Ok(Self::Text {
+                text,
+                structured: None,
+            }),
+            Value::Object(members) => Self::from_members(members),
+            _ => Err(FORMS.to_owned()),
+        }
+    }
+
+    fn from_members(mut members: Map<String, Value>) -> Result<Self, String> {
+        let answer = match (
+            members.shift_remove("structured"),
+            members.shift_remove("error"),
+        ) {
+            (Some(value), None) => Self::Text {
+                text: value.to_string(),
+                structured: Some(value.to_string()),
+            },
+            (None, Some(Value::String(why))) => Self::Failure(why),
+            _ => return Err(FORMS.to_owned()),
+        };
+        match members.is_empty() {
+            true => Ok(answer),
+            false => Err(FORMS.to_owned()),
+        }
+    }
+
+    fn given(self, request: &CompletionRequest) -> Result<Completion, ModelError> {
+        match self {
+            Self::Failure(why) => Err(ModelError::Unavailable(why)),
+            Self::Text { text, structured } => Ok(Completion {
+                // A text that is JSON does where a schema was asked for.
+                structured: structured
+                    .or_else(|| request.response_schema.as_ref().map(|_| text.clone())),
+                text,
+                finish: FinishReason::Stop,
+                input_tokens: 0,
+                output_tokens: 0,
+                logprobs: Vec::new(),
+                model: "answers".to_owned(),
+                from_cache: false,
+            }),
+        }
+    }
+}
+
+/// The answers of a file, one JSON value to a line.
+pub(crate) fn read(file: &Path) -> Result<Vec<Answer>, Error> {
+    let text = std::fs::read_to_string(file).map_err(|source| Error::file(file, source))?;
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| {
+            let value = serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"));
+            value.and_then(Answer::read).map_err(|message| Error::Line {
+                file: file.display().to_string(),
+                line: at + 1,
+                message,
+            })
+        })
+        .collect()
+}
+
+/// The answers in force, and how many each item was given.
+#[derive(Debug, Default)]
+pub(crate) struct Script(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    answers: Option<Vec<Answer>>,
+    n_given: HashMap<String, usize>,
+}
+
+impl Script {
+    /// Begins anew with these answers; `None` grants no model.
+    pub(crate) fn begin(&self, answers: Option<Vec<Answer>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Inner {
+            answers,
+            n_given: HashMap::new(),
+        };
+    }
+
+    fn reply(&self, item: &str, request: &HostRequest) -> HostReply {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { answers, n_given } = &mut *inner;
+        let (HostRequest::Complete(requests), Some(answers)) = (request, answers) else {
+            return request.not_granted();
+        };
+        let n_given = n_given.entry(item.to_owned()).or_default();
+        let one = |request: &CompletionRequest| {
+            *n_given += 1;
+            match answers.get(*n_given - 1) {
+                Some(answer) => answer.clone().given(request),
+                None => Err(ModelError::Unavailable(format!(
+                    "the model is asked for the {n_given}. time, and there are {} answers",
+                    answers.len()
+                ))),
+            }
+        };
+        HostReply::Complete(requests.iter().map(one).collect())
+    }
+}
+
+/// The script as the broker of worker processes.
+#[derive(Debug)]
+pub(crate) struct Broker(pub(crate) Arc<Script>);
+
+impl HostCalls for Broker {
+    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
+        let reply = self.0.reply(&caller.call.item.id, &request);
+        Box::pin(std::future::ready(reply))
+    }
+}
+
+/// The script as the port of one call in this process.
+#[derive(Debug)]
+pub(crate) struct CallPort {
+    pub(crate) script: Arc<Script>,
+    pub(crate) item: String,
+}
+
+impl Port for CallPort {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        Box::pin(std::future::ready(self.script.reply(&self.item, &request)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn complete(schema: Option<&str>) -> HostRequest {
+        HostRequest::Complete(vec![CompletionRequest {
+            slot: None,
+            messages: Vec::new(),
+            response_schema: schema.map(str::to_owned),
+            temperature: None,
+            top_p: None,
+            max_output_tokens: None,
+            seed: None,
+            stop: Vec::new(),
+            top_logprobs: None,
+            cache: assay_domain::protocol::host_call::CacheMode::Standard,
+            extra: None,
+        }])
+    }
+
+    fn first(reply: HostReply) -> Result<Completion, ModelError> {
+        match reply {
+            HostReply::Complete(mut all) => all.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_item_begins_with_the_first_answer_and_the_end_of_them_is_said() {
+        let script = Script::default();
+        let structured = Answer::read(json!({ "structured": { "choice": "A" } })).unwrap();
+        script.begin(Some(vec![Answer::read(json!("yes")).unwrap(), structured]));
+        for item in ["a", "b"] {
+            let reply = first(script.reply(item, &complete(None))).unwrap();
+            assert_eq!((reply.text.as_str(), reply.structured), ("yes", None));
+        }
+        let reply = first(script.reply("a", &complete(Some("{}")))).unwrap();
+        assert_eq!(reply.structured.as_deref(), Some("{\"choice\":\"A\"}"));
+        let over = first(script.reply("a", &complete(None))).unwrap_err();
+        assert!(format!("{over:?}").contains("2 answers"), "{over:?}");
+    }
+
+    #[test]
+    fn without_answers_a_model_is_not_granted() {
+        let refused = first(Script::default().reply("a", &complete(None))).unwrap_err();
+        assert!(matches!(refused, ModelError::NotGranted(_)), "{refused:?}");
+    }
+
+    #[test]
+    fn a_wrong_answer_is_refused_with_the_forms_there_are() {
+        for wrong in [
+            json!(1),
+            json!({}),
+            json!({ "error": "x", "more": 1 }),
+            json!(null),
+        ] {
+            assert!(Answer::read(wrong).unwrap_err().contains("structured"));
+        }
+    }
+}
