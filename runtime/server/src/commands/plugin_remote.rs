@@ -58,8 +58,13 @@ impl ServerRemote {
             );
         };
         anyhow::ensure!(
-            address.starts_with("http://") || address.starts_with("https://"),
-            "--server: {address:?} is no address; it begins with http:// or https://"
+            !address.starts_with("https://"),
+            "--server: this version of assay plugin speaks plain http; reach {address} by its http address, \
+             or through a tunnel to it on this machine"
+        );
+        anyhow::ensure!(
+            address.starts_with("http://"),
+            "--server: {address:?} is no address; it begins with http://"
         );
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
