@@ -11,6 +11,7 @@ use crate::filter_sql::{Expr, Sql};
 use crate::pool::on_reader;
 use crate::telemetry::db::{Arg, bind_args};
 use crate::telemetry::read::{observation_column, trace_column, where_of};
+use crate::telemetry::rollup::IS_STEP;
 use crate::{Error, Store};
 
 /// Columns of a row beside its bucket.
@@ -51,7 +52,9 @@ const SCORES: Source = Source {
     time: "s.timestamp",
     column: score_column,
 };
+/// Where nothing of the others is asked for.
 const SCORES_ALONE: &str = "scores s";
+const OBSERVATIONS_ALONE: &str = "observations o";
 
 const fn source(view: View) -> Source {
     match view {
@@ -192,18 +195,18 @@ fn measure(view: View, metric: &Metric) -> Option<&'static str> {
 }
 
 /// Which scores a view has.
-fn of_type(question: &Question) -> &'static str {
-    match question.view {
+fn of_type(question: &Question) -> String {
+    let condition = match question.view {
         View::ScoresNumeric if question.with_booleans => {
             " AND s.data_type IN ('NUMERIC', 'BOOLEAN')"
         }
         View::ScoresNumeric => " AND s.data_type = 'NUMERIC'",
         View::ScoresBoolean => " AND s.data_type = 'BOOLEAN'",
         View::ScoresCategorical => " AND s.data_type = 'CATEGORICAL'",
-        // The record of a trace is no step of it.
-        View::Observations => " AND o.id <> 't-' || t.trace_id",
+        View::Observations => return format!(" AND {IS_STEP}"),
         View::Traces => "",
-    }
+    };
+    condition.to_owned()
 }
 
 /// What is selected: a bucket, dimensions, and for each metric a text or numbers.
@@ -354,13 +357,13 @@ impl Store {
         let is_about_scores = !matches!(question.view, View::Observations | View::Traces);
         // Each value is named, so that PostgreSQL can tell its type where no condition needs it.
         sql.push(&match question.view {
-            View::Observations => format!(
-                " AND o.tenant = {number} AND t.tenant = {number} AND CAST({own} AS TEXT) <> ''"
-            ),
+            View::Observations => {
+                format!(" AND o.tenant = {number} AND CAST({own} AS TEXT) <> ''")
+            }
             View::Traces => format!(" AND t.tenant = {number} AND CAST({own} AS TEXT) <> ''"),
             _ => format!(" AND s.project_id = {own} AND CAST({number} AS BIGINT) >= 0"),
         });
-        sql.push(of_type(question));
+        sql.push(&of_type(question));
         for (sign, at) in [(">=", question.from), ("<", question.to)] {
             let at = sql.bind(at.as_micros().into());
             sql.push(&format!(" AND {} {sign} {at}", source.time));
@@ -374,12 +377,13 @@ impl Store {
                 false => Ok(None),
             };
         }
-        let reads_others = [selected.columns().as_str(), sql.text.as_str()]
-            .iter()
-            .any(|text| text.contains("t.") || text.contains("o."));
-        let tables = match is_about_scores && !reads_others {
-            true => SCORES_ALONE,
-            false => source.from,
+        let columns = selected.columns();
+        let reads = |alias: &str| columns.contains(alias) || sql.text.contains(alias);
+        let tables = match question.view {
+            View::Observations if !reads("t.") => OBSERVATIONS_ALONE,
+            View::Observations | View::Traces => source.from,
+            _ if !reads("t.") && !reads("o.") => SCORES_ALONE,
+            _ => source.from,
         };
         Ok(Some((
             format!(" FROM {tables} WHERE 1 = 1{}", sql.text),

@@ -77,7 +77,7 @@ impl Store {
         project: &ProjectId,
         question: &Question,
     ) -> Result<Vec<Group>, Error> {
-        let tenant = self.fresh_tenant(project).await?;
+        let tenant = self.tenant(project).await?;
         let mut groups = Groups::default();
         let is_about_scores = !matches!(question.view, View::Observations | View::Traces);
         // Scores may come before anything else does.
@@ -94,10 +94,12 @@ impl Store {
                         .await?;
                 }
             }
-        } else if !self
-            .add_columns(project, tenant, question, &mut groups)
-            .await?
-        {
+            return Ok(groups.finish());
+        }
+        // What traces say is asked from here on.
+        self.fresh_tenant(project).await?;
+        let by_columns = self.add_columns(project, tenant, question, &mut groups);
+        if !by_columns.await? {
             self.add_rows(project, question, &mut groups).await?;
         }
         Ok(groups.finish())

@@ -120,6 +120,12 @@ async fn assert_same(store: &Store, question: &Question) {
     );
 }
 
+/// What stands for a trace.
+fn record(n: i64) -> Observation {
+    let about = About::Trace(TraceId::new(&format!("t{n}")).unwrap());
+    merge([&Patch::new("e".to_owned(), at(n * HOUR_MS), false, about)]).unwrap()
+}
+
 async fn write(store: &Store, observations: Vec<Observation>) {
     let batch = Batch {
         observations,
@@ -141,6 +147,7 @@ const SUMS: &[(Aggregation, &str)] = &[
 async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_written_and_deleted() {
     on_each_database(|store| async move {
         write(&store, (1..60).map(observation).collect()).await;
+        write(&store, (0..5).map(record).collect()).await;
         // Repeats, and versions that replace others: another model, another hour, another cost.
         write(&store, (1..20).map(observation).collect()).await;
         let changed = (1..30).step_by(4).map(|n| {

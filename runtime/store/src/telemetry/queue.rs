@@ -204,7 +204,7 @@ const MAKE_TENANT: &str = "
 
 impl Store {
     /// The number of a project, if it has ever sent anything.
-    pub(super) async fn tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
+    pub(crate) async fn tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         if let Some(number) = lock(&self.writer.tenants).get(project) {
             return Ok(Some(*number));
         }

@@ -63,6 +63,15 @@ static ADD: Sized = Sized::new(|n| {
     )
 });
 
+/// The record of a trace is no step of it and is not added up. Few ids begin so: the trace is looked up
+/// for those alone.
+pub(crate) const IS_STEP: &str = "(substr(o.id, 1, 2) <> 't-' \
+    OR o.id <> 't-' || (SELECT r.trace_id FROM traces r WHERE r.number = o.trace))";
+
+fn is_step(o: &Observation) -> bool {
+    o.id.as_str().strip_prefix("t-") != Some(o.trace_id.as_str())
+}
+
 /// Takes away the observations that a condition names, before they are deleted.
 fn subtract(condition: &str) -> String {
     let measured: Vec<String> = MEASURES
@@ -73,7 +82,7 @@ fn subtract(condition: &str) -> String {
         "INSERT INTO observation_rollups ({}) \
          SELECT tenant, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, environment, kind, \
                 COALESCE(model, ''), level, -COUNT(*), {} \
-           FROM observations WHERE {condition} GROUP BY 1, 2, 3, 4, 5, 6{}",
+           FROM observations o WHERE {condition} AND {IS_STEP} GROUP BY 1, 2, 3, 4, 5, 6{}",
         columns(),
         measured.join(", "),
         on_conflict()
@@ -125,7 +134,7 @@ pub(super) async fn change<'o>(
     changes: impl Iterator<Item = (i64, &'o Observation)>,
 ) -> Result<(), Error> {
     let mut sums: BTreeMap<Key<'o>, Sums> = BTreeMap::new();
-    for (sign, o) in changes {
+    for (sign, o) in changes.filter(|(_, o)| is_step(o)) {
         let hour = o.start.as_micros().div_euclid(HOUR) * HOUR;
         let key = (
             hour,
