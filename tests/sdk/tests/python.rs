@@ -16,6 +16,8 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_autoevals",
             "test_media",
             "test_tracing",
+            "test_scores",
+            "test_teamwork",
         ],
     ),
     (
@@ -26,6 +28,8 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_experiments",
             "test_dataset_runs",
             "test_media",
+            "test_scores",
+            "test_teamwork",
         ],
     ),
     (
@@ -35,6 +39,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_datasets",
             "test_experiments",
             "test_dataset_runs",
+            "test_scores",
         ],
     ),
 ];
