@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
 use assay_domain::protocol::{
@@ -30,6 +30,8 @@ use crate::state::{Port, failure};
 
 /// Results are sent when no more are ready, or when so many bytes are.
 const FRAME_BYTES: usize = 1 << 20;
+/// Messages of one write at most.
+const MAX_READY: usize = 1024;
 /// Components kept loaded; over this the ones without calls are let go.
 const MAX_LOADED: usize = 256;
 
@@ -117,7 +119,7 @@ async fn serve(
         asked: Mutex::default(),
         wanted: Mutex::default(),
     });
-    let writing = tokio::spawn(write(writer, messages));
+    let writing = tokio::spawn(write(writer, messages, Arc::downgrade(&worker)));
     let inbox = BufReader::with_capacity(64 << 10, Inbox::new(reader));
     let read = read(inbox, &worker).await;
     // The writer ends when the last sender, which a running call holds, is gone.
@@ -324,10 +326,25 @@ impl Drop for Forget<'_> {
 async fn write(
     mut socket: OwnedWriteHalf,
     mut messages: mpsc::UnboundedReceiver<FromWorker>,
+    worker: Weak<Worker>,
 ) -> io::Result<()> {
+    let is_busy = || {
+        let worker = worker.upgrade();
+        worker.is_some_and(|worker| !lock(&worker.running).is_empty())
+    };
     let mut buffer = Vec::new();
     let mut ready = Vec::new();
-    while 0 < messages.recv_many(&mut ready, 1024).await {
+    while 0 < messages.recv_many(&mut ready, MAX_READY).await {
+        if is_busy() {
+            // The calls that can go on do so first: many answers are one write. A lone call has none to
+            // wait for.
+            tokio::task::yield_now().await;
+            while ready.len() < MAX_READY
+                && let Ok(message) = messages.try_recv()
+            {
+                ready.push(message);
+            }
+        }
         let mut results = Vec::new();
         let mut n_bytes = 0;
         for message in ready.drain(..) {
