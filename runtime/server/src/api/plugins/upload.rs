@@ -1,5 +1,7 @@
 //! Registering a component.
 
+use std::time::Duration;
+
 use assay_domain::ids::ProjectId;
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol;
@@ -19,6 +21,8 @@ use crate::problem::{Code, Problem};
 pub(super) const MAX_COMPONENT_BYTES: usize = 64 << 20;
 /// Components held in memory at a time; further uploads wait with their bytes unread.
 const MAX_UPLOADS: usize = 4;
+/// A sender that is slower would keep the others waiting.
+const UPLOAD_TIME: Duration = Duration::from_secs(120);
 static UPLOADS: Semaphore = Semaphore::const_new(MAX_UPLOADS);
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
@@ -58,7 +62,11 @@ pub(super) async fn upload_plugin(
     check_head(request.headers())?;
     let project = &caller.project;
     let _turn = UPLOADS.acquire().await.map_err(|_| Problem::internal())?;
-    let bytes = read(request, MAX_COMPONENT_BYTES).await;
+    let bytes = tokio::time::timeout(UPLOAD_TIME, read(request, MAX_COMPONENT_BYTES)).await;
+    let bytes = bytes.map_err(|_| {
+        let message = format!("the upload took longer than {} s", UPLOAD_TIME.as_secs());
+        Problem::new(Code::InvalidBody, message)
+    })?;
     let bytes = bytes.map_err(|problem| match problem.code() {
         Code::TooLarge => too_large(),
         _ => problem,
