@@ -51,9 +51,9 @@ CREATE TABLE dataset_items (
     PRIMARY KEY (project_id, id, valid_from)
 );
 CREATE UNIQUE INDEX dataset_items_now ON dataset_items (project_id, id) WHERE valid_to IS NULL;
-CREATE INDEX dataset_items_newest ON dataset_items (project_id, dataset_id, created_at, id)
-    WHERE valid_to IS NULL AND is_deleted = 0 AND status = 'ACTIVE';
-CREATE INDEX dataset_items_at ON dataset_items (project_id, dataset_id, created_at, id, valid_from);
+-- Which versions are on a page, now or at a moment, is told by this index alone.
+CREATE INDEX dataset_items_newest ON dataset_items
+    (project_id, dataset_id, created_at, id, valid_from, valid_to, is_deleted, status);
 
 CREATE TABLE dataset_runs (
     project_id TEXT NOT NULL,

@@ -342,6 +342,11 @@ async fn items_and_existing_items_are_held_against_the_schemas() {
         (status, &refused["details"]["violations"][0]["pointer"]),
         (400, &json!("/q"))
     );
+}
+
+#[tokio::test]
+async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
+    let app = TestApp::new().await.unwrap();
     for (schema, part) in [
         (json!({ "type": "nonsense" }), "not a JSON Schema"),
         (json!(7), "not a JSON Schema"),
@@ -445,28 +450,6 @@ async fn links_make_a_run_with_one_id_for_all_its_items() {
     )
     .await;
     assert_eq!(list["meta"]["totalPages"], 2);
-    for (body, expected) in [
-        (json!({ "runName": "r", "datasetItemId": "a" }), 400),
-        (
-            json!({ "runName": "r", "datasetItemId": "none", "traceId": "t" }),
-            404,
-        ),
-        (
-            json!({ "runName": "r", "datasetItemId": "a", "observationId": "none" }),
-            404,
-        ),
-        (
-            json!({ "runName": "", "datasetItemId": "a", "traceId": "t" }),
-            400,
-        ),
-        (
-            json!({ "runName": "r", "datasetItemId": "a", "traceId": "t", "createdAt": "x" }),
-            400,
-        ),
-    ] {
-        let (status, answer) = send(&app.client, Method::POST, LINKS, body.clone()).await;
-        assert_eq!(status, expected, "{body}: {answer}");
-    }
     let experiments = get(&app, &format!("/api/public/experiments?{SINCE}")).await;
     assert_eq!(
         (
@@ -493,6 +476,35 @@ async fn links_make_a_run_with_one_id_for_all_its_items() {
         send(&app.client, Method::DELETE, path, Value::Null).await.0,
         404
     );
+}
+
+#[tokio::test]
+async fn a_link_without_item_or_trace_is_refused() {
+    let app = TestApp::new().await.unwrap();
+    post(&app, DATASETS, json!({ "name": "d" })).await;
+    item(&app, "d", "a", json!("a")).await;
+    for (body, expected) in [
+        (json!({ "runName": "r", "datasetItemId": "a" }), 400),
+        (
+            json!({ "runName": "r", "datasetItemId": "none", "traceId": "t" }),
+            404,
+        ),
+        (
+            json!({ "runName": "r", "datasetItemId": "a", "observationId": "none" }),
+            404,
+        ),
+        (
+            json!({ "runName": "", "datasetItemId": "a", "traceId": "t" }),
+            400,
+        ),
+        (
+            json!({ "runName": "r", "datasetItemId": "a", "traceId": "t", "createdAt": "x" }),
+            400,
+        ),
+    ] {
+        let (status, answer) = send(&app.client, Method::POST, LINKS, body.clone()).await;
+        assert_eq!(status, expected, "{body}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -98,16 +98,19 @@ impl Store {
         query: &ItemQuery,
         paging: Paging,
     ) -> Result<Numbered<ItemVersion>, Error> {
-        let mut from = format!("{FROM} AND i.is_deleted = 0 AND i.status = 'ACTIVE'");
+        let mut chosen = "
+            FROM dataset_items i
+           WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'"
+            .to_owned();
         let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
         match query.at {
             Some(at) => {
                 args.push(at.as_micros().into());
-                from.push_str(
+                chosen.push_str(
                     " AND i.valid_from <= $2 AND (i.valid_to IS NULL OR $2 < i.valid_to)",
                 );
             }
-            None => from.push_str(" AND i.valid_to IS NULL"),
+            None => chosen.push_str(" AND i.valid_to IS NULL"),
         }
         let conditions = [
             ("dataset_id", &query.dataset_id),
@@ -117,16 +120,30 @@ impl Store {
         for (column, value) in conditions {
             if let Some(value) = value {
                 args.push(value.as_str().into());
-                from.push_str(&format!(" AND i.{column} = ${}", args.len()));
+                chosen.push_str(&format!(" AND i.{column} = ${}", args.len()));
             }
         }
-        let listed = Listed {
-            select: COLUMNS,
-            from: &from,
-            args: &args,
-            order: "i.created_at DESC, i.id DESC",
-        };
-        self.numbered::<ItemRow, _>(&listed, paging).await
+        let counted: Vec<(i64,)> = self
+            .select(&format!("SELECT COUNT(*) {chosen}"), &args)
+            .await?;
+        // The page first, from the index; then only its rows with their contents.
+        let sql = format!(
+            "SELECT {COLUMNS}
+               FROM (SELECT i.project_id, i.id, i.valid_from {chosen}
+                      ORDER BY i.created_at DESC, i.id DESC LIMIT {} OFFSET {}) page
+               JOIN dataset_items i ON i.project_id = page.project_id AND i.id = page.id
+                                   AND i.valid_from = page.valid_from
+               JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
+              ORDER BY i.created_at DESC, i.id DESC",
+            paging.limit,
+            paging.offset()
+        );
+        let rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        let items = rows.into_iter().map(ItemVersion::try_from);
+        Ok(Numbered {
+            items: items.collect::<Result<_, _>>()?,
+            n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
+        })
     }
 
     /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the

@@ -222,7 +222,7 @@ impl Store {
         let n_known = in_transaction!(&self.pool, |tx| {
             sqlx::query(REPORT)
                 .bind(project.as_str())
-                .bind(id)
+                .bind(storable(id))
                 .bind(report.http_status)
                 .bind(report.http_error.as_deref().map(storable))
                 .bind(report.time_ms)
@@ -266,7 +266,7 @@ impl Store {
         Ok(on_reader!(&self.pool, |db| {
             sqlx::query_scalar(BYTES)
                 .bind(project.as_str())
-                .bind(id)
+                .bind(storable(id))
                 .fetch_optional(db)
                 .await?
         }))

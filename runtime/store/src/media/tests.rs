@@ -84,8 +84,11 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
                 .await
                 .unwrap()
         );
-        let unknown = store.report_upload(&home(), "unknown", &report).await;
-        assert!(matches!(unknown, Err(Error::NotFound)));
+        for id in ["unknown", "\0"] {
+            let unknown = store.report_upload(&home(), id, &report).await;
+            assert!(matches!(unknown, Err(Error::NotFound)), "{unknown:?}");
+            assert_eq!(store.media_bytes(&home(), id).await.unwrap(), None);
+        }
     })
     .await;
 }

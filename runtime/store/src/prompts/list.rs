@@ -13,6 +13,7 @@ use super::row::labels;
 use crate::catalog::{checked, from_json};
 use crate::list::{Numbered, Paging};
 use crate::pool::on_reader;
+use crate::scores::storable;
 use crate::{Error, Store};
 
 /// Which prompts: those with a version that meets every condition.
@@ -186,7 +187,9 @@ impl Store {
     ) -> Result<Numbered<PromptSummary>, Error> {
         let rows: Vec<NarrowRow> = on_reader!(&self.pool, |db| {
             let all = match &query.name {
-                Some(name) => sqlx::query_as(NAMED).bind(project.as_str()).bind(name),
+                Some(name) => sqlx::query_as(NAMED)
+                    .bind(project.as_str())
+                    .bind(storable(name)),
                 None => sqlx::query_as(ALL).bind(project.as_str()),
             };
             all.fetch_all(db).await?

@@ -98,7 +98,7 @@ macro_rules! read_prompt {
             Selector::Version(version) => {
                 sqlx::query_as($crate::prompts::BY_VERSION)
                     .bind($project.as_str())
-                    .bind($name)
+                    .bind($crate::scores::storable($name))
                     .bind(version)
                     .fetch_optional($db)
                     .await?
@@ -106,8 +106,8 @@ macro_rules! read_prompt {
             Selector::Label(label) => {
                 sqlx::query_as($crate::prompts::BY_LABEL)
                     .bind($project.as_str())
-                    .bind($name)
-                    .bind(label)
+                    .bind($crate::scores::storable($name))
+                    .bind($crate::scores::storable(label))
                     .fetch_optional($db)
                     .await?
             }

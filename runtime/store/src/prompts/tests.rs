@@ -311,3 +311,28 @@ async fn protected_labels_are_a_list_of_the_project() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn nul_in_what_callers_ask_for_finds_nothing_on_either_database() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let new = text("a", "@@@langfusePrompt:name=x\0|version=1@@@", &[]);
+        store.create_prompt(&home, &new, at(0)).await.unwrap();
+        let found = store.prompt(&home, &name("a"), &label("\0")).await;
+        assert_eq!(found.unwrap(), None);
+        assert_eq!(
+            store
+                .included_prompt(&home, &new.references[0])
+                .await
+                .unwrap(),
+            None
+        );
+        let query = PromptQuery {
+            name: Some("\0".to_owned()),
+            ..PromptQuery::default()
+        };
+        let listed = store.prompts(&home, &query, Paging::default()).await;
+        assert_eq!(listed.unwrap().n_total, 0);
+    })
+    .await;
+}

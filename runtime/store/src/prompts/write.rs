@@ -161,7 +161,7 @@ macro_rules! insert_version {
                 .bind($project.as_str())
                 .bind($new.name.as_str())
                 .bind($version)
-                .bind(&reference.name)
+                .bind(storable(&reference.name))
                 .bind(version)
                 .bind(label)
                 .execute(&mut *$tx)
