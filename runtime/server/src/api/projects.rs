@@ -23,7 +23,6 @@ struct Projects {
 }
 
 #[derive(Serialize, ToSchema)]
-#[schema(no_recursion)]
 struct Project {
     id: String,
     name: String,

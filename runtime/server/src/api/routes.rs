@@ -43,6 +43,8 @@ pub(crate) struct Operation {
     body: Option<RefOr<Schema>>,
     status: u16,
     answer: RefOr<Schema>,
+    /// What the two refer to by name.
+    named: Vec<(String, RefOr<Schema>)>,
 }
 
 impl Operation {
@@ -57,6 +59,7 @@ impl Operation {
             body: None,
             status: 200,
             answer: object(),
+            named: Vec::new(),
         }
     }
 
@@ -90,13 +93,15 @@ impl Operation {
         self
     }
 
-    pub(crate) fn body<T: utoipa::PartialSchema>(mut self) -> Self {
+    pub(crate) fn body<T: utoipa::ToSchema>(mut self) -> Self {
         self.body = Some(T::schema());
+        T::schemas(&mut self.named);
         self
     }
 
-    pub(crate) fn answers<T: utoipa::PartialSchema>(mut self) -> Self {
+    pub(crate) fn answers<T: utoipa::ToSchema>(mut self) -> Self {
         self.answer = T::schema();
+        T::schemas(&mut self.named);
         self
     }
 
@@ -239,7 +244,9 @@ impl Routes {
             paths = paths.path(operation.path, item);
         }
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
+        let named = self.operations.iter().flat_map(|each| &each.named);
         let components = ComponentsBuilder::new()
+            .schemas_from_iter(named.cloned())
             .security_scheme("basic", scheme(HttpAuthScheme::Basic))
             .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
         let info = InfoBuilder::new()
@@ -251,5 +258,21 @@ impl Routes {
             .paths(paths)
             .components(Some(components.build()))
             .build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_the_document_refers_to_is_in_it() {
+        let document = serde_json::to_value(crate::api::openapi()).unwrap();
+        let text = document.to_string();
+        let mut n_refs = 0;
+        for (at, start) in text.match_indices("\"$ref\":\"#") {
+            let pointer = text[at + start.len()..].split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+            n_refs += 1;
+        }
+        assert!(0 < n_refs, "nothing is referred to");
     }
 }
