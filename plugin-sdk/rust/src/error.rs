@@ -36,6 +36,21 @@ impl EvalError {
     }
 }
 
+impl EvalError {
+    /// The text alone, without what kind of error it is.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::InvalidConfig(text)
+            | Self::InvalidInput(text)
+            | Self::NotApplicable(text)
+            | Self::Upstream(text)
+            | Self::Transient(text)
+            | Self::Internal(text) => text,
+        }
+    }
+}
+
 impl fmt::Display for EvalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (class, text) = match self {

@@ -1,5 +1,6 @@
 //! What an author implements.
 
+use crate::model::Slot;
 use crate::{EvalError, Item, Score, ScoreSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +18,10 @@ pub trait Evaluator {
     const NEEDS: Parts = Parts::OUTPUT;
     /// The scores it may give.
     const SCORES: &'static [ScoreSpec];
+    /// The models it calls; the first of a kind is the one that requests without a slot mean.
+    const SLOTS: &'static [Slot] = &[];
+    /// True when score names depend on the configuration or the data, so that they are not all declared.
+    const DYNAMIC_SCORES: bool = false;
     /// True when equal items and configurations always give equal scores.
     const DETERMINISTIC: bool = true;
 
@@ -28,6 +33,40 @@ pub trait Evaluator {
     /// # Errors
     /// Whatever keeps the evaluator from giving a score; see [`EvalError`].
     fn evaluate(item: &Item, config: &Self::Config) -> Result<Vec<Score>, EvalError>;
+
+    /// Scores many items, where work can be shared between them: one answer per item, in order, each the
+    /// one that [`Self::evaluate`] would give. Called only when `plugin!` exports `batch`.
+    fn evaluate_batch(items: &[Item], config: &Self::Config) -> Vec<Result<Vec<Score>, EvalError>> {
+        items
+            .iter()
+            .map(|item| Self::evaluate(item, config))
+            .collect()
+    }
+
+    /// What is wrong with a configuration that satisfies its schema. Called only when `plugin!` exports
+    /// `config_check`.
+    fn check_config(_config: &Self::Config) -> Vec<ConfigProblem> {
+        Vec::new()
+    }
+}
+
+/// Something wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigProblem {
+    /// JSON Pointer into the configuration; empty for the whole of it.
+    pub pointer: String,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl ConfigProblem {
+    /// A problem at a place, such as `/max_chars`.
+    pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            pointer: pointer.into(),
+            message: message.into(),
+        }
+    }
 }
 
 /// The configuration of an evaluator that has nothing to configure.
@@ -84,8 +123,12 @@ pub struct EvaluatorInfo {
     pub config_schema: String,
     /// [`Evaluator::NEEDS`].
     pub needs: Parts,
+    /// [`Evaluator::SLOTS`].
+    pub slots: &'static [Slot],
     /// [`Evaluator::SCORES`].
     pub scores: &'static [ScoreSpec],
+    /// [`Evaluator::DYNAMIC_SCORES`].
+    pub dynamic_scores: bool,
     /// [`Evaluator::DETERMINISTIC`].
     pub deterministic: bool,
 }
@@ -98,16 +141,18 @@ impl EvaluatorInfo {
             id: E::ID,
             title: E::TITLE,
             description: E::DESCRIPTION,
-            config_schema: config_schema::<E::Config>(),
+            config_schema: schema::<E::Config>(),
             needs: E::NEEDS,
+            slots: E::SLOTS,
             scores: E::SCORES,
+            dynamic_scores: E::DYNAMIC_SCORES,
             deterministic: E::DETERMINISTIC,
         }
     }
 }
 
 /// Subschemas stand inline, so that a form can be drawn without following references.
-fn config_schema<C: JsonSchema>() -> String {
+pub(crate) fn schema<C: JsonSchema>() -> String {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings

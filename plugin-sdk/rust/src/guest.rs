@@ -1,40 +1,87 @@
 //! The component's side: bindings generated from `wit/`, and the step between their types and ours.
-//! Exists in components only. What authors use of it: [`log`], [`seed`] and [`run_time_ms`].
+//! Exists in components only. Authors find what they use of it in [`host`](crate::host),
+//! [`model`](crate::model) and [`trace`](crate::trace).
 
+pub(crate) mod calls;
+
+use crate::model::{Slot, SlotKind};
 use crate::{Domain, EvalError, Item, Json, Parts, Payload, Plugin, Score, ScoreValue, TraceRef};
-use bindings::assay::evaluator::{context, log as host_log, types};
+use bindings::assay::evaluator::types;
 use bindings::exports::assay::evaluator::evaluator::Guest;
 
-/// Generated from the contract.
+/// Generated from the contract. A component imports only what is called: the linker leaves out the rest.
 #[expect(missing_docs, reason = "generated; the WIT files carry the text")]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../wit",
-        world: "scorer",
+        world: "judge",
         pub_export_macro: true,
         export_macro_name: "export_component",
         default_bindings_module: "assay_plugin::guest::bindings",
     });
 }
 
+/// The optional exports have worlds of their own, so that a plug-in opts in to each.
+#[expect(missing_docs, reason = "generated; the WIT files carry the text")]
+pub mod batch {
+    wit_bindgen::generate!({
+        path: "../wit",
+        inline: "package assay:batch; world batch { export assay:evaluator/batch@1.0.0; }",
+        world: "assay:batch/batch",
+        pub_export_macro: true,
+        export_macro_name: "export_batch",
+        default_bindings_module: "assay_plugin::guest::batch",
+        with: { "assay:evaluator/types@1.0.0": super::bindings::assay::evaluator::types },
+    });
+}
+
+/// See [`batch`].
+#[expect(missing_docs, reason = "generated; the WIT files carry the text")]
+pub mod config_check {
+    wit_bindgen::generate!({
+        path: "../wit",
+        inline: "package assay:config-check; world config-check { export assay:evaluator/config-check@1.0.0; }",
+        world: "assay:config-check/config-check",
+        pub_export_macro: true,
+        export_macro_name: "export_config_check",
+        default_bindings_module: "assay_plugin::guest::config_check",
+        with: { "assay:evaluator/types@1.0.0": super::bindings::assay::evaluator::types },
+    });
+}
+
+pub use batch::export_batch;
 pub use bindings::export_component;
-pub use host_log::Level;
+pub use config_check::export_config_check;
 
-/// A number derived from plug-in, evaluator, configuration and item: seed random generators with it.
-#[must_use]
-pub fn seed() -> u64 {
-    context::seed()
+impl<P: Plugin> batch::exports::assay::evaluator::batch::Guest for P {
+    fn evaluate_batch(
+        evaluator_id: String,
+        items: Vec<types::Item>,
+        config: String,
+    ) -> Vec<Result<Vec<types::Score>, types::EvalError>> {
+        let items: Vec<Item> = items.into_iter().map(from_wire).collect();
+        P::evaluate_batch(&evaluator_id, &items, &config)
+            .into_iter()
+            .map(to_wire)
+            .collect()
+    }
 }
 
-/// The moment the run started, in milliseconds since 1970.
-#[must_use]
-pub fn run_time_ms() -> u64 {
-    context::run_time()
-}
-
-/// Adds a line to the log of this evaluation.
-pub fn log(level: Level, message: &str) {
-    host_log::log(level, message, None);
+impl<P: Plugin> config_check::exports::assay::evaluator::config_check::Guest for P {
+    fn check_config(
+        evaluator_id: String,
+        config: String,
+    ) -> Vec<config_check::exports::assay::evaluator::config_check::Problem> {
+        P::check_config(&evaluator_id, &config)
+            .into_iter()
+            .map(
+                |problem| config_check::exports::assay::evaluator::config_check::Problem {
+                    pointer: problem.pointer,
+                    message: problem.message,
+                },
+            )
+            .collect()
+    }
 }
 
 impl<P: Plugin> Guest for P {
@@ -53,10 +100,14 @@ impl<P: Plugin> Guest for P {
         item: types::Item,
         config: String,
     ) -> Result<Vec<types::Score>, types::EvalError> {
-        match P::evaluate(&evaluator_id, &from_wire(item), &config) {
-            Ok(scores) => Ok(scores.into_iter().map(score).collect()),
-            Err(why) => Err(error(why)),
-        }
+        to_wire(P::evaluate(&evaluator_id, &from_wire(item), &config))
+    }
+}
+
+fn to_wire(outcome: Result<Vec<Score>, EvalError>) -> Result<Vec<types::Score>, types::EvalError> {
+    match outcome {
+        Ok(scores) => Ok(scores.into_iter().map(score).collect()),
+        Err(why) => Err(error(why)),
     }
 }
 
@@ -72,10 +123,22 @@ fn evaluator(info: crate::EvaluatorInfo) -> types::EvaluatorInfo {
         description: info.description.to_owned(),
         config_schema: info.config_schema,
         needs: parts(info.needs),
-        slots: Vec::new(),
+        slots: info.slots.iter().map(slot).collect(),
         scores: scores.collect(),
-        dynamic_scores: false,
+        dynamic_scores: info.dynamic_scores,
         deterministic: info.deterministic,
+    }
+}
+
+fn slot(slot: &Slot) -> types::ModelSlot {
+    types::ModelSlot {
+        name: slot.name.to_owned(),
+        description: slot.description.to_owned(),
+        kind: match slot.kind {
+            SlotKind::Chat => types::SlotKind::Chat,
+            SlotKind::Embedding => types::SlotKind::Embedding,
+        },
+        required: slot.required,
     }
 }
 
@@ -109,11 +172,14 @@ fn parts(parts: Parts) -> types::ItemParts {
     wanted.fold(types::ItemParts::empty(), |all, (_, part)| all | part)
 }
 
-fn from_wire(item: types::Item) -> Item {
-    let payload = |value| match value {
+pub(crate) fn payload(value: types::Payload) -> Payload {
+    match value {
         types::Payload::Text(text) => Payload::Text(text),
         types::Payload::Json(text) => Payload::Json(text),
-    };
+    }
+}
+
+fn from_wire(item: types::Item) -> Item {
     Item {
         id: item.id,
         input: item.input.map(payload),

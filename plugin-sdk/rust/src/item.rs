@@ -111,6 +111,16 @@ impl Item {
         self
     }
 
+    /// The input.
+    ///
+    /// # Errors
+    /// `invalid-input` when it is absent.
+    pub fn input(&self) -> Result<&Payload, EvalError> {
+        self.input
+            .as_ref()
+            .ok_or_else(|| EvalError::invalid_input("the item has no input"))
+    }
+
     /// The output.
     ///
     /// # Errors

@@ -46,6 +46,10 @@
 //! them). Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
 //! file is the plug-in. Native builds leave the bindings out; everything else is the same code.
 //!
+//! Evaluators that ask models declare slots ([`Evaluator::SLOTS`]) and call [`model::complete`]; those that
+//! look into traces name [`Parts::trace`] and use [`trace`]. In native tests [`host::with_host`] answers. A
+//! component imports only what it calls, so that nobody has to grant what is not used.
+//!
 //! What is deliberately absent: state between calls (every call gets a fresh instance), files, clocks
 //! and environment (the sandbox has none), and a JSON tree that forgets how a number was written
 //! ([`Json`] keeps it).
@@ -55,16 +59,21 @@ mod error;
 mod evaluator;
 #[cfg(target_arch = "wasm32")]
 pub mod guest;
+pub mod host;
 mod item;
 mod json;
+pub mod model;
 mod plugin;
 mod score;
+pub mod trace;
 
 pub use error::EvalError;
-pub use evaluator::{Evaluator, EvaluatorInfo, NoConfig, Parts};
+pub use evaluator::{ConfigProblem, Evaluator, EvaluatorInfo, NoConfig, Parts};
 pub use item::{Item, Payload, TraceRef};
 pub use json::{InvalidJson, Json, Number};
-pub use plugin::{Plugin, PluginInfo, evaluate_as};
+pub use plugin::{
+    Plugin, PluginInfo, check_config_as, evaluate_as, evaluate_batch_as, no_evaluator,
+};
 pub use score::{Domain, Score, ScoreSpec, ScoreValue};
 
 /// What an evaluator's file needs: `use assay_plugin::prelude::*;`.

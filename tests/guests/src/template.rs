@@ -1,7 +1,7 @@
 //! Projects as a new author has them: made by `assay plugin new`, built by `assay plugin build`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use assay_author::{BuildError, Language, Project, Silent, Tools};
@@ -72,9 +72,14 @@ fn reuse_libraries(dir: &Path) {
         dir.join("Cargo.lock"),
     )
     .unwrap();
-    let compiled = root.join("target/guests/rust");
-    std::fs::create_dir_all(&compiled).unwrap();
-    std::os::unix::fs::symlink(compiled.canonicalize().unwrap(), dir.join("target")).unwrap();
+    std::os::unix::fs::symlink(shared_folder(), dir.join("target")).unwrap();
+}
+
+/// The target directory of Rust projects.
+fn shared_folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/rust");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.canonicalize().unwrap()
 }
 
 /// The bytes of the component that the project builds to.
@@ -86,6 +91,10 @@ fn reuse_libraries(dir: &Path) {
 /// When it does not build.
 #[track_caller]
 pub fn build(project: &Project) -> Result<Vec<u8>, Missing> {
+    // Rust projects share a target directory, where the files of all have the same name; programs of
+    // other tests may be there too.
+    let lock = std::fs::File::create(shared_folder().join("lock")).unwrap();
+    lock.lock().unwrap();
     match assay_author::build(project, &Silent) {
         Ok(file) => Ok(std::fs::read(file).unwrap()),
         Err(BuildError::ToolMissing { tool, install }) => Err(Missing::tool(&tool, &install)),

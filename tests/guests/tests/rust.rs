@@ -2,10 +2,21 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use assay_domain::plugin::{FailureClass, PluginScoreValue};
-use assay_tests_guests::{Tested, item, output, template, tests};
+use assay_domain::payload::Payload;
+use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
+use assay_domain::protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Severity,
+};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_tests_guests::{
+    Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
+};
 use serde_json::json;
+
+const JUDGE: &str = include_str!("../../../examples/plugin-judge-rust/src/lib.rs");
+const TOOLS: &str = include_str!("rust/tools.rs");
 
 fn a_new_project_gives_scores() -> Tested {
     let template = template("rust")?;
@@ -37,8 +48,136 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
+fn with_source(source: &str) -> Result<Vec<u8>, Missing> {
+    let project = new_project("rust");
+    std::fs::write(project.dir().join("src/lib.rs"), source).unwrap();
+    build(&project)
+}
+
+fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() -> Tested {
+    let component = with_source(JUDGE)?;
+    let model = Model::saying(r#"{"reason":"It does.","answered":true}"#);
+    let guest = Guest::new(&component).with(Arc::clone(&model) as _);
+    assert_eq!(guest.info().capabilities.names(), ["model"]);
+    assert!(guest.info().checks_config);
+    assert_eq!(guest.info().evaluators[0].slots[0].name, "judge");
+    let question = Item {
+        input: Some(Payload::Text("yes?".into())),
+        ..output("no")
+    };
+    let result = guest.result("answers", &json!({ "votes": 3 }), &question);
+    let scores = result.outcome.unwrap();
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
+    assert_eq!(model.asked().len(), 1, "all in one call");
+    let asked = model.completions();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
+    assert!(
+        asked[0]
+            .response_schema
+            .as_ref()
+            .unwrap()
+            .contains("reason")
+    );
+    assert_eq!(
+        result.log[0].fields.as_deref(),
+        Some(r#"{"yes":3,"all":3}"#)
+    );
+    Ok(())
+}
+
+fn an_error_of_the_model_ends_as_one_of_the_provider() -> Tested {
+    let component = with_source(JUDGE)?;
+    let busy = Model::failing(ModelError::RateLimited("too many".into()));
+    let guest = Guest::new(&component).with(busy);
+    let question = Item {
+        input: Some(Payload::Text("yes?".into())),
+        ..output("no")
+    };
+    let failure = guest.failure("answers", &json!({}), &question);
+    assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
+    assert_eq!(failure.message, "too many");
+    Ok(())
+}
+
+fn a_configuration_is_checked_beyond_its_schema() -> Tested {
+    let guest = Guest::new(&with_source(JUDGE)?);
+    assert_eq!(
+        guest.check_config("answers", &json!({})).outcome,
+        Ok(Vec::new())
+    );
+    let config = json!({ "prompt": "Is it good?" });
+    let failure = guest.check_config("answers", &config).outcome.unwrap_err();
+    assert_eq!(failure.class, FailureClass::InvalidConfig);
+    assert!(failure.message.contains("/prompt"), "{}", failure.message);
+    Ok(())
+}
+
+fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
+    let component = with_source(TOOLS)?;
+    let model = Model::with_host(
+        |_| Err(ModelError::Cancelled),
+        |request| match request {
+            HostRequest::ListObservations { cursor, .. } => {
+                let (name, next) = match cursor {
+                    None => ("search", Some("2".to_owned())),
+                    Some(_) => ("fetch", None),
+                };
+                Some(HostReply::ListObservations(Ok(ObservationPage {
+                    observations: vec![tool(name)],
+                    next_cursor: next,
+                })))
+            }
+            HostRequest::Read { .. } => {
+                Some(HostReply::Read(Ok(Some(Payload::Json("[1]".into())))))
+            }
+            _ => None,
+        },
+    );
+    let guest = Guest::new(&component).with(model);
+    assert_eq!(guest.info().capabilities.names(), ["trace"]);
+    let subject = Item {
+        trace: Some(TraceRef {
+            trace_id: "t1".into(),
+            observation_id: None,
+        }),
+        ..item("1")
+    };
+    let scores = guest.scores("tools", &json!({}), &subject);
+    let names: Vec<_> = scores.iter().map(|score| score.name.as_str()).collect();
+    assert_eq!(names, ["called_search", "called_fetch"]);
+    assert_eq!(scores[0].comment.as_deref(), Some("[1]"));
+    assert_eq!(scores[0].observation_id.as_deref(), Some("search"));
+    let text = String::from_utf8_lossy(&component);
+    assert!(text.contains("batch@1.0.0#evaluate-batch"));
+    Ok(())
+}
+
+/// A tool call with the id of its name.
+fn tool(name: &str) -> ObservationHead {
+    ObservationHead {
+        id: name.to_owned(),
+        parent_id: None,
+        kind: Kind::Tool,
+        name: Some(name.to_owned()),
+        start_ms: 1,
+        end_ms: Some(2),
+        severity: Severity::Standard,
+        status_message: None,
+        model: None,
+        input_tokens: None,
+        output_tokens: None,
+        input_size: 3,
+        output_size: 0,
+    }
+}
+
 fn main() -> ExitCode {
     assay_tests_guests::run(tests![
+        the_example_judge_asks_as_often_as_configured_and_imports_the_model_only,
+        an_error_of_the_model_ends_as_one_of_the_provider,
+        a_configuration_is_checked_beyond_its_schema,
+        a_trace_is_read_and_scores_may_be_named_by_the_data,
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,

@@ -1,0 +1,73 @@
+//! What an evaluator asks of the host besides models and traces, and who answers: in a component the
+//! bindings, in a native test what the test says.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+
+#[cfg(target_arch = "wasm32")]
+pub(crate) use crate::guest::calls::{
+    complete, complete_all, embed, get_trace, list_observations, read_input, read_metadata,
+    read_output,
+};
+#[cfg(not(target_arch = "wasm32"))]
+pub use native::{Host, with_host};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use native::{
+    complete, complete_all, embed, get_trace, list_observations, read_input, read_metadata,
+    read_output,
+};
+
+use crate::Json;
+
+/// How much a log line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// For whoever works on the plug-in.
+    Debug,
+    /// What happened.
+    Info,
+    /// Something to look at.
+    Warn,
+    /// Something is wrong.
+    Error,
+}
+
+/// Adds a line to the log of this evaluation.
+pub fn log(level: Level, message: &str) {
+    log_with(level, message, []);
+}
+
+/// Adds a line with values to the log of this evaluation.
+pub fn log_with<'a>(
+    level: Level,
+    message: &str,
+    fields: impl IntoIterator<Item = (&'a str, Json)>,
+) {
+    let fields: Vec<(String, Json)> = fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    let fields = (!fields.is_empty()).then(|| Json::Object(fields).to_string());
+    #[cfg(target_arch = "wasm32")]
+    crate::guest::calls::log(level, message, fields.as_deref());
+    #[cfg(not(target_arch = "wasm32"))]
+    native::log(level, message, fields.as_deref());
+}
+
+/// A number that is equal for equal calls: seed random generators with it.
+#[must_use]
+pub fn seed() -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return crate::guest::calls::seed();
+    #[cfg(not(target_arch = "wasm32"))]
+    native::seed()
+}
+
+/// When the run started, in milliseconds since 1970; the same for each of its items.
+#[must_use]
+pub fn run_time_ms() -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return crate::guest::calls::run_time_ms();
+    #[cfg(not(target_arch = "wasm32"))]
+    native::run_time_ms()
+}

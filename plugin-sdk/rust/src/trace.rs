@@ -1,0 +1,216 @@
+//! The recorded execution behind an item, read piece by piece. Only traces of items of the current call
+//! can be read, by evaluators that named [`Parts::trace`](crate::Parts::trace).
+
+use std::fmt;
+
+use crate::{EvalError, Payload, host};
+
+/// A trace without its observations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceInfo {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// The conversation it belongs to.
+    pub session_id: Option<String>,
+    /// Whose it was.
+    pub user_id: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub start_ms: u64,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The text of a JSON object.
+    pub metadata: Option<String>,
+    /// How many observations it has.
+    pub n_observations: u32,
+}
+
+/// What an observation is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what it is called")]
+pub enum Kind {
+    #[default]
+    Span,
+    Generation,
+    Event,
+    Agent,
+    Tool,
+    Chain,
+    Retriever,
+    Evaluator,
+    Embedding,
+    Guardrail,
+}
+
+/// How bad it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what it is called")]
+pub enum Severity {
+    Debug,
+    #[default]
+    Standard,
+    Warning,
+    Error,
+}
+
+/// An observation without its bulky parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// Its id.
+    pub id: String,
+    /// The observation it happened in.
+    pub parent_id: Option<String>,
+    /// What it is of.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub start_ms: u64,
+    /// When it ended.
+    pub end_ms: Option<u64>,
+    /// How bad it was.
+    pub severity: Severity,
+    /// What it said about that.
+    pub status_message: Option<String>,
+    /// The model of a generation.
+    pub model: Option<String>,
+    /// Tokens that went in.
+    pub input_tokens: Option<u64>,
+    /// Tokens that came out.
+    pub output_tokens: Option<u64>,
+    /// Bytes that [`read_input`] would read.
+    pub input_size: u64,
+    /// Bytes that [`read_output`] would read.
+    pub output_size: u64,
+}
+
+/// Which observations are wanted; the default is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Direct children of this observation only.
+    pub parent_id: Option<String>,
+    /// Only of these kinds; empty means every kind.
+    pub kinds: Vec<Kind>,
+    /// Only of this name.
+    pub name: Option<String>,
+}
+
+/// Some observations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Ordered by start, then by id.
+    pub observations: Vec<Observation>,
+    /// What to ask for next; absent on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// Part of an observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What went in.
+    Input,
+    /// What came out.
+    Output,
+    /// A JSON object.
+    Metadata,
+}
+
+/// Why a trace cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceError {
+    /// No trace of this call, or the capability was not granted.
+    NotGranted(String),
+    /// There is no such thing.
+    NotFound(String),
+    /// The call has read as much as it may.
+    TooLarge(String),
+    /// The server cannot read it now.
+    Unavailable(String),
+    /// The run is being cancelled: return soon.
+    Cancelled,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotGranted(text)
+            | Self::NotFound(text)
+            | Self::TooLarge(text)
+            | Self::Unavailable(text) => text,
+            Self::Cancelled => "the run was cancelled",
+        })
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl From<TraceError> for EvalError {
+    fn from(error: TraceError) -> Self {
+        Self::Upstream(error.to_string())
+    }
+}
+
+/// The trace itself.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn get(trace_id: &str) -> Result<TraceInfo, TraceError> {
+    host::get_trace(trace_id)
+}
+
+/// All observations that fit the filter, read page by page.
+///
+/// # Errors
+/// When one of the pages cannot be read.
+pub fn observations(trace_id: &str, filter: &Filter) -> Result<Vec<Observation>, TraceError> {
+    /// As many as the host gives at a time.
+    const LIMIT: u32 = 500;
+    let mut found = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = host::list_observations(trace_id, filter, cursor.as_deref(), LIMIT)?;
+        found.extend(page.observations);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// One page of observations.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn page(
+    trace_id: &str,
+    filter: &Filter,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<Page, TraceError> {
+    host::list_observations(trace_id, filter, cursor, limit)
+}
+
+/// What went into an observation; `None` when it has no input.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_input(trace_id: &str, observation_id: &str) -> Result<Option<Payload>, TraceError> {
+    host::read_input(trace_id, observation_id)
+}
+
+/// What came out of an observation; `None` when it has no output.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_output(trace_id: &str, observation_id: &str) -> Result<Option<Payload>, TraceError> {
+    host::read_output(trace_id, observation_id)
+}
+
+/// The metadata of an observation, a JSON object.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_metadata(trace_id: &str, observation_id: &str) -> Result<Option<Payload>, TraceError> {
+    host::read_metadata(trace_id, observation_id)
+}
