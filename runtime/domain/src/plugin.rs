@@ -392,6 +392,15 @@ impl CallResult {
             log: Vec::new(),
         }
     }
+
+    /// What has to be the same, byte for byte, whenever and wherever the same call is made again with the
+    /// same answers of the host: outcome and log. The time it took is not part of it.
+    #[must_use]
+    pub fn replayable(&self) -> Vec<u8> {
+        // Neither map nor float formatting is involved: postcard writes fields in their order, and
+        // floats as their bits. A vector takes what it is given.
+        postcard::to_allocvec(&(&self.outcome, &self.log)).unwrap_or_default()
+    }
 }
 
 /// One measurement as the plug-in gave it.

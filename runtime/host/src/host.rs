@@ -30,7 +30,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            max_live: 256,
+            // Thousands of judges may wait for models at once. What each holds is small; 6 of the
+            // 65,530 mappings that the kernel allows a process set the bound.
+            max_live: 2_560,
             max_memory_bytes: Limits::default().memory_bytes,
         }
     }

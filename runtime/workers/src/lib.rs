@@ -58,7 +58,8 @@ pub struct Options {
     pub grants: Grants,
     /// A worker with calls that says nothing for so long is ended.
     pub silence_limit: Duration,
-    /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended.
+    /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended; one with a
+    /// call that keeps its thread for so long ends itself.
     pub hang_grace: Duration,
     /// Wall-clock limit of one compilation.
     pub compile_limit: Duration,
@@ -78,8 +79,9 @@ impl Options {
             compile_args: vec!["compile".into()],
             n_workers: 1,
             n_threads: 2,
-            max_live: 256,
-            max_in_flight: 1024,
+            // Of these 64 run; the others wait for the server, for models mostly.
+            max_live: 2_560,
+            max_in_flight: 3_072,
             cache_dir,
             grants: Grants::ALL,
             silence_limit: Duration::from_secs(30),
@@ -94,6 +96,7 @@ impl Options {
         WorkerSettings {
             n_threads: self.n_threads,
             max_live: self.max_live,
+            stuck_ms: u64::try_from(self.hang_grace.as_millis()).unwrap_or(u64::MAX),
             require_walls: self.require_walls,
         }
     }

@@ -6,6 +6,7 @@ mod guest;
 
 mod faults;
 mod losses;
+mod replay;
 mod walls;
 
 use std::collections::HashMap;
@@ -67,6 +68,8 @@ fn trials() -> Vec<Trial> {
         losses::a_panic_in_the_host_is_an_answer,
         losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
         losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
+        replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
+        losses::a_thread_that_hangs_is_noticed_while_others_answer,
         walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
         walls::a_compiler_is_confined_before_it_reads_the_component,
         walls::from_inside_a_worker_nothing_outside_can_be_reached,
