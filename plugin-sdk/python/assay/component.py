@@ -7,10 +7,14 @@ starts from that image, without files.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
+import io
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,14 +22,17 @@ from componentize_py_types import Err
 from wit_world.imports import types
 
 from . import bindings, errors, host, registry
-from .item import Item
-from .score import Problem
+from .item import Item, to_raw
+from .score import Problem, Score
 
 try:
     from wit_world.exports import config_check as _config_check
 except ImportError:
     # No evaluator checks its configuration.
     _config_check = None
+
+#: Calls after which the interpreter has adapted the code of an evaluator, and the most they may take.
+_WARM_CALLS, _WARM_SECONDS = 64, 1.0
 
 _random: Any = None
 _info: Any = None
@@ -73,6 +80,8 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
     _info = bindings.description(registry.current)
     _warm_up(list(samples))
     _random = sys.modules.get("random")
+    # For `rng`, which may be asked though nobody else needs it.
+    importlib.import_module("random")
     for action in registry.current.at_end:
         action()
     host.current = bindings.Wasm()
@@ -82,24 +91,58 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
 
 
 def _warm_up(samples: list[Mapping[str, Any]]) -> None:
-    """Runs evaluators that ask no model over sample items. What they import or build on first use is then
-    in the image; what they answer does not matter here."""
-    parts = {"input": "input", "output": "output", "expected_output": "expectedOutput"}
-    for one in registry.current.evaluators.values():
-        if one.slots or "trace" in one.needs:
-            continue
-        for sample in samples:
-            values = {name: sample[member] for name, member in parts.items() if member in sample}
-            properties = one.config_schema.get("properties", {})
-            config = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
-            try:
-                one.evaluate(Item.of(values, metadata=sample.get("metadata")), config)
-            except Exception:
-                continue
-    # The way through the bindings too.
-    spare = Evaluator()
-    nothing = types.Item("", None, types.Payload_Text(""), None, "{}", None)
-    try:
-        spare.evaluate("", nothing, "{}")
-    except Err:
-        pass
+    """Runs the evaluators over sample items, with nobody behind the host calls. What they import or build on
+    first use is then in the image, and the interpreter has adapted their code: code that still adapts writes
+    to memory in every call, and each page written costs. What they answer does not matter here."""
+    one = registry.Evaluator(
+        id="",
+        title="",
+        description="",
+        config=None,
+        config_schema={},
+        needs=(),
+        slots=(),
+        scores=(),
+        dynamic_scores=True,
+        deterministic=True,
+        call=_touch,
+        takes_config=True,
+    )
+    items = [_sample_item(sample) for sample in samples]
+    spare = types.Item("", None, types.Payload_Text(""), types.Payload_Json("0"), "{}", None)
+    nowhere = io.StringIO()
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        registry.current.evaluators[""] = one
+        _run("", spare, "{}")
+        del registry.current.evaluators[""]
+        for evaluator in registry.current.evaluators.values():
+            properties = evaluator.config_schema.get("properties", {})
+            defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+            for item in items:
+                _run(evaluator.id, item, json.dumps(defaults))
+
+
+def _run(evaluator_id: str, item: types.Item, config: str) -> None:
+    export, began = Evaluator(), time.monotonic()
+    for _ in range(_WARM_CALLS):
+        try:
+            export.evaluate(evaluator_id, item, config)
+        except Err:
+            pass
+        if _WARM_SECONDS < time.monotonic() - began:
+            return
+
+
+def _touch(item: Item, config: Any) -> list[Score]:
+    item.given("metadata")
+    return [Score("x", len(item.text()), str(item.output)), Score("y", True), Score("z", "a", metadata={"a": 1})]
+
+
+def _sample_item(sample: Mapping[str, Any]) -> types.Item:
+    payloads = []
+    for member in ("input", "output", "expectedOutput"):
+        is_json, text = to_raw(sample[member]) if member in sample else (False, None)
+        payload = types.Payload_Json if is_json else types.Payload_Text
+        payloads.append(None if text is None else payload(text))
+    metadata = json.dumps(sample["metadata"]) if "metadata" in sample else None
+    return types.Item(str(sample.get("id", "")), *payloads, metadata, None)

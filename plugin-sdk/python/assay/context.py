@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import random
+from typing import TYPE_CHECKING
 
 from . import host
+
+if TYPE_CHECKING:
+    import random
 
 
 def seed() -> int:
@@ -19,4 +22,7 @@ def run_time() -> int:
 
 def rng() -> random.Random:
     """A random generator that draws the same numbers in equal calls."""
+    # Not at the top: a plug-in that never imports `random` has nothing to seed in each call.
+    import random
+
     return random.Random(seed())
