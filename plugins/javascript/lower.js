@@ -40,6 +40,8 @@ export function drive(self, args, body) {
   });
 }
 
+const isMethod = ({ type, method }) => type === "MethodDefinition" || (type === "Property" && method);
+
 const isNode = (value) => typeof value === "object" && value !== null && typeof value.type === "string";
 
 class Rewriting {
@@ -57,16 +59,16 @@ class Rewriting {
     this.#asyncs = tokens.filter(({ type, value }) => type.label === "name" && value === "async");
   }
 
-  walk(node, property) {
+  walk(node, method) {
     if (node.type === "ForOfStatement" && node.await) this.#refuse("for await", node);
     const isLowered = node.async === true;
-    if (isLowered) this.#openFunction(node, property);
+    if (isLowered) this.#openFunction(node, method);
     if (node.type === "AwaitExpression") {
       this.#removed.push([node.start, node.start + "await".length]);
       this.#openings.push([node.start, "(yield ("]);
     }
     for (const [name, child] of Object.entries(node)) {
-      if (isNode(child)) this.walk(child, name === "value" ? node : undefined);
+      if (isNode(child)) this.walk(child, name === "value" && isMethod(node) ? node : undefined);
       else if (Array.isArray(child)) child.filter(isNode).forEach((each) => this.walk(each));
     }
     if (node.type === "AwaitExpression") this.#closings.push([node.end, "))"]);
@@ -77,10 +79,10 @@ class Rewriting {
     throw new Unsupported(`${what} is not supported here`, loc?.start);
   }
 
-  #openFunction(node, property) {
+  #openFunction(node, method) {
     if (node.generator) this.#refuse("an async generator", node);
     // Of a method the word stands before its name, of others at their beginning.
-    const from = property?.start ?? node.start;
+    const from = method?.start ?? node.start;
     const word = this.#asyncs.find(({ start }) => start >= from);
     this.#removed.push([word.start, word.end]);
     const isArrow = node.type === "ArrowFunctionExpression";

@@ -123,6 +123,10 @@ fn sources_may_be_written_in_many_ways() -> Tested {
         "export async function evaluate(ctx) { return { scores: [{ name: 's', value: await Promise.resolve(1) }] }; }",
         "const twice = async x => await x * 2;\nclass A { async half() { return (await twice(this.k)) / 2; } constructor() { this.k = 1; } }\n\
          export const evaluate = async () => ({ scores: [{ name: 's', value: await (await new A()).half() }] });",
+        "class A { static async one() { return 1; } two = async (x = async () => 2) => (await x()); async async() { return arguments.length; } }\n\
+         const o = { async: async () => 1, two: async function () { return 3; }, async async2() { return 2; } };\n\
+         export async function evaluate() { const a = new A(); const n = await A.one() + await a.two() + await a.async(1, 2);\n\
+         const m = await o.async() + await o.two() + (await o.async2()); return { scores: [{ name: 's', value: m - n }] }; }",
         "export function evaluate() { return new Promise((done) => done({ scores: [{ name: 's', value: 1 }] })); }",
         "export async function evaluate() { let n = 0; for (const p of [1, 2]) { try { await Promise.reject(p); } catch (e) { n += e; } finally { n -= 1; } }\n\
          const all = await Promise.all([n, twice(n)].map(async (x) => x)); return { scores: [{ name: 's', value: all[1] - all[0] }] };\n\
