@@ -3,6 +3,8 @@
 //! Plain names are found in a hash table; only entries with a pattern of their own are regular
 //! expressions, compiled when first tried, so that loading thousands of entries stays cheap.
 
+mod models;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
@@ -11,9 +13,11 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::Deserialize;
 
-use crate::model::{AttributeSource, ModelDefinition, PricingTier, TierCondition, TierOperator};
+use crate::model::{AttributeSource, ModelDefinition, TierOperator};
 use crate::observation::{Cost, Observation, Usage};
 use crate::time::Timestamp;
+
+pub use models::PriceView;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
 const MAX_REMEMBERED: usize = 10_000;
@@ -305,102 +309,7 @@ impl PriceTable {
     }
 }
 
-/// Dollars as a decimal; the shortest text of the number is what its writer meant.
-fn decimal(price: f64) -> Decimal {
-    let text = price.to_string();
-    text.parse()
-        .or_else(|_| Decimal::from_scientific(&text))
-        .unwrap_or_default()
-}
-
-impl Condition {
-    fn of_tier(condition: &TierCondition) -> Self {
-        match condition {
-            TierCondition::Usage {
-                usage_detail_pattern,
-                operator,
-                value,
-                case_sensitive,
-            } => {
-                let prefix = if *case_sensitive { "" } else { "(?i)" };
-                Self::Tokens {
-                    buckets: Pattern::new(format!("{prefix}{usage_detail_pattern}")),
-                    operator: *operator,
-                    value: *value,
-                }
-            }
-            TierCondition::Attribute {
-                source,
-                key,
-                values,
-                ..
-            } => Self::Attribute {
-                source: *source,
-                key: key.clone(),
-                values: values.clone(),
-            },
-        }
-    }
-}
-
-/// What the built-in table says about a model, for people.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PriceView<'t> {
-    /// Id of the entry.
-    pub id: &'t str,
-    /// The model's name.
-    pub model: &'t str,
-    /// The pattern, where it is not the name itself.
-    pub pattern: Option<&'t str>,
-    /// Prices hold from then on.
-    pub start: Option<Timestamp>,
-    /// US dollars for one token by bucket, without the conditional tiers.
-    pub prices: BTreeMap<&'t str, f64>,
-}
-
 impl PriceEntry {
-    /// The entry of a model that a project defined.
-    #[must_use]
-    pub fn of_model(model: &ModelDefinition) -> Self {
-        let prices = |tier: &PricingTier| -> Prices {
-            let priced = tier.prices.iter();
-            priced
-                .map(|(bucket, price)| (bucket.clone(), decimal(*price)))
-                .collect()
-        };
-        let mut others: Vec<&PricingTier> =
-            model.tiers.iter().filter(|tier| !tier.is_default).collect();
-        others.sort_by_key(|tier| tier.priority);
-        let tier = |tier: &&PricingTier| Tier {
-            conditions: tier.conditions.iter().map(Condition::of_tier).collect(),
-            prices: prices(tier),
-        };
-        Self {
-            id: model.id.clone(),
-            model: model.name.clone(),
-            pattern: Some(Pattern::new(model.pattern.clone())),
-            provider: None,
-            start: model.start_date,
-            tiers: others.iter().map(tier).collect(),
-            prices: model.default_tier().map(prices).unwrap_or_default(),
-        }
-    }
-
-    /// What it says, for people.
-    #[must_use]
-    pub fn view(&self) -> PriceView<'_> {
-        let prices = self.prices.iter();
-        PriceView {
-            id: &self.id,
-            model: &self.model,
-            pattern: self.pattern.as_ref().map(|pattern| pattern.text.as_str()),
-            start: self.start,
-            prices: prices
-                .filter_map(|(bucket, dollars)| Some((bucket.as_str(), dollars.to_f64()?)))
-                .collect(),
-        }
-    }
-
     fn pattern_length(&self) -> usize {
         self.pattern
             .as_ref()

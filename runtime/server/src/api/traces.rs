@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::cursor;
 use super::observations::view::v1 as observation_view;
 use super::routes::{Operation, Routes};
 use super::scores::view::{Categories, place, v2 as score_view};
+use super::{cursor, page};
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
 
 const LIST: &[Param] = &[
-    param("page", "integer", "From 1."),
-    param("limit", "integer", "1 to 100, 50 when absent."),
+    page::PAGE,
+    page::LIMIT,
     param("userId", "string", "Exactly this user."),
     param("name", "string", "Exactly this name."),
     param("sessionId", "string", "Exactly this session."),
@@ -136,12 +136,13 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
         params.time("toTimestamp")?,
     );
     let (order, ascending) = order(params)?;
+    let paging = page::paging(params)?;
     Ok(TraceQuery {
         filter: conditions.finish()?,
         order,
         ascending,
-        page: params.int("page", 1, u32::MAX, 1)?,
-        limit: params.int("limit", 1, 100, 50)?,
+        page: paging.page,
+        limit: paging.limit,
         with_content: fields.has("io"),
         with_observation_ids: fields.has("observations"),
     })

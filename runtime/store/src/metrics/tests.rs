@@ -120,6 +120,24 @@ async fn assert_same(store: &Store, question: &Question) {
     );
 }
 
+fn score(id: &str, value: ScoreValue, subject: Subject) -> NewScore {
+    NewScore {
+        id: ScoreId::new(id).unwrap(),
+        name: "quality".to_owned(),
+        value,
+        subject,
+        source: ScoreSource::Api,
+        timestamp: at(60_000),
+        environment: "prod".to_owned(),
+        comment: None,
+        metadata: Default::default(),
+        config_id: None,
+        queue_id: None,
+        author_user_id: None,
+        origin: None,
+    }
+}
+
 /// What stands for a trace.
 fn record(n: i64) -> Observation {
     let about = About::Trace(TraceId::new(&format!("t{n}")).unwrap());
@@ -195,24 +213,11 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
 async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() {
     on_each_database(|store| async move {
         write(&store, (1..40).map(observation).collect()).await;
-        let score = NewScore {
-            id: ScoreId::new("s").unwrap(),
-            name: "n".to_owned(),
-            value: ScoreValue::Numeric(1.0),
-            subject: Subject::Observation(
-                TraceId::new("t1").unwrap(),
-                ObservationId::new("o1").unwrap(),
-            ),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Default::default(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
+        let subject = Subject::Observation(
+            TraceId::new("t1").unwrap(),
+            ObservationId::new("o1").unwrap(),
+        );
+        let score = score("s", ScoreValue::Numeric(1.0), subject);
         store.put_scores(&project(), &[score], at(0)).await.unwrap();
         for name in [
             "name",
@@ -318,21 +323,6 @@ async fn lists_make_a_group_for_each_member_tags_one_for_all_and_costs_one_for_e
 async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
     on_each_database(|store| async move {
         write(&store, (1..5).map(observation).collect()).await;
-        let score = |id: &str, value: ScoreValue, subject: Subject| NewScore {
-            id: ScoreId::new(id).unwrap(),
-            name: "quality".to_owned(),
-            value,
-            subject,
-            source: ScoreSource::Api,
-            timestamp: at(60_000),
-            environment: "prod".to_owned(),
-            comment: None,
-            metadata: Default::default(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
         let (t1, t2) = (TraceId::new("t1").unwrap(), TraceId::new("t2").unwrap());
         let o1 = ObservationId::new("o1").unwrap();
         let scores = [

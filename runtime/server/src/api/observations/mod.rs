@@ -5,14 +5,15 @@ pub(super) mod view;
 use assay_domain::filter::{Filter, OBSERVATIONS};
 use assay_domain::ids::{ObservationId, TraceId};
 use assay_domain::time::Timestamp;
+use assay_store::Numbered;
 use assay_store::telemetry::{ObservationCursor, ObservationQuery};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::conditions::Conditions;
-use super::cursor;
 use super::routes::{Operation, Routes};
+use super::{cursor, page};
 use crate::App;
 use crate::auth::Reader;
 use crate::extract::{Param, Params, param};
@@ -60,8 +61,8 @@ const V2: &[Param] = &[
 ];
 
 const V1: &[Param] = &[
-    param("page", "integer", "From 1."),
-    param("limit", "integer", "1 to 100, 50 when absent."),
+    page::PAGE,
+    page::LIMIT,
     param("name", "string", "Exactly this name."),
     param("userId", "string", "Exactly this user."),
     param("type", "string", "A type of observation."),
@@ -191,23 +192,22 @@ async fn list_v1(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let (page, limit) = (
-        params.int("page", 1, u32::MAX, 1)?,
-        params.int("limit", 1, 100, 50)?,
-    );
+    let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params)?,
-        limit,
-        offset: u64::from(page - 1) * u64::from(limit),
+        limit: paging.limit,
+        offset: paging.offset(),
         with_content: true,
         without_records: true,
         with_total: true,
         ..ObservationQuery::default()
     };
     let found = app.store.observations(&caller.project, &query).await?;
-    let data: Vec<Value> = found.items.iter().map(view::v1).collect();
-    let meta = cursor::page_meta(page, limit, found.n_total);
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    let found = Numbered {
+        n_total: found.n_total,
+        items: found.items,
+    };
+    Ok(page::answer(paging, &found, view::v1))
 }
 
 async fn get_v1(
