@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{Failure, FailureClass, LogLine};
-use assay_domain::protocol::host_call::{ModelError, Part, TraceError};
+use assay_domain::protocol::host_call::{ModelError, ObservationHead, Part, TraceError};
 use assay_domain::protocol::{HostReply, HostRequest};
 use futures_util::future::BoxFuture;
 use rand::SeedableRng;
@@ -326,6 +326,12 @@ impl trace_reader::Host for State {
                 "the server gave another answer".into(),
             )),
         };
+        let answer = answer.and_then(|info| {
+            let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+            let tags: usize = info.tags.iter().map(String::len).sum();
+            self.count_read(info.id.len() + text(&info.name) + text(&info.metadata) + tags)?;
+            Ok(info)
+        });
         Ok(answer
             .map(bindings::trace_info)
             .map_err(|error| self.trace_failed(error)))
@@ -352,6 +358,15 @@ impl trace_reader::Host for State {
                 "the server gave another answer".into(),
             )),
         };
+        let answer = answer.and_then(|page| {
+            let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+            let heads = page.observations.iter();
+            let size = |head: &ObservationHead| {
+                128 + head.id.len() + text(&head.name) + text(&head.status_message)
+            };
+            self.count_read(heads.map(size).sum())?;
+            Ok(page)
+        });
         Ok(answer
             .map(bindings::observation_page)
             .map_err(|error| self.trace_failed(error)))

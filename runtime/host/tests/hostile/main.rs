@@ -6,6 +6,7 @@ mod guest;
 mod inert;
 mod limits;
 mod neighbours;
+mod reading;
 mod registration;
 mod waiting;
 mod world;
