@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::{bindings, shell};
+use crate::{bindings, contract, shell};
 
 /// A document, and what `assay docs` calls it.
 const DOCUMENTS: &[(&str, &str)] = &[
@@ -28,7 +28,7 @@ fn render(what: &str) -> anyhow::Result<String> {
 type Part = fn() -> anyhow::Result<Vec<(PathBuf, String)>>;
 
 /// What needs no server first: it is there whatever state the server is in.
-const PARTS: &[Part] = &[bindings::files, documents];
+const PARTS: &[Part] = &[bindings::files, contract::files, documents];
 
 fn documents() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let rendered = DOCUMENTS

@@ -2,6 +2,7 @@
 
 mod bindings;
 mod check;
+mod contract;
 mod generate;
 mod plugins;
 mod rooms;
