@@ -4,6 +4,7 @@
 #[path = "../../../host/tests/hostile/guest.rs"]
 mod guest;
 
+mod bombs;
 mod faults;
 mod losses;
 mod replay;
@@ -68,6 +69,7 @@ fn trials() -> Vec<Trial> {
         losses::a_panic_in_the_host_is_an_answer,
         losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
         losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
+        bombs::components_that_are_hard_to_compile_end_in_bounded_time,
         replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
         losses::a_thread_that_hangs_is_noticed_while_others_answer,
         walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
