@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::project::{COMPONENT, ITEMS, MANIFEST, TESTS};
+use crate::project::{COMPONENT, MANIFEST};
 
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Folders that toolchains fill.
@@ -57,10 +57,11 @@ pub fn outdated(folder: &Path) -> Option<String> {
         return None;
     }
     let mut sources = Snapshot::of(folder);
-    // They are read when a command runs, and are no part of the component.
-    for file in [ITEMS, TESTS, "README.md"] {
-        sources.0.remove(&folder.join(file));
-    }
+    // Items and tests are read when a command runs, and are no part of the component.
+    sources.0.retain(|file, _| {
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        !matches!(ending, Some("jsonl" | "md"))
+    });
     (built < sources.newest()?).then(|| {
         format!(
             "{} is older than its sources: `assay plugin build`",
@@ -107,6 +108,28 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_component_is_outdated_by_its_sources_and_not_by_items() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, seconds: u64| {
+            let file = folder.path().join(name);
+            fs::write(&file, "x").unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            let file = fs::File::options().write(true).open(file).unwrap();
+            file.set_modified(time).unwrap();
+        };
+        write("plugin.toml", 1);
+        write("plugin.wasm", 2);
+        write("more.jsonl", 3);
+        assert_eq!(outdated(folder.path()), None);
+        write("plugin.py", 3);
+        assert!(
+            outdated(folder.path())
+                .unwrap()
+                .contains("assay plugin build")
+        );
+    }
 
     #[test]
     fn a_change_of_a_source_shows_and_what_a_build_makes_does_not() {
