@@ -102,6 +102,15 @@ impl Sql {
                 let not = if *test == Test::IsNull { "" } else { "NOT " };
                 format!("({sql}) IS {not}NULL")
             }
+            // Nothing that is absent equals a text that is not empty: the bare column can use its index.
+            (Expr::NullableText(sql), Test::AnyOf(values))
+                if values.iter().all(|value| !value.is_empty()) =>
+            {
+                self.in_list(sql, "IN", "1 = 0", values)?
+            }
+            (Expr::NullableText(sql), Test::Text(TextOp::Equal, value)) if !value.is_empty() => {
+                format!("{sql} = {}", self.bind_text(value))
+            }
             (_, Test::AnyOf(values)) => self.in_list(&text(expr)?, "IN", "1 = 0", values)?,
             (_, Test::NoneOf(values)) => self.in_list(&text(expr)?, "NOT IN", "1 = 1", values)?,
             (_, Test::Text(op, value)) => self.compare(&text(expr)?, *op, value, is_postgres)?,

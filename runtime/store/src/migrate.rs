@@ -32,6 +32,10 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0014_connections.sql"),
     ),
     ("rollups", include_str!("../migrations/0015_rollups.sql")),
+    (
+        "trace filters",
+        include_str!("../migrations/0016_trace_filters.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "
