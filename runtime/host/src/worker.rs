@@ -5,12 +5,15 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdStream;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
 use assay_domain::protocol::{
@@ -83,7 +86,8 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
         .build()?;
     // As a task: the thread that finds the socket readable then makes the call itself, and no other has to
     // be woken for a lone one.
-    let served = runtime.block_on(runtime.spawn(serve(socket, host, ready, before_call)));
+    let stuck = Duration::from_millis(settings.stuck_ms);
+    let served = runtime.block_on(runtime.spawn(serve(socket, host, ready, stuck, before_call)));
     runtime.shutdown_background();
     served.map_err(io::Error::other)?
 }
@@ -103,6 +107,7 @@ async fn serve(
     socket: StdStream,
     host: Host,
     ready: Ready,
+    stuck: Duration,
     before_call: BeforeCall,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -112,6 +117,8 @@ async fn serve(
     let worker = Arc::new(Worker {
         host,
         before_call,
+        stuck,
+        began: Instant::now(),
         out,
         next_host_call: AtomicU64::new(0),
         loaded: Mutex::default(),
@@ -121,24 +128,37 @@ async fn serve(
     });
     let writing = tokio::spawn(write(writer, messages, Arc::downgrade(&worker)));
     let inbox = BufReader::with_capacity(64 << 10, Inbox::new(reader));
-    let read = read(inbox, &worker).await;
+    // What goes wrong here ends the process, whatever its threads do.
+    read(inbox, &worker).await?;
     // The writer ends when the last sender, which a running call holds, is gone.
     drop(worker);
-    writing.await.map_err(io::Error::other)??;
-    read
+    writing.await.map_err(io::Error::other)?
 }
 
 struct Worker {
     host: Host,
     before_call: BeforeCall,
+    /// A call that keeps its thread for so long never gives it back.
+    stuck: Duration,
+    began: Instant,
     out: mpsc::UnboundedSender<FromWorker>,
     next_host_call: AtomicU64,
     loaded: Mutex<HashMap<Digest, Arc<OnceCell<Plugin>>>>,
     /// Calls that have not answered. Who takes one out is the one who answers it.
-    running: Mutex<HashMap<CallId, Option<AbortHandle>>>,
+    running: Mutex<HashMap<CallId, Running>>,
     asked: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
     wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<File, String>>>>,
 }
+
+/// A call that has not answered.
+struct Running {
+    task: Option<AbortHandle>,
+    on_thread_since: Arc<OnThread>,
+}
+
+/// When a call got the thread it has now, in milliseconds since the worker began; zero while it waits.
+#[derive(Default)]
+struct OnThread(AtomicU64);
 
 async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<()> {
     let mut frame = Vec::new();
@@ -170,7 +190,10 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
                 }
             }
             ToWorker::Cancel(ids) => ids.into_iter().for_each(|id| worker.cancel(id)),
-            ToWorker::Ping(number) => drop(worker.out.send(FromWorker::Pong(number))),
+            ToWorker::Ping(number) => {
+                worker.look_for_stuck()?;
+                drop(worker.out.send(FromWorker::Pong(number)));
+            }
             ToWorker::Shutdown => return Ok(()),
             ToWorker::Start(_) => return Err(io::Error::other("`Start` came twice")),
         }
@@ -182,18 +205,49 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
 
 impl Worker {
     fn start(self: &Arc<Self>, id: CallId, call: Arc<Call>) {
-        lock(&self.running).insert(id, None);
+        let on_thread_since = Arc::new(OnThread::default());
+        let running = Running {
+            task: None,
+            on_thread_since: Arc::clone(&on_thread_since),
+        };
+        lock(&self.running).insert(id, running);
         let worker = Arc::clone(self);
         let task = tokio::spawn(async move {
             let open = Open {
                 worker: &worker,
                 id,
             };
-            let result = worker.evaluate(id, Arc::unwrap_or_clone(call)).await;
+            let mut evaluation = pin!(worker.evaluate(id, Arc::unwrap_or_clone(call)));
+            let result = poll_fn(|context| {
+                let now = worker.began.elapsed().as_millis() as u64;
+                on_thread_since.0.store(now.max(1), Ordering::Relaxed);
+                let polled = evaluation.as_mut().poll(context);
+                on_thread_since.0.store(0, Ordering::Relaxed);
+                polled
+            });
+            let result = result.await;
             open.worker.answer(id, result);
         });
-        if let Some(handle) = lock(&self.running).get_mut(&id) {
-            *handle = Some(task.abort_handle());
+        if let Some(running) = lock(&self.running).get_mut(&id) {
+            running.task = Some(task.abort_handle());
+        }
+    }
+
+    /// Guests give their thread back at each tick, so a call that keeps it hangs in the host. It cannot be
+    /// stopped, and its neighbours would go on without the thread: the worker ends, and another is started.
+    fn look_for_stuck(&self) -> io::Result<()> {
+        let now = self.began.elapsed().as_millis() as u64;
+        let longest = lock(&self.running)
+            .values()
+            .map(|running| running.on_thread_since.0.load(Ordering::Relaxed))
+            .filter(|since| *since != 0)
+            .map(|since| now.saturating_sub(since))
+            .max();
+        match longest {
+            Some(longest) if self.stuck.as_millis() < longest.into() => Err(io::Error::other(
+                format!("a call has kept its thread for {longest} ms"),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -205,11 +259,11 @@ impl Worker {
     }
 
     fn cancel(&self, id: CallId) {
-        let Some(handle) = lock(&self.running).remove(&id) else {
+        let Some(running) = lock(&self.running).remove(&id) else {
             return;
         };
-        if let Some(handle) = handle {
-            handle.abort();
+        if let Some(task) = running.task {
+            task.abort();
         }
         let result = without_scores(FailureClass::Cancelled, "the call was cancelled");
         drop(self.out.send(FromWorker::Results(vec![(id, result)])));

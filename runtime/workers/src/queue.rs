@@ -88,8 +88,8 @@ pub(crate) enum Duty {
     Suspects,
 }
 
-/// So many suspects are run one by one; more are first run in so many groups. With 1,024 calls in flight
-/// the one that ends workers is found with its third.
+/// So many suspects are run one by one; more are first run in so many groups. With 3,072 calls in flight
+/// the one that ends workers is found with the fourth.
 const MAX_SUSPECTS: usize = 32;
 
 /// All calls that no worker has yet.

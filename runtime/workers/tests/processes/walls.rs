@@ -108,7 +108,11 @@ pub(crate) fn a_compiler_is_confined_before_it_reads_the_component() {
     assert_eq!(field(&status, "NoNewPrivs:"), "1");
     assert_eq!(field(&status, "CapPrm:"), "0000000000000000");
     if rustix::process::geteuid().is_root() {
-        assert!(!field(&status, "Uid:").split_whitespace().any(|user| user == "0"));
+        assert!(
+            !field(&status, "Uid:")
+                .split_whitespace()
+                .any(|user| user == "0")
+        );
     }
     let refused = child.wait_with_output().unwrap();
     assert!(refused.status.success());
@@ -188,6 +192,7 @@ fn worker_with_environment(require_walls: bool) -> String {
     let settings = WorkerSettings {
         n_threads: 1,
         max_live: 16,
+        stuck_ms: 1_000,
         require_walls,
     };
     let mut frame = Vec::new();
