@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -168,15 +169,18 @@ def _plain(value: Any) -> Any:
 
 def _typed(kind: Any, value: Any, at: str) -> Any:
     """The host has checked the schema; this only rebuilds the types."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        names = {member.name for member in dataclasses.fields(kind) if member.init}
-        given = {name: _typed(hints[name], part, f"{at}.{name}") for name, part in value.items() if name in names}
+        plan = _plan(kind)
+        given = {
+            name: part if plan[name] is None else _typed(plan[name], part, f"{at}.{name}")
+            for name, part in value.items()
+            if name in plan
+        }
         try:
             return kind(**given)
         except (TypeError, ValueError) as error:
             raise InvalidConfig(f"{at}: {error}") from error
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -191,6 +195,14 @@ def _typed(kind: Any, value: Any, at: str) -> Any:
     if origin in (Union, types.UnionType):
         return _typed_union(arguments, value, at)
     return value
+
+
+@functools.cache
+def _plan(kind: Any) -> dict[str, Any]:
+    """The members of a dataclass and the types to rebuild; None where JSON has the value as it is."""
+    hints = typing.get_type_hints(kind)
+    members = [member.name for member in dataclasses.fields(kind) if member.init]
+    return {name: None if hints[name] in (str, int, bool, Any) else hints[name] for name in members}
 
 
 def _typed_union(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
