@@ -7,8 +7,8 @@ use anyhow::Context;
 
 use crate::shell;
 
-/// In the order a reader needs them.
-const FILES: [&str; 3] = ["world.wit", "types.wit", "host.wit"];
+/// In the order a reader needs them: the first one introduces the package.
+const FILES: [&str; 3] = ["types.wit", "world.wit", "host.wit"];
 
 const HEAD: &str = "# The contract
 
