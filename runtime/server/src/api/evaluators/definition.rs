@@ -250,9 +250,9 @@ fn checked_grants(
     }
     let wanted = plugin.required(evaluator).names();
     Err(refuse(format!(
-        "{} needs the capability {}, which was not granted: send \"grants\": {}",
+        "{} needs the capability `{}`, which was not granted: send \"grants\": {}",
         evaluator.id,
-        format!("`{}`", missing.join("` and `")),
+        missing.join("` and `"),
         json!(wanted)
     )))
 }
