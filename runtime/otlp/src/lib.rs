@@ -40,8 +40,8 @@ use assay_domain::time::Timestamp;
 pub use events::{Event, EventError, read_event};
 pub use limits::Limits;
 pub use logs::map_logs;
-pub use media::is_media_type;
 pub use mapping::map;
+pub use media::is_media_type;
 pub use model::{LogsRequest, Request};
 
 /// How a request body is encoded.

@@ -12,11 +12,11 @@ use assay_store::{DatabaseUrl, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::vault::Vault;
 use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::lock::Lock;
+use crate::vault::Vault;
 use crate::{App, NewApp, built_apart, listen, pages, router, walls};
 
 /// What a server is made from.
@@ -156,9 +156,7 @@ impl Server {
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
         let engine = match config.evaluation.isolation {
-            Isolation::Process => {
-                Engine::processes(&store, program, cache_dir, &config.evaluation)
-            }
+            Isolation::Process => Engine::processes(&store, program, cache_dir, &config.evaluation),
             Isolation::InProcess => Engine::in_process(&store, &cache_dir)?,
         };
         walls::announce(&engine, &config.evaluation).await?;
@@ -172,7 +170,11 @@ impl Server {
             breakpoints: None,
         });
         let home_project = first.project.id.clone();
-        let vault = Vault::open(config.secrets.key.as_deref(), &config.data_dir, ids.as_ref())?;
+        let vault = Vault::open(
+            config.secrets.key.as_deref(),
+            &config.data_dir,
+            ids.as_ref(),
+        )?;
         let app = App::new(NewApp {
             vault,
             store,

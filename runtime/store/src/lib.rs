@@ -11,18 +11,18 @@
 //! [`ProjectId`]: assay_domain::ids::ProjectId
 
 pub mod catalog;
-pub mod datasets;
-pub mod evaluation;
 pub mod comments;
 pub mod connections;
+pub mod datasets;
+pub mod evaluation;
 mod filter_sql;
 mod list;
 pub mod media;
 pub mod metrics;
 mod migrate;
+mod models;
 mod pool;
 pub mod prompts;
-mod models;
 pub mod queues;
 mod score_configs;
 pub mod scores;

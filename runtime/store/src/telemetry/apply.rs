@@ -312,7 +312,10 @@ async fn insert_rows(
     blocks.retain(|(seq, _)| used.contains(seq));
     insert_blocks(db, &blocks).await?;
     let is_new = |(place, _): &&(Place, &PreparedRow)| standing.contains(&place.seq);
-    let added = rows.iter().filter(is_new).map(|(_, row)| (1, &row.observation));
+    let added = rows
+        .iter()
+        .filter(is_new)
+        .map(|(_, row)| (1, &row.observation));
     rollup::change(db, tenant.number, added).await?;
     for (trace, row) in known {
         if update(db, tenant, trace, row, now).await? {

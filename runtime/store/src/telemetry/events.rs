@@ -130,9 +130,7 @@ impl Store {
             };
             let prepared = prepare(batch)?.replacing();
             let applied = apply(&mut db, &tenant, &prepared, now).await?;
-            self.writer
-                .recent
-                .forget(tenant.number, &applied.changed);
+            self.writer.recent.forget(tenant.number, &applied.changed);
         });
         Ok(())
     }

@@ -24,9 +24,9 @@ mod refresh;
 pub(crate) mod rollup;
 mod row;
 mod targets;
-mod walk;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use assay_domain::filter::Filter;
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};

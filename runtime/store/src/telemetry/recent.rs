@@ -18,6 +18,7 @@ use crate::Error;
 /// Bytes kept, about: at 20,000 spans a second of 1.4 KB a good half second of them.
 const MAX_BYTES: usize = 24 << 20;
 
+type Pair = (TraceId, ObservationId);
 type Key = (i64, TraceId, ObservationId);
 
 /// The latest observations, oldest out first.
@@ -59,7 +60,7 @@ impl Recent {
     }
 
     /// Before these are replaced.
-    pub(super) fn forget(&self, tenant: i64, changed: &[(TraceId, ObservationId)]) {
+    pub(super) fn forget(&self, tenant: i64, changed: &[Pair]) {
         let mut kept = self.lock();
         for (trace, id) in changed {
             kept.rows.remove(&key(tenant, trace, id));
@@ -75,9 +76,9 @@ impl Recent {
     pub(super) fn split<'k>(
         &self,
         tenant: i64,
-        keys: &'k [(TraceId, ObservationId)],
+        keys: &'k [Pair],
         with_content: bool,
-    ) -> Result<(Vec<Observation>, Vec<&'k (TraceId, ObservationId)>), Error> {
+    ) -> Result<(Vec<Observation>, Vec<&'k Pair>), Error> {
         let mut here: Vec<Arc<PreparedRow>> = Vec::with_capacity(keys.len());
         let mut elsewhere = Vec::new();
         let kept = self.lock();

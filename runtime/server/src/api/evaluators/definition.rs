@@ -125,7 +125,11 @@ impl Definition {
     }
 
     /// Finds the plug-in and checks everything against it.
-    pub(in crate::api) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
+    pub(in crate::api) async fn check(
+        self,
+        app: &App,
+        project: &ProjectId,
+    ) -> Result<NewVersion, Problem> {
         let mut plugin = app.store.resolve_plugin(project, &self.plugin).await?;
         if plugin.is_none() && built_apart::register(app, &self.plugin).await? {
             plugin = app.store.resolve_plugin(project, &self.plugin).await?;
