@@ -121,6 +121,16 @@ async fn comments_are_about_something_the_project_has() {
     );
 }
 
+/// Each of these bodies is refused, and the answer names the field.
+async fn refuses(app: &TestApp, path: &str, wrong: impl IntoIterator<Item = (Value, &str)>) {
+    for (body, field) in wrong {
+        let (status, answer) = post(app, path, body.clone()).await;
+        assert_eq!(status, 400, "{body}");
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains(field), "{body}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_queue_is_filled_and_worked_off() {
     let app = TestApp::new().await.unwrap();
@@ -132,7 +142,7 @@ async fn a_queue_is_filled_and_worked_off() {
     assert_eq!(status, 200, "{queue}");
     let path = format!("{queues}/{}", queue["id"].as_str().unwrap());
     assert_eq!(get(&app, &path).await, queue);
-    for (wrong, field) in [
+    let wrong = [
         (new, "name"),
         (
             json!({ "name": "n", "scoreConfigIds": [] }),
@@ -146,14 +156,8 @@ async fn a_queue_is_filled_and_worked_off() {
             json!({ "name": "n", "scoreConfigIds": [config["id"]], "x": 1 }),
             "x",
         ),
-    ] {
-        let (status, answer) = post(&app, queues, wrong).await;
-        assert_eq!(status, 400, "{field}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(field),
-            "{answer}"
-        );
-    }
+    ];
+    refuses(&app, queues, wrong).await;
     let items = format!("{path}/items");
     let (status, item) = post(
         &app,
@@ -261,7 +265,19 @@ async fn models_of_a_project_price_what_arrives_after_them() {
     for address in [&built_in, &format!("{path}/none")] {
         assert_eq!(send(&app, Method::DELETE, address, json!({})).await.0, 404);
     }
-    for (wrong, field) in [
+    let theirs = app.other_project().await.unwrap();
+    assert_eq!(theirs.get(&one).await.unwrap().status, 404);
+    assert_eq!(send(&app, Method::DELETE, &one, json!({})).await.0, 204);
+    assert_eq!(app.client.get(&one).await.unwrap().status, 404);
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_matched_or_priced_is_refused() {
+    let app = TestApp::new().await.unwrap();
+    let path = "/api/public/models";
+    let ours = json!({ "modelName": "ours", "matchPattern": "^ours$", "totalPrice": 3.0 });
+    assert_eq!(post(&app, path, ours).await.0, 200);
+    let wrong = [
         (
             json!({ "modelName": "ours", "matchPattern": "x", "inputPrice": 1 }),
             "modelName",
@@ -290,18 +306,8 @@ async fn models_of_a_project_price_what_arrives_after_them() {
             json!({ "modelName": "n", "matchPattern": "x", "inputPrice": 1, "startDate": "no" }),
             "startDate",
         ),
-    ] {
-        let (status, answer) = post(&app, path, wrong.clone()).await;
-        assert_eq!(status, 400, "{wrong}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(field),
-            "{wrong}: {answer}"
-        );
-    }
-    let theirs = app.other_project().await.unwrap();
-    assert_eq!(theirs.get(&one).await.unwrap().status, 404);
-    assert_eq!(send(&app, Method::DELETE, &one, json!({})).await.0, 204);
-    assert_eq!(app.client.get(&one).await.unwrap().status, 404);
+    ];
+    refuses(&app, path, wrong).await;
 }
 
 #[tokio::test]
