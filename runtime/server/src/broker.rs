@@ -8,8 +8,6 @@
 //! - **No secrets.** A guest gives a slot and messages; providers, keys and addresses stay on this side.
 
 mod models;
-#[cfg(test)]
-mod tests;
 mod traces;
 
 use std::sync::Arc;

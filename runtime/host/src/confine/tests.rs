@@ -135,7 +135,7 @@ fn behind_seccomp_a_process_can_do_its_work() {
         // Threads, clocks, random numbers, memory, locks.
         let sum: u64 = thread::spawn(|| (0..1_000).sum()).join().unwrap();
         assert_eq!(sum, 499_500);
-        thread::sleep(std::time::Duration::from_millis(1));
+        thread::park_timeout(std::time::Duration::from_millis(1));
         assert!(!vec![1_u8; 64 << 20].is_empty());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
