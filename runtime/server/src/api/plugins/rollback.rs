@@ -1,7 +1,8 @@
 //! Back to a former version of a plug-in, for every evaluator of the project that uses a later one.
 //!
 //! All or nothing as far as it can be known: every new version is checked before the first is written.
-//! Running it again goes on where it stopped, since what is at the target already is left alone.
+//! With `to`, running it again goes on where it stopped, since what is at the target already is left alone;
+//! without it each run goes one version further back.
 
 use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
 use assay_domain::ids::ProjectId;
