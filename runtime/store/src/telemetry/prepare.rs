@@ -118,7 +118,9 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn prepare_trace(id: TraceId, mut observations: Vec<Observation>) -> Result<PreparedTrace, Error> {
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
-    let has_ended_root = observations.iter().any(|o| o.is_root() && o.end.is_some());
+    // The record of a trace says nothing about whether the work has begun, or is over.
+    let ends_root = |o: &Observation| !o.is_trace_record() && o.is_root() && o.end.is_some();
+    let has_ended_root = observations.iter().any(ends_root);
     let has_marker = observations.iter().any(|o| o.is_complete_marker);
     let contents = observations
         .iter_mut()

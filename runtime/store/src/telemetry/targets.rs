@@ -27,7 +27,7 @@ pub struct Progress {
     pub n_open: u32,
     /// A span said that nothing more comes.
     pub has_marker: bool,
-    /// Observations.
+    /// Observations, without the record of the trace.
     pub n_observations: u32,
 }
 
@@ -49,10 +49,12 @@ static PROGRESS: Sized = Sized::new(|n| {
                 CASE WHEN t.n_open = 0 THEN 0 \
                      ELSE (SELECT COUNT(*) FROM observations o \
                             WHERE o.trace = t.number AND o.ended_at IS NULL) END AS n_open, \
-                (SELECT COUNT(*) FROM observations o WHERE o.trace = t.number) AS n_observations, \
+                (SELECT COUNT(*) FROM observations o \
+                  WHERE o.trace = t.number AND o.id <> 't-' || t.trace_id) AS n_observations, \
                 CASE WHEN t.root_ended_at IS NOT NULL THEN 1 \
                      WHEN EXISTS (SELECT 1 FROM observations o \
-                                   WHERE o.trace = t.number AND o.is_root = 1) THEN 1 \
+                                   WHERE o.trace = t.number AND o.is_root = 1 \
+                                     AND o.id <> 't-' || t.trace_id) THEN 1 \
                      ELSE 0 END AS has_root \
            FROM tenants n JOIN traces t ON t.tenant = n.number \
           WHERE n.project_id = $1 AND t.trace_id IN ({})",
