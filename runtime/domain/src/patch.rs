@@ -8,7 +8,8 @@
 //! Invariants:
 //! - **The set decides.** [`merge`] orders creates before updates, then by time, then by event, so that the
 //!   result does not depend on the order in which parts arrive, nor on how they are grouped.
-//! - **Absent says nothing.** A field that a patch does not have keeps what earlier ones said.
+//! - **Absent says nothing.** A field that a patch does not have keeps what earlier ones said, or what the
+//!   observation said that came whole before them, see [`merge_onto`].
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -172,6 +173,46 @@ impl Patch {
         }
     }
 
+    /// All that a patch can say of an observation, before anything else that is said of it.
+    fn of(base: &Observation) -> Self {
+        let mut patch = Self::new(
+            String::new(),
+            Timestamp::from_micros(i64::MIN),
+            false,
+            About::Observation(base.id.clone()),
+        );
+        let Content {
+            input,
+            output,
+            tool_calls,
+            metadata,
+            ..
+        } = base.content.clone();
+        patch.trace_id = Some(base.trace_id.clone());
+        patch.parent_id.clone_from(&base.parent_id);
+        patch.kind = base.kind;
+        patch.name = Some(base.name.clone());
+        patch.start = Some(base.start);
+        patch.end = base.end;
+        patch.completion_start = base.completion_start;
+        patch.level = Some(base.level);
+        patch.status_message.clone_from(&base.status_message);
+        patch.environment = Some(base.environment.clone());
+        patch.release.clone_from(&base.release);
+        patch.version.clone_from(&base.version);
+        patch.user_id.clone_from(&base.user_id);
+        patch.session_id.clone_from(&base.session_id);
+        patch.tags.clone_from(&base.tags);
+        patch.model.clone_from(&base.model);
+        patch.model_parameters = Some(base.model_parameters.clone());
+        patch.prompt.clone_from(&base.prompt);
+        patch.usage.clone_from(&base.usage);
+        patch.cost.clone_from(&base.cost);
+        (patch.input, patch.output) = (input, output);
+        (patch.tool_calls, patch.metadata) = (tool_calls, metadata);
+        patch
+    }
+
     fn order(&self, other: &Self) -> Ordering {
         (self.is_update, self.at, &self.event_id).cmp(&(other.is_update, other.at, &other.event_id))
     }
@@ -298,6 +339,52 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
         has_content: content.input.is_some() || content.output.is_some(),
         content,
         id,
+    })
+}
+
+/// What patches make of an observation that came whole, by another way than in parts: what none of them
+/// says stays as it was.
+#[must_use]
+pub fn merge_onto<'p>(
+    base: Option<&Observation>,
+    patches: impl IntoIterator<Item = &'p Patch>,
+) -> Option<Observation> {
+    let Some(base) = base else {
+        return merge(patches);
+    };
+    let first = Patch::of(base);
+    let patches: Vec<&Patch> = patches.into_iter().collect();
+    let says = |field: fn(&Patch) -> bool| patches.iter().any(|patch| field(patch));
+    let (has_input, has_output) = (says(|p| p.input.is_some()), says(|p| p.output.is_some()));
+    let n_patches = u32::try_from(patches.len()).unwrap_or(u32::MAX);
+    let mut merged = merge(std::iter::once(&first).chain(patches.iter().copied()))?;
+    if !has_input {
+        merged.content.input_row = base.content.input_row;
+    }
+    if !has_output {
+        merged.content.output_row = base.content.output_row;
+        merged.called_tools.clone_from(&base.called_tools);
+    }
+    let content = Content {
+        tool_definitions: base.content.tool_definitions.clone(),
+        system_instructions: base.content.system_instructions.clone(),
+        ..merged.content
+    };
+    Some(Observation {
+        provider: base.provider.clone(),
+        aggregate_usage: base.aggregate_usage.clone(),
+        aggregate_cost: base.aggregate_cost.clone(),
+        response_id: base.response_id.clone(),
+        scope_name: base.scope_name.clone(),
+        is_app_root: base.is_app_root,
+        as_root: base.as_root,
+        trace: base.trace.clone(),
+        is_complete_marker: base.is_complete_marker,
+        experiment: base.experiment.clone(),
+        // Richer than what it is made of, should that be sent once more.
+        attribute_count: base.attribute_count.saturating_add(n_patches),
+        content,
+        ..merged
     })
 }
 

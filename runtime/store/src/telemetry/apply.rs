@@ -63,7 +63,7 @@ const NEXT_POSTGRES: [&str; 2] = [
 const STANDING: &str = "SELECT seq FROM observations WHERE seq >= $1 AND seq <= $2";
 /// Two nodes that replace the same observation take turns: the second must see what the first wrote, or
 /// its better version would be lost. SQLite has one writer at a time anyway.
-const LOCK_TRACE_POSTGRES: &str =
+pub(super) const LOCK_TRACE_POSTGRES: &str =
     "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2 FOR UPDATE";
 const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
 const PAYLOAD: &str = "SELECT body FROM payloads WHERE seq = $1";
@@ -372,14 +372,16 @@ async fn standing(db: &mut Db<'_>, seqs: &[i64]) -> Result<HashSet<i64>, Error> 
 }
 
 /// A stored observation with the text of its content.
-struct Standing {
+pub(super) struct Standing {
     row: ObservationRow,
-    observation: Observation,
-    content: String,
+    /// Without content.
+    pub(super) observation: Observation,
+    /// Empty when there is none.
+    pub(super) content: String,
 }
 
 /// A stored observation, to be replaced: until the transaction ends nobody else replaces it.
-async fn load(
+pub(super) async fn load(
     db: &mut Db<'_>,
     tenant: &Tenant,
     trace: &TraceId,

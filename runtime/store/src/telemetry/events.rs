@@ -1,17 +1,20 @@
 //! Observations that come in parts: every part is kept, and the observation is what all parts make
 //! together ([`assay_domain::patch`]), written in the transaction that takes a new part.
+//!
+//! An observation that came whole, as a span, is the base that parts are laid onto: it is kept beside
+//! them, so that what they make together does not lose what none of them says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use assay_domain::batch::{Batch, Media};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::Observation;
-use assay_domain::patch::{About, Patch, merge};
+use assay_domain::patch::{About, Patch, merge_onto};
 use assay_domain::pricing::PriceTable;
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 
-use super::apply::apply;
+use super::apply::{LOCK_TRACE_POSTGRES, apply, load};
 use super::db::{Arg, As, Db};
 use super::prepare::prepare;
 use super::{Tenant, block, rollup};
@@ -28,6 +31,11 @@ const INSERT: &str = "
 const PARTS: &str = "
     SELECT body FROM events WHERE tenant = $1 AND kind = $2 AND entity = $3
      ORDER BY seq LIMIT $4";
+const BASE: &str =
+    "SELECT body FROM events WHERE tenant = $1 AND kind = 2 AND entity = $2 AND event_id = ''";
+const SET_BASE: &str = "
+    INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, 2, $2, '', $3)
+    ON CONFLICT (tenant, kind, entity, event_id) DO UPDATE SET body = excluded.body";
 /// Two nodes that take parts of the same thing take turns, or each would write what its own parts make.
 /// The lock ends with the transaction.
 const LOCK_POSTGRES: &str = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended($1, $2))";
@@ -72,19 +80,79 @@ async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<Vec<Patch>
         .collect()
 }
 
+/// The observation that came whole before its parts.
+async fn base(
+    db: &mut Db<'_>,
+    tenant: i64,
+    id: &ObservationId,
+) -> Result<Option<Observation>, Error> {
+    let args = [tenant.into(), id.as_str().into()];
+    let rows = db.rows(BASE, &args, &[As::Blob]).await?;
+    let body = rows.first().map(|cells| cells[0].blob());
+    body.map(|body| block::from_json(block::unpack(body)?.text(0)?))
+        .transpose()
+}
+
+/// Whether an observation that stands is not what the parts made: it came, or was replaced, as a span.
+/// What joining log records and prices change says nothing about that.
+fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
+    let told = |o: &Observation| {
+        (
+            (o.trace_id.clone(), o.scope_name.clone(), o.attribute_count),
+            (o.name.clone(), o.kind, o.start, o.end),
+            (o.model.clone(), o.usage.clone(), o.cost.clone()),
+        )
+    };
+    made.is_none_or(|made| told(made) != told(standing))
+}
+
+/// An observation that stands where parts make one now, and does not come from them.
+async fn whole(
+    db: &mut Db<'_>,
+    tenant: &Tenant,
+    made: Option<&Observation>,
+    now_made: &Observation,
+) -> Result<Option<Observation>, Error> {
+    let Some(standing) = load(db, tenant, &now_made.trace_id, &now_made.id).await? else {
+        return Ok(None);
+    };
+    if !came_whole(&standing.observation, made) {
+        return Ok(None);
+    }
+    let mut whole = standing.observation;
+    if !standing.content.is_empty() {
+        whole.content = block::from_json(&standing.content)?;
+    }
+    let body = block::pack(&[block::to_json(&whole)?.as_str()])?;
+    let args: [Arg<'_>; 3] = [
+        tenant.number.into(),
+        whole.id.as_str().into(),
+        Arg::Blob(&body),
+    ];
+    db.execute(SET_BASE, &args).await?;
+    Ok(Some(whole))
+}
+
 /// Adds parts to one thing. Gives what it was and what it is.
 async fn add(
     db: &mut Db<'_>,
-    tenant: i64,
+    tenant: &Tenant,
     about: &About,
     patches: &[(&Patch, Vec<u8>)],
 ) -> Result<(Option<Observation>, Option<Observation>), Error> {
     let (kind, entity) = entity(about);
-    let mut all = parts(db, tenant, about).await?;
-    let before = merge(&all);
+    let mut all = parts(db, tenant.number, about).await?;
+    let under = match about {
+        About::Trace(_) => None,
+        About::Observation(id) => base(db, tenant.number, id).await?,
+    };
+    let before = match all.is_empty() {
+        true => None,
+        false => merge_onto(under.as_ref(), &all),
+    };
     for (patch, body) in patches {
         let args: [Arg<'_>; 5] = [
-            tenant.into(),
+            tenant.number.into(),
             kind.into(),
             entity.into(),
             patch.event_id.as_str().into(),
@@ -94,7 +162,39 @@ async fn add(
             all.push((*patch).clone());
         }
     }
-    Ok((before, merge(&all)))
+    let after = merge_onto(under.as_ref(), &all);
+    if let (About::Observation(_), Some(made)) = (about, &after)
+        && let Some(whole) = whole(db, tenant, before.as_ref(), made).await?
+    {
+        let after = merge_onto(Some(&whole), &all);
+        return Ok((before, after));
+    }
+    Ok((before, after))
+}
+
+/// Locks what parts are about, then the traces that they name, each in their order, so that nobody waits
+/// in a circle and nobody replaces an observation while parts are laid onto it.
+async fn lock(
+    db: &mut Db<'_>,
+    tenant: i64,
+    by_entity: &BTreeMap<&About, Vec<(&Patch, Vec<u8>)>>,
+) -> Result<(), Error> {
+    if !db.is_postgres() {
+        return Ok(());
+    }
+    for about in by_entity.keys() {
+        let args: [Arg<'_>; 2] = [entity(about).1.into(), tenant.into()];
+        db.execute(LOCK_POSTGRES, &args).await?;
+    }
+    let patches = by_entity.values().flatten();
+    let traces: BTreeSet<&TraceId> = patches
+        .filter_map(|(patch, _)| patch.trace_id.as_ref())
+        .collect();
+    for trace in traces {
+        let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
+        db.execute(LOCK_TRACE_POSTGRES, &args).await?;
+    }
+    Ok(())
 }
 
 impl Store {
@@ -144,13 +244,10 @@ async fn merged(
     prices: &PriceTable,
     now: Timestamp,
 ) -> Result<Vec<Observation>, Error> {
+    lock(db, tenant.number, by_entity).await?;
     let mut merged = Vec::with_capacity(by_entity.len());
     for (about, patches) in by_entity {
-        if db.is_postgres() {
-            let args: [Arg<'_>; 2] = [entity(about).1.into(), tenant.number.into()];
-            db.execute(LOCK_POSTGRES, &args).await?;
-        }
-        let (before, after) = add(db, tenant.number, about, patches).await?;
+        let (before, after) = add(db, tenant, about, patches).await?;
         let Some(mut after) = after else { continue };
         let place =
             |o: &Observation| -> (TraceId, ObservationId) { (o.trace_id.clone(), o.id.clone()) };

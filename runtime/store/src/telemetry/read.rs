@@ -687,7 +687,7 @@ impl Store {
     pub async fn delete_traces(&self, project: &ProjectId, ids: &[TraceId]) -> Result<(), Error> {
         const BY_NUMBER: [&str; 4] = [
             "DELETE FROM events
-              WHERE tenant = (SELECT tenant FROM traces WHERE number = $1) AND kind = 1
+              WHERE tenant = (SELECT tenant FROM traces WHERE number = $1) AND kind IN (1, 2)
                 AND entity IN (SELECT id FROM observations WHERE trace = $1)",
             "DELETE FROM payloads WHERE seq IN
                 (SELECT payload FROM observations WHERE trace = $1 AND payload IS NOT NULL)",

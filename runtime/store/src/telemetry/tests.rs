@@ -1,5 +1,6 @@
 //! What telemetry promises, on each database.
 
+mod parts;
 mod plans;
 mod races;
 mod recent;

@@ -1,0 +1,124 @@
+//! Observations and traces that are told in parts.
+
+use assay_domain::observation::ExperimentLink;
+use assay_domain::patch::{About, Patch};
+use assay_domain::pricing::PriceTable;
+
+use super::*;
+use crate::telemetry::EventBatch;
+
+fn update(event: &str, span: &Observation) -> Patch {
+    let about = About::Observation(span.id.clone());
+    let mut patch = Patch::new(event.to_owned(), at(5_000), true, about);
+    patch.trace_id = Some(span.trace_id.clone());
+    patch
+}
+
+async fn send(store: &Store, project: &ProjectId, patches: Vec<Patch>) {
+    let batch = EventBatch {
+        patches,
+        ..EventBatch::default()
+    };
+    let prices = PriceTable::default();
+    store
+        .write_events(project, batch, &prices, at(6_000))
+        .await
+        .unwrap();
+}
+
+async fn stored(store: &Store, project: &ProjectId, span: &Observation) -> Observation {
+    let found = store.observation_of(project, &span.trace_id, &span.id);
+    found.await.unwrap().unwrap().observation
+}
+
+#[tokio::test]
+async fn a_part_changes_of_a_span_only_what_it_says() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let mut whole = span(1, 1, None);
+        whole.experiment = Some(Box::new(ExperimentLink {
+            id: Some("x".to_owned()),
+            ..ExperimentLink::default()
+        }));
+        whole.content.tool_definitions = Some(json!([{ "name": "tool" }]));
+        whole.computed_cost = Cost::new();
+        whole.price_id = None;
+        let write = store.write_batch(&p, batch(vec![whole.clone()]), at(0));
+        write.await.unwrap();
+        let mut first = update("1", &whole);
+        first.status_message = Some("checked".to_owned());
+        send(&store, &p, vec![first]).await;
+        let mut expected = whole.clone();
+        expected.status_message = Some("checked".to_owned());
+        expected.attribute_count += 1;
+        assert_eq!(stored(&store, &p, &whole).await, expected);
+        // A second part stands on the same base, and a span sent once more does not undo them.
+        let mut second = update("2", &whole);
+        second.output = Some(Payload::Text("better".to_owned()));
+        send(&store, &p, vec![second]).await;
+        let write = store.write_batch(&p, batch(vec![whole.clone()]), at(0));
+        write.await.unwrap();
+        expected.content.output = Some(Payload::Text("better".to_owned()));
+        expected.attribute_count += 1;
+        assert_eq!(stored(&store, &p, &whole).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_span_that_came_after_parts_is_kept_when_another_part_comes() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let whole = span(1, 1, None);
+        let mut early = update("1", &whole);
+        early.status_message = Some("early".to_owned());
+        send(&store, &p, vec![early]).await;
+        let write = store.write_batch(&p, batch(vec![whole.clone()]), at(0));
+        write.await.unwrap();
+        let mut late = update("2", &whole);
+        late.version = Some("2.0".to_owned());
+        send(&store, &p, vec![late]).await;
+        let now = stored(&store, &p, &whole).await;
+        assert_eq!((&now.name, &now.model), (&whole.name, &whole.model));
+        assert_eq!(now.content, whole.content);
+        assert_eq!(now.status_message.as_deref(), Some("early"));
+        assert_eq!(now.version.as_deref(), Some("2.0"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_span_is_no_base_any_more() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let whole = span(1, 1, None);
+        let write = store.write_batch(&p, batch(vec![whole.clone()]), at(0));
+        write.await.unwrap();
+        send(&store, &p, vec![update("1", &whole)]).await;
+        store.delete_traces(&p, &[trace_id(1)]).await.unwrap();
+        send(&store, &p, vec![update("2", &whole)]).await;
+        let now = stored(&store, &p, &whole).await;
+        assert_eq!((now.model, now.content), (None, Content::default()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let about = About::Trace(trace_id(1));
+        let record = Patch::new("1".to_owned(), at(0), false, about);
+        send(&store, &p, vec![record]).await;
+        let progress = async || store.trace_progress(&p, &[trace_id(1)]).await.unwrap()[0].1;
+        let begun = progress().await;
+        assert!(!begun.has_root && !begun.root_ended, "{begun:?}");
+        assert_eq!((begun.n_observations, begun.n_open), (0, 0));
+        let write = store.write_batch(&p, batch(vec![span(1, 1, None)]), at(0));
+        write.await.unwrap();
+        let done = progress().await;
+        assert!(done.has_root && done.root_ended, "{done:?}");
+        assert_eq!(done.n_observations, 1);
+    })
+    .await;
+}
