@@ -273,8 +273,9 @@ impl Part<'_> {
         patch.end = body.time("endTime")?;
         patch.completion_start = body.time("completionStartTime")?;
         if kind == Kind::Event {
-            // An event has no length: it is over when it is told.
-            patch.end = patch.end.or(patch.start);
+            // An event has no length: it is over when it is told. An update says nothing of its time.
+            let told = (!is_update).then_some(self.at);
+            patch.end = patch.end.or(patch.start).or(told);
         }
         let level = body.text("level")?.map(str::parse::<Level>).transpose();
         patch.level = level
@@ -385,6 +386,18 @@ mod tests {
             Event::Patch(patch, _) => *patch,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn an_event_is_over_when_it_is_told() {
+        let told = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
+        let begun = Timestamp::parse("2026-03-01T09:00:00Z").unwrap();
+        let without = patch("event-create", json!({ "id": "o" }));
+        assert_eq!(merge([&without]).unwrap().end, Some(told));
+        let with = json!({ "id": "o", "startTime": "2026-03-01T09:00:00Z" });
+        let with = patch("event-create", with);
+        assert_eq!(merge([&with]).unwrap().end, Some(begun));
+        assert_eq!(patch("event-update", json!({ "id": "o" })).end, None);
     }
 
     #[test]
