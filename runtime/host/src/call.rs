@@ -15,8 +15,10 @@ use crate::checks;
 use crate::ending::{CpuLimit, End, judged, refused, reported, stopped, wall_limit};
 use crate::guest::ConfigProblem;
 use crate::host::{Host, Plugin};
-use crate::meter::{Bounded, Meter};
+use crate::meter::{Bounded, Meter, Place};
 use crate::state::{NothingGranted, Port, State, failure};
+
+const SHUTTING_DOWN: &str = "the host is shutting down";
 
 /// What a guest gave back.
 enum Answer {
@@ -36,11 +38,11 @@ impl Host {
             Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(NothingGranted),
             Purpose::CheckConfig => return CallResult::empty(),
         };
-        let (Ok(_live), Ok(running)) = (
+        let (Ok(_live), Ok(place)) = (
             self.live.acquire_many(plugin.weight).await,
-            Arc::clone(&self.running).acquire_owned().await,
+            Place::among(&self.running).await,
         ) else {
-            return refused(failure(FailureClass::Internal, "the host is shutting down"));
+            return refused(failure(FailureClass::Internal, SHUTTING_DOWN));
         };
         let meter = Arc::new(Meter::new());
         let Call {
@@ -53,8 +55,7 @@ impl Host {
             purpose,
             ..
         } = call;
-        let mut state = State::new(seed, run_time_ms, limits.memory_bytes, port);
-        state.running = Some(running);
+        let state = State::new(seed, run_time_ms, limits.memory_bytes, port);
         let mut store = self.store(state, &limits, &meter);
         let item = bindings::item(item);
         let guest = async {
@@ -76,7 +77,7 @@ impl Host {
                 }
             }
         };
-        let end = self.bounded(&meter, &limits, pin!(guest)).await;
+        let end = self.bounded(&meter, place, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
         CallResult {
@@ -92,6 +93,9 @@ impl Host {
         &self,
         pre: &JudgePre<State>,
     ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
+        let Ok(place) = Place::among(&self.running).await else {
+            return Err(failure(FailureClass::Internal, SHUTTING_DOWN));
+        };
         let limits = Limits {
             wall_ms: 30_000,
             ..Limits::default()
@@ -107,7 +111,7 @@ impl Host {
                 .call_describe(&mut store)
                 .await
         };
-        let end = self.bounded(&meter, &limits, pin!(guest)).await;
+        let end = self.bounded(&meter, place, &limits, pin!(guest)).await;
         match end {
             End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
             End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
@@ -118,11 +122,12 @@ impl Host {
     async fn bounded<T>(
         &self,
         meter: &Meter,
+        place: Place<'_>,
         limits: &Limits,
         guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> End<T> {
         let wall = Duration::from_millis(limits.wall_ms.into());
-        match Bounded::new(meter, &self.ticker, wall, guest).await {
+        match Bounded::new(meter, &self.ticker, place, wall, guest).await {
             Ok(Ok(answer)) => End::Answer(answer),
             Ok(Err(error)) => End::Error(error),
             Err(_) => End::WallLimit,
@@ -141,6 +146,7 @@ impl Host {
                 return Err(CpuLimit.into());
             }
             // At each tick the others get their turn: beside endless loops short calls stay short.
+            meter.yields_at_tick();
             Ok(UpdateDeadline::YieldCustom(
                 1,
                 Box::pin(tokio::task::yield_now()),

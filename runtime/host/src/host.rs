@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use assay_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
 use tokio::sync::Semaphore;
@@ -71,8 +70,8 @@ pub struct Host {
     pub(crate) ticker: Ticker,
     /// Places of calls with an instance.
     pub(crate) live: Semaphore,
-    /// Places of those among them that run and do not wait for the server.
-    pub(crate) running: Arc<Semaphore>,
+    /// Places of those among them that run, and wait neither for the server nor for a clock.
+    pub(crate) running: Semaphore,
     max_live: u32,
     artifacts: Artifacts,
     notes: Vec<String>,
@@ -152,7 +151,7 @@ impl Host {
         Ok(Self {
             ticker: Ticker::start(&engine)?,
             live: Semaphore::new(max_live as usize),
-            running: Arc::new(Semaphore::new(MAX_RUNNING)),
+            running: Semaphore::new(MAX_RUNNING),
             artifacts: Artifacts::nowhere(&engine),
             max_live,
             engine,

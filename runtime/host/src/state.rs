@@ -10,7 +10,6 @@ use assay_domain::protocol::{HostReply, HostRequest};
 use futures_util::future::BoxFuture;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result, bail};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
@@ -54,8 +53,6 @@ pub(crate) struct State {
     pub(crate) describing: bool,
     pub(crate) limits: MemoryLimits,
     pub(crate) last_upstream: Option<FailureClass>,
-    /// The place among the guests that run; given up while the server is asked.
-    pub(crate) running: Option<OwnedSemaphorePermit>,
     port: Arc<dyn Port>,
     log: Vec<LogLine>,
     n_log_dropped: usize,
@@ -82,7 +79,6 @@ impl State {
             describing: false,
             limits: MemoryLimits::new(memory_bytes),
             last_upstream: None,
-            running: None,
             port,
             log: Vec::new(),
             n_log_dropped: 0,
@@ -140,15 +136,7 @@ impl State {
         if self.describing {
             return request.not_granted();
         }
-        let Some(running) = self.running.take() else {
-            return self.port.ask(request).await;
-        };
-        let places = Arc::clone(running.semaphore());
-        drop(running);
-        let reply = self.port.ask(request).await;
-        // Never closed: were it, running without a place would still be right.
-        self.running = places.acquire_owned().await.ok();
-        reply
+        self.port.ask(request).await
     }
 
     fn upstream(&mut self, error: &ModelError) {

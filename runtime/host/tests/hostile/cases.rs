@@ -157,7 +157,8 @@ const STDOUT: &str = r#"
     (core func $write (canon lower (func $streams "[method]output-stream.blocking-write-and-flush")
       (memory (core memory $side "memory"))))"#;
 
-const SLEEP: &str = r#"
+/// `subscribe-duration` of the clock, and waiting for it.
+pub(crate) const SLEEP: &str = r#"
     (import "wasi:io/poll@0.2.0" (instance $poll
       (export "pollable" (type $p (sub resource)))
       (export "[method]pollable.block" (func (param "self" (borrow $p))))))

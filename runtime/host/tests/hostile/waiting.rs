@@ -1,17 +1,18 @@
-//! Guests that wait for the server: many at a time, off the processor, under the wall-clock limit.
+//! Guests that wait, for the server or for a clock: many at a time, off the processor, under the wall-clock
+//! limit, in nobody's way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use assay_domain::plugin::{FailureClass, Limits};
+use assay_domain::plugin::{CallResult, FailureClass, Limits};
 use assay_domain::protocol::host_call::{HostReply, HostRequest};
-use assay_host::{Host, Port, Settings};
+use assay_host::{Host, NothingGranted, Plugin, Port, Settings};
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::cases::{MODEL, SIDE};
+use crate::cases::{MODEL, SIDE, SLEEP};
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};
 
@@ -34,6 +35,93 @@ impl Port for AtGate {
             request.not_granted()
         })
     }
+}
+
+/// Counts questions and answers each at once.
+struct Counted(Arc<AtomicUsize>);
+
+impl Port for Counted {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(request.not_granted()))
+    }
+}
+
+/// Guests that may run at a time.
+const N_PLACES: usize = 64;
+/// Far more than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A host, and a runtime as the worker has one.
+struct Crowd {
+    folder: tempfile::TempDir,
+    host: Arc<Host>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::new(&Settings::default(), folder.path()).unwrap();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(2).enable_all();
+        Self {
+            folder,
+            host: Arc::new(host),
+            runtime: runtime.build().unwrap(),
+        }
+    }
+
+    fn plugin(&self, bytes: &[u8]) -> Arc<Plugin> {
+        Arc::new(plugin(&self.host, self.folder.path(), bytes))
+    }
+
+    /// Starts a call in a task of its own.
+    fn start(
+        &self,
+        plugin: &Arc<Plugin>,
+        limits: Limits,
+        port: impl Port + 'static,
+    ) -> JoinHandle<CallResult> {
+        let (host, plugin) = (Arc::clone(&self.host), Arc::clone(plugin));
+        let port = Arc::new(port);
+        self.runtime
+            .spawn(async move { host.evaluate(&plugin, call(limits), port).await })
+    }
+
+    /// The result of a call that ends long before [`LONG`] is over.
+    fn result(&self, call: JoinHandle<CallResult>) -> CallResult {
+        let in_time = async { tokio::time::timeout(LONG, call).await };
+        self.runtime.block_on(in_time).unwrap().unwrap()
+    }
+
+    fn until(&self, n: &AtomicUsize, wanted: usize) {
+        let seen = || n.load(Ordering::SeqCst);
+        let reached = async {
+            while seen() < wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        let in_time = async { tokio::time::timeout(LONG, reached).await };
+        let in_time = self.runtime.block_on(in_time);
+        assert!(in_time.is_ok(), "{} of {wanted}", seen());
+    }
+}
+
+/// Asks a model, then does so.
+fn judge_that(evaluate: &str) -> Vec<u8> {
+    let imports = [SIDE, MODEL, SLEEP].concat();
+    Guest {
+        imports: &imports,
+        with: r#"(with "host" (instance (export "complete" (func $complete))
+            (export "subscribe" (func $subscribe)) (export "block" (func $block))))"#,
+        core_imports: r#"(import "host" "complete" (func $complete (param i32 i32)))
+            (import "host" "subscribe" (func $subscribe (param i64) (result i32)))
+            (import "host" "block" (func $block (param i32)))"#,
+        evaluate: &["(call $complete (i32.const 0) (i32.const 256))", evaluate].concat(),
+        ..Guest::default()
+    }
+    .bytes()
 }
 
 /// Asks a model once.
@@ -117,4 +205,80 @@ fn waiting_counts_against_the_wall_clock_and_not_as_cpu_time() {
     // Had waiting been counted, the CPU limit would have been met first.
     assert_eq!(result.outcome.unwrap_err().class, FailureClass::WallTimeout);
     assert!(result.cpu_us < 400_000, "{}", result.cpu_us);
+}
+
+#[test]
+fn more_sleeping_guests_than_places_leave_a_neighbour_its_answer() {
+    const N: usize = 3 * N_PLACES;
+    let crowd = Crowd::new();
+    let good = crowd.plugin(&Guest::default().bytes());
+    let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
+    let sleeper = crowd.plugin(&judge_that(sleep));
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let start = |_| {
+        let port = Counted(Arc::clone(&n_asked));
+        crowd.start(&sleeper, Limits::default(), port)
+    };
+    let sleepers: Vec<_> = (0..N).map(start).collect();
+    // All had a place, and nothing is left for them to do but sleep.
+    crowd.until(&n_asked, N);
+    let neighbour = crowd.start(&good, Limits::default(), NothingGranted);
+    assert!(crowd.result(neighbour).outcome.is_ok());
+    assert!(!sleepers.iter().any(JoinHandle::is_finished));
+    sleepers.iter().for_each(JoinHandle::abort);
+}
+
+#[test]
+fn guests_that_wake_among_busy_ones_get_their_places_back_and_answer() {
+    const N: usize = 100;
+    let crowd = Crowd::new();
+    let nap = "(call $block (call $subscribe (i64.const 1000000)))";
+    let sleeper = crowd.plugin(&judge_that(&nap.repeat(5)));
+    let busy = crowd.plugin(&judge_that("(loop $l (br $l))"));
+    let limits = Limits {
+        cpu_ms: 20,
+        ..Limits::default()
+    };
+    let start = |_| {
+        [(&sleeper, Limits::default()), (&busy, limits)]
+            .map(|(plugin, limits)| crowd.start(plugin, limits, NothingGranted))
+    };
+    let calls: Vec<_> = (0..N).map(start).collect();
+    for [sleeper, busy] in calls {
+        let slept = crowd.result(sleeper).outcome;
+        assert!(slept.is_ok(), "{slept:?}");
+        let ended = crowd.result(busy).outcome.unwrap_err();
+        assert_eq!(ended.class, FailureClass::FuelExhausted);
+    }
+}
+
+#[test]
+fn a_guest_that_finds_no_place_when_it_wakes_ends_at_its_wall_clock_limit() {
+    let crowd = Crowd::new();
+    let judge = crowd.plugin(&judge());
+    let busy = crowd.plugin(&judge_that("(loop $l (br $l))"));
+    let gate = Arc::new(Gate {
+        n_waiting: AtomicUsize::new(0),
+        open: Semaphore::new(0),
+    });
+    let limits = Limits {
+        wall_ms: 3_000,
+        ..Limits::default()
+    };
+    let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
+    crowd.until(&gate.n_waiting, 1);
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let start = |_| {
+        let limits = Limits {
+            cpu_ms: 60_000,
+            ..Limits::default()
+        };
+        crowd.start(&busy, limits, Counted(Arc::clone(&n_asked)))
+    };
+    let busy: Vec<_> = (0..N_PLACES).map(start).collect();
+    crowd.until(&n_asked, N_PLACES);
+    gate.open.add_permits(1);
+    let ended = crowd.result(waiting).outcome.unwrap_err();
+    assert_eq!(ended.class, FailureClass::WallTimeout);
+    busy.iter().for_each(JoinHandle::abort);
 }
