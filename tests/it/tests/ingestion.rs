@@ -158,6 +158,8 @@ async fn a_trace_told_in_parts_reads_as_one() {
     assert_eq!(list["data"][0]["observations"].as_array().unwrap().len(), 3);
     let observations = get(&app, "/api/public/observations?traceId=tr").await;
     assert_eq!(observations["meta"]["totalItems"], 3);
+    let newer = get(&app, "/api/public/v2/observations?traceId=tr").await;
+    assert_eq!(newer["data"].as_array().unwrap().len(), 3, "{newer}");
 }
 
 #[tokio::test]

@@ -168,6 +168,7 @@ async fn list_v2(
         after: place(&params)?,
         limit: params.int("limit", 1, 1_000, 50)?,
         with_content: groups.reads_content(),
+        without_records: true,
         ..ObservationQuery::default()
     };
     let page = app.store.observations(&caller.project, &query).await?;
