@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// A file cannot be read or written.
-    #[error("{file}: {source}")]
+    #[error("{file} cannot be read or written")]
     File {
         /// The file.
         file: String,

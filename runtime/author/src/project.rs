@@ -125,7 +125,7 @@ pub enum ProjectError {
         message: String,
     },
     /// A file cannot be read or written.
-    #[error("{file}: {source}")]
+    #[error("{file} cannot be read or written")]
     File {
         /// The file.
         file: String,

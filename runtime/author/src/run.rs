@@ -22,8 +22,8 @@ impl Workbench<'_> {
     /// When something that was named cannot be used. An item without scores is part of the report.
     pub fn run(&self, selection: &Selection) -> Result<Report, Error> {
         let (config, place) = given_config(selection.config.as_deref())?;
-        let items = items::items(&selection.items())?;
         let component = self.open(&selection.component())?;
+        let items = items::items(&selection.items())?;
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
         let configured = self.configure(&component, evaluator, config, &place)?;
         let answers = selection.answers.as_deref();

@@ -47,14 +47,16 @@ pub fn compile_main() -> ExitCode {
 fn answer_request() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let request = read_request(&mut stdin)?;
+    // Behind the walls no limit is lowered any more, and of those that are set only the address space can
+    // be raised, to its hard limit.
+    limit(Resource::As, COMPILE_ADDRESS_SPACE, DESCRIBE_ADDRESS_SPACE)?;
+    limit(Resource::Cpu, COMPILE_CPU_SECONDS, COMPILE_CPU_SECONDS)?;
     // Before a byte of the component is read.
     confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
     stdin
         .take(MAX_COMPONENT_BYTES as u64 + 1)
         .read_to_end(&mut bytes)?;
-    limit(Resource::As, COMPILE_ADDRESS_SPACE);
-    limit(Resource::Cpu, COMPILE_CPU_SECONDS);
     let host = Host::on_demand().map_err(io::Error::other)?;
     let (image, made) = match compiled(&host, &bytes, request.grants) {
         Ok((component, image)) => (image, Ok(component)),
@@ -73,10 +75,8 @@ fn answer_request() -> io::Result<()> {
     stdout.write_all(&image)?;
     stdout.flush()?;
     drop(image);
-    let answer: CompileAnswer = made.and_then(|component| {
-        limit(Resource::As, DESCRIBE_ADDRESS_SPACE);
-        describe(&host, &component)
-    });
+    limit(Resource::As, DESCRIBE_ADDRESS_SPACE, DESCRIBE_ADDRESS_SPACE)?;
+    let answer: CompileAnswer = made.and_then(|component| describe(&host, &component));
     serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::other)?;
     stdout.flush()
 }
@@ -90,12 +90,15 @@ fn read_request(stdin: &mut impl Read) -> io::Result<CompileRequest> {
     protocol::read_frame(&frame).map_err(io::Error::other)
 }
 
-/// Sets the soft limit, so that the next phase can have another; never above the hard one.
-fn limit(resource: Resource, wanted: u64) {
-    let Rlimit { maximum, .. } = getrlimit(resource);
-    let current = Some(maximum.map_or(wanted, |maximum| wanted.min(maximum)));
-    // What cannot be lowered is no reason to refuse work: the parent watches the clock too.
-    let _ = setrlimit(resource, Rlimit { current, maximum });
+/// Sets the soft and the hard limit, neither above the hard one that stands.
+fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
+    let standing = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let maximum = maximum.min(standing);
+    let limit = Rlimit {
+        current: Some(current.min(maximum)),
+        maximum: Some(maximum),
+    };
+    Ok(setrlimit(resource, limit)?)
 }
 
 /// Registers a component in this process, for tests, benchmarks and offline checks.

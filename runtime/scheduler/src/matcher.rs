@@ -165,8 +165,8 @@ impl Inner {
             }
         }
         for observation in &found {
-            // What is still open is touched again when its end arrives.
-            if observation.end.is_some() {
+            // What is still open is touched again when its end arrives; the record of a trace is no step.
+            if observation.end.is_some() && !observation.is_trace_record() {
                 let trace = traces.get(&observation.trace_id).and_then(Option::as_ref);
                 let row = ObservationRow { observation, trace };
                 pass.take_observation(&rules, project, row, changed_at, watch);

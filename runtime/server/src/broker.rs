@@ -19,17 +19,22 @@ use assay_host::Port;
 use assay_store::Store;
 use assay_workers::{Caller, HostCalls};
 use futures_util::future::{BoxFuture, join_all};
+use tokio::sync::Semaphore;
 
 pub use models::{Models, NoModels};
 
 /// Requests of one `complete-all` (the contract says so).
 const MAX_REQUESTS: usize = 64;
+/// Guests may ask by the thousand; the memory of the server is not theirs.
+const MAX_READING: usize = 4;
 
 /// Checks grants and passes questions on.
 #[derive(Clone)]
 pub struct Broker {
     store: Store,
     models: Arc<dyn Models>,
+    /// Questions about traces that are answered at a time: each may hold the contents of a page.
+    reading: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Broker {
@@ -45,6 +50,7 @@ impl Broker {
         Self {
             store: store.clone(),
             models,
+            reading: Arc::new(Semaphore::new(MAX_READING)),
         }
     }
 
@@ -90,6 +96,9 @@ impl Broker {
                 HostReply::Embed(self.models.embed(origin, slot, texts).await)
             }
             of_trace => {
+                let Ok(_turn) = self.reading.acquire().await else {
+                    return of_trace.unavailable("the server is ending");
+                };
                 let reader = traces::Reader {
                     store: &self.store,
                     project: &origin.project,

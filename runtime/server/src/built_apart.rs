@@ -1,8 +1,8 @@
 //! Plug-ins that are in the program only where other toolchains built them before it: interpreters and
 //! scorer libraries.
 //!
-//! They are large, so a start does not wait for them: each is registered when somebody first asks for it,
-//! and a server that serves registers them one after the other behind the first requests.
+//! They are large and take seconds to compile, so that each is registered when somebody first asks for it:
+//! a server that nobody asks pays neither time nor memory for them.
 
 use assay_plugins_bundle::{Apart, BUILD_APART, apart};
 use tokio::sync::Mutex;
@@ -38,20 +38,6 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
         Problem::unavailable(format!("{name} cannot be registered; the log says why"))
     })?;
     Ok(true)
-}
-
-/// Registers all that are in this program.
-pub(crate) async fn register_all(app: App) {
-    for plugin in apart().iter().filter(|plugin| plugin.is_here()) {
-        if let Err(error) = put(&app, plugin).await {
-            let error: &dyn std::error::Error = error.as_ref();
-            tracing::error!(
-                error,
-                plugin.name = plugin.name,
-                "built-in plug-in not registered"
-            );
-        }
-    }
 }
 
 async fn put(app: &App, plugin: &'static Apart) -> anyhow::Result<()> {

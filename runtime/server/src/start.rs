@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::lock::Lock;
 use crate::vault::Vault;
-use crate::{App, NewApp, built_apart, listen, pages, router, walls};
+use crate::{App, NewApp, listen, pages, router, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -199,18 +199,6 @@ impl Server {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// Registers the plug-ins that other toolchains built, one after the other, until `shutdown`. The first
-    /// start compiles them, which takes seconds: nothing waits for it but who asks for one of them.
-    pub fn register_built_apart(&self, shutdown: CancellationToken) {
-        let app = self.app.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = built_apart::register_all(app) => {}
-            }
-        });
     }
 
     /// How browsers reach it.

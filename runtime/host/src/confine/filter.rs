@@ -18,6 +18,8 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
+use super::Role;
+
 /// Without a look at their arguments.
 const ALWAYS: &[libc::c_long] = &[
     // The socket, and what is sealed in memory.
@@ -119,8 +121,19 @@ pub(super) fn traps() -> Result<BpfProgram, BackendError> {
     .try_into()
 }
 
+/// Limits are read, not set; but who compiles raises its address space to the hard limit afterwards.
+fn limits(role: Role) -> Result<Vec<SeccompRule>, BackendError> {
+    let own = || is(0, SeccompCmpArgLen::Dword, 0);
+    let mut rules = vec![rule(vec![own()?, is(2, SeccompCmpArgLen::Qword, 0)?])?];
+    if role == Role::Compiler {
+        let address_space = is(1, SeccompCmpArgLen::Dword, libc::RLIMIT_AS.into())?;
+        rules.push(rule(vec![own()?, address_space])?);
+    }
+    Ok(rules)
+}
+
 /// The list, for this process: it knows its own id.
-pub(super) fn list() -> Result<BpfProgram, BackendError> {
+pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
     let own_id = u64::from(std::process::id());
     // Threads of this process, in the namespaces it has.
     let kinds = libc::CLONE_THREAD
@@ -168,16 +181,21 @@ pub(super) fn list() -> Result<BpfProgram, BackendError> {
         (libc::SYS_process_madvise, one_of(0, &[PIDFD_SELF])?),
         // It may end itself.
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
-        // Limits are read, not set.
+        (libc::SYS_prlimit64, limits(role)?),
+        // A pair of streams is connected with itself only. Of datagrams it would not be: each could be
+        // sent to any named socket.
         (
-            libc::SYS_prlimit64,
+            libc::SYS_socketpair,
             vec![rule(vec![
-                is(0, SeccompCmpArgLen::Dword, 0)?,
-                is(2, SeccompCmpArgLen::Qword, 0)?,
+                is(0, SeccompCmpArgLen::Dword, libc::AF_UNIX as u64)?,
+                SeccompCondition::new(
+                    1,
+                    SeccompCmpArgLen::Dword,
+                    SeccompCmpOp::MaskedEq(0xf),
+                    libc::SOCK_STREAM as u64,
+                )?,
             ])?],
         ),
-        // A pair is connected with itself only.
-        (libc::SYS_socketpair, one_of(0, &[libc::AF_UNIX as u64])?),
     ];
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = [ALWAYS, TRAPPED]
         .concat()

@@ -51,7 +51,7 @@ pub(super) fn confine(role: Role) -> Result<Vec<Wall>, String> {
         wall("no capabilities", no_capabilities()),
         wall("no new privileges", no_new_privileges()),
         wall("landlock", landlock()),
-        wall("seccomp", seccomp()),
+        wall("seccomp", seccomp(role)),
     ];
     Ok(walls)
 }
@@ -190,10 +190,10 @@ fn landlock() -> Result<String, String> {
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-fn seccomp() -> Result<String, String> {
+fn seccomp(role: Role) -> Result<String, String> {
     use super::filter;
     let traps = filter::traps().map_err(|error| error.to_string())?;
-    let list = filter::list().map_err(|error| error.to_string())?;
+    let list = filter::list(role).map_err(|error| error.to_string())?;
     super::trap::install().map_err(|error| error.to_string())?;
     // The list forbids to add another, so it is the last.
     for program in [traps, list] {
@@ -203,7 +203,7 @@ fn seccomp() -> Result<String, String> {
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn seccomp() -> Result<String, String> {
+fn seccomp(_: Role) -> Result<String, String> {
     Err("no filter for this kind of processor".into())
 }
 

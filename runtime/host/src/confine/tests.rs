@@ -30,6 +30,10 @@ fn behind<T: Send>(
     })
 }
 
+fn filtered() -> Result<String, String> {
+    seccomp(Role::Worker)
+}
+
 fn error_of<T>(result: io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
@@ -69,7 +73,7 @@ fn landlock_alone_leaves_no_file_and_no_port() {
 fn seccomp_alone_answers_that_there_is_no_such_call() {
     let parent = libc::c_long::from(std::os::unix::process::parent_id().cast_signed());
     let own = libc::c_long::from(std::process::id().cast_signed());
-    let tried = behind(seccomp, || {
+    let tried = behind(filtered, || {
         let socket = |family: libc::c_int| [family.into(), libc::SOCK_STREAM.into(), 0, 0];
         let process = libc::c_long::from(libc::SIGCHLD);
         [
@@ -82,6 +86,13 @@ fn seccomp_alone_answers_that_there_is_no_such_call() {
             (
                 "socketpair inet",
                 call(libc::SYS_socketpair, socket(libc::AF_INET)),
+            ),
+            (
+                "socketpair of datagrams",
+                call(
+                    libc::SYS_socketpair,
+                    [libc::AF_UNIX.into(), libc::SOCK_DGRAM.into(), 0, 0],
+                ),
             ),
             ("fork", call(libc::SYS_clone, [process, 0, 0, 0])),
             ("clone3", call(libc::SYS_clone3, [0; 4])),
@@ -131,7 +142,7 @@ fn seccomp_alone_answers_that_there_is_no_such_call() {
 
 #[test]
 fn behind_seccomp_a_process_can_do_its_work() {
-    behind(seccomp, || {
+    behind(filtered, || {
         // Threads, clocks, random numbers, memory, locks.
         let sum: u64 = thread::spawn(|| (0..1_000).sum()).join().unwrap();
         assert_eq!(sum, 499_500);
@@ -154,7 +165,7 @@ fn behind_seccomp_open_files_can_be_opened_again_and_measured() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"sealed").unwrap();
     file.rewind().unwrap();
-    behind(seccomp, || {
+    behind(filtered, || {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut again = File::open(&path).unwrap();
         assert_eq!(again.metadata().unwrap().len(), 6);

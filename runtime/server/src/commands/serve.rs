@@ -38,7 +38,6 @@ pub(super) fn serve(settings: &SettingArgs) -> anyhow::Result<ExitCode> {
         cancel_on_signal(&shutdown)?;
         let server = open(config).await?;
         announce(&server);
-        server.register_built_apart(shutdown.clone());
         server.run(shutdown).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)

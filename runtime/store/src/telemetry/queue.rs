@@ -105,10 +105,11 @@ async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     Some(group)
 }
 
-/// True when every observation of every batch is new.
-async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<bool, Error> {
+/// What [`Recent::keep`] asks for, when every observation of every batch is new.
+async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
     let mut is_all_new = true;
-    in_transaction!(pool, |tx| {
+    let n_forgotten = in_transaction!(pool, |tx| {
+        let n_forgotten = recent.n_forgotten();
         for job in group {
             let applied = apply(&mut (&mut *tx).into(), &job.tenant, &job.batch, job.now).await?;
             if !applied.is_all_new {
@@ -116,15 +117,16 @@ async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<bool, Err
                 is_all_new = false;
             }
         }
+        n_forgotten
     });
-    Ok(is_all_new)
+    Ok(is_all_new.then_some(n_forgotten))
 }
 
 impl Job {
     /// Answers the caller of a committed batch.
-    fn committed(self, recent: Option<&Recent>) {
-        if let Some(recent) = recent {
-            recent.keep(self.tenant.number, self.batch);
+    fn committed(self, recent: Option<(&Recent, u64)>) {
+        if let Some((recent, n_forgotten)) = recent {
+            recent.keep(self.tenant.number, self.batch, n_forgotten);
         }
         let _ = self.reply.send(Ok(()));
     }
@@ -143,8 +145,9 @@ async fn commit_groups(
     while let Some(group) = next_group(&mut queue).await {
         let n_batches = group.len();
         match commit(&pool, &recent, &group).await {
-            Ok(is_all_new) => {
-                let recent = (is_only_writer && is_all_new).then_some(&*recent);
+            Ok(n_forgotten) => {
+                let n_forgotten = n_forgotten.filter(|_| is_only_writer);
+                let recent = n_forgotten.map(|n| (&*recent, n));
                 for job in group {
                     job.committed(recent);
                 }

@@ -33,6 +33,8 @@ struct Kept {
     /// In order of arrival; may name rows that are gone.
     order: VecDeque<(Key, usize)>,
     n_bytes: usize,
+    /// How often something was forgotten.
+    n_forgotten: u64,
 }
 
 impl Recent {
@@ -41,9 +43,18 @@ impl Recent {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a batch of which every row was new and has been committed.
-    pub(super) fn keep(&self, tenant: i64, batch: Prepared) {
+    /// Asked inside a transaction that writes: whoever forgets later than this has to wait for its commit.
+    pub(super) fn n_forgotten(&self) -> u64 {
+        self.lock().n_forgotten
+    }
+
+    /// Keeps a batch of which every row was new and has been committed, unless something was forgotten
+    /// since `n_forgotten`: that may have been one of these rows, replaced right after the commit.
+    pub(super) fn keep(&self, tenant: i64, batch: Prepared, n_forgotten: u64) {
         let mut kept = self.lock();
+        if kept.n_forgotten != n_forgotten {
+            return;
+        }
         for row in batch.traces.into_iter().flat_map(|trace| trace.rows) {
             let n_bytes = row.n_bytes();
             let key = key(tenant, &row.observation.trace_id, &row.observation.id);
@@ -62,6 +73,7 @@ impl Recent {
     /// Before these are replaced.
     pub(super) fn forget(&self, tenant: i64, changed: &[Pair]) {
         let mut kept = self.lock();
+        kept.n_forgotten += 1;
         for (trace, id) in changed {
             kept.rows.remove(&key(tenant, trace, id));
         }
@@ -69,7 +81,11 @@ impl Recent {
 
     /// Before traces are deleted.
     pub(super) fn forget_all(&self) {
-        *self.lock() = Kept::default();
+        let mut kept = self.lock();
+        *kept = Kept {
+            n_forgotten: kept.n_forgotten + 1,
+            ..Kept::default()
+        };
     }
 
     /// The observations that are here, and the keys of the others.

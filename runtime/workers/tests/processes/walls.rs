@@ -114,6 +114,16 @@ pub(crate) fn a_compiler_is_confined_before_it_reads_the_component() {
                 .any(|user| user == "0")
         );
     }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    for limit in [
+        "Max cpu time 60 60 seconds",
+        "Max address space 2147483648 68719476736 bytes",
+    ] {
+        let set = limits
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(set.into_iter().any(|line| line == limit), "{limits}");
+    }
     let refused = child.wait_with_output().unwrap();
     assert!(refused.status.success());
     let answer = String::from_utf8_lossy(&refused.stdout).into_owned();

@@ -1,5 +1,7 @@
 //! The bytes of media, to and from signed addresses.
 
+use std::time::Duration;
+
 use assay_domain::plugin::Digest;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -14,6 +16,9 @@ use super::link::opened;
 use crate::App;
 use crate::extract::{Params, read};
 use crate::problem::Problem;
+
+/// How long the body of an upload may take.
+const UPLOAD_TIME: Duration = Duration::from_secs(120);
 
 pub(super) async fn put_content(
     State(app): State<App>,
@@ -31,7 +36,12 @@ pub(super) async fn put_content(
         .await
         .map_err(|_| Problem::internal())?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
-    let bytes = read(request, n_announced).await?;
+    // Who trickles must not keep the others waiting.
+    let bytes = tokio::time::timeout(UPLOAD_TIME, read(request, n_announced)).await;
+    let bytes = bytes.map_err(|_| {
+        let message = format!("the upload took longer than {} s", UPLOAD_TIME.as_secs());
+        Problem::body("", message)
+    })??;
     if bytes.len() != n_announced {
         let message = format!("{n_announced} bytes were announced, {} came", bytes.len());
         return Err(Problem::body("", message));
