@@ -32,16 +32,20 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
     let set = Set::new(observations);
     let (rank, root) = set.root()?;
     let explicit = set.by_precedence(root);
+    let record = observations.iter().find(|o| o.is_trace_record());
     let facts = || {
         explicit
             .iter()
             .filter_map(|observation| observation.trace.as_deref())
     };
-    let first_start = observations.iter().map(|o| o.start).min()?;
-    let last_end = observations
-        .iter()
-        .map(|o| o.end.unwrap_or(o.start))
-        .max()?;
+    let is_record = root.is_trace_record();
+    let timed = || {
+        observations
+            .iter()
+            .filter(|o| is_record || !o.is_trace_record())
+    };
+    let first_start = timed().map(|o| o.start).min()?;
+    let last_end = timed().map(|o| o.end.unwrap_or(o.start)).max()?;
     let duplicates = set.duplicates();
     let (usage, total_cost) = set.totals(&duplicates);
     let pick = |field: fn(&Observation) -> &Option<String>| {
@@ -54,19 +58,23 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
         id: root.trace_id.clone(),
         name: facts()
             .find_map(|facts| facts.name.clone())
-            .or_else(|| Some(root.name.clone())),
+            .or_else(|| (!is_record).then(|| root.name.clone())),
         input: facts().find_map(|facts| facts.input.clone()),
         output: facts().find_map(|facts| facts.output.clone()),
-        timestamp: if rank <= Rank::Parentless {
-            root.start
-        } else {
-            first_start
+        timestamp: match facts().find_map(|facts| facts.timestamp) {
+            Some(timestamp) => timestamp,
+            None if rank <= Rank::Parentless => root.start,
+            None => first_start,
         },
         user_id: pick(|observation| &observation.user_id),
         session_id: pick(|observation| &observation.session_id),
         release: pick(|observation| &observation.release),
-        version: root.version.clone(),
-        environment: root.environment.clone(),
+        version: record
+            .and_then(|record| record.version.clone())
+            .or_else(|| root.version.clone()),
+        environment: facts()
+            .find_map(|facts| facts.environment.clone())
+            .unwrap_or_else(|| root.environment.clone()),
         public: facts().find_map(|facts| facts.public).unwrap_or(false),
         tags: union_of_tags(observations),
         metadata: set.trace_metadata(root),
@@ -128,12 +136,13 @@ pub fn replaces(stored: &Observation, arrived: &Observation) -> bool {
 /// How well an observation serves as the root; lower wins (otlp.md 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    Record,
     Parentless,
     AppRoot,
     AsRoot,
     ParentMissing,
     InCycle,
+    /// What a trace is told to be is no step of it: it stands in only where there is none.
+    Record,
 }
 
 impl Rank {
@@ -192,7 +201,7 @@ impl<'a> Set<'a> {
 
     fn rank(&self, observation: &Observation) -> Rank {
         match &observation.parent_id {
-            None if observation.is_trace_record() => Rank::Record,
+            _ if observation.is_trace_record() => Rank::Record,
             None => Rank::Parentless,
             Some(parent) if *parent == observation.id => Rank::Parentless,
             Some(_) if observation.is_app_root => Rank::AppRoot,
@@ -209,10 +218,14 @@ impl<'a> Set<'a> {
             .min_by_key(|(rank, observation)| (*rank, observation.start, &observation.id))
     }
 
-    /// Where explicit values are looked up: the root, then the others, latest start first, then by id.
+    /// Where explicit values are looked up: the record of the trace, the root, then the others, latest
+    /// start first, then by id.
     fn by_precedence(&self, root: &'a Observation) -> Vec<&'a Observation> {
         let mut ordered: Vec<&Observation> = self.observations.iter().collect();
-        ordered.sort_by_key(|o| (o.id != root.id, Reverse(o.start), &o.id));
+        ordered.sort_by_key(|o| {
+            let is_step = !o.is_trace_record();
+            (is_step, o.id != root.id, Reverse(o.start), &o.id)
+        });
         ordered
     }
 
@@ -223,7 +236,7 @@ impl<'a> Set<'a> {
             .filter_map(|o| Some((o, o.trace.as_deref()?)))
             .filter(|(_, facts)| !facts.metadata.is_empty())
             .collect();
-        ordered.sort_by_key(|(o, _)| (o.id == root.id, o.start, &o.id));
+        ordered.sort_by_key(|(o, _)| (o.is_trace_record(), o.id == root.id, o.start, &o.id));
         let mut merged = Map::new();
         for (_, facts) in ordered {
             merge_deep(&mut merged, &facts.metadata);
@@ -462,6 +475,8 @@ mod tests {
     use super::*;
     use crate::ids::TraceId;
     use crate::observation::{Observation, ObservationKind};
+    use crate::patch::{About, Patch, merge};
+    use crate::payload::Payload;
     use serde_json::json;
 
     /// An observation with nothing but ids and times; the rest comes from `change`.
@@ -537,6 +552,47 @@ mod tests {
         set.reverse();
         assert_eq!(Some(&trace), fold(&set).as_ref());
         trace
+    }
+
+    #[test]
+    fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
+        let root = observation("a", None, 100, |o| {
+            o.name = "root".to_owned();
+            o.environment = "prod".to_owned();
+            o.version = Some("7".to_owned());
+            o.content.output = Some(Payload::Text("root's".to_owned()));
+        });
+        let about = || About::Trace(root.trace_id.clone());
+        let mut patch = Patch::new(
+            "e".to_owned(),
+            Timestamp::from_millis(900_000),
+            false,
+            about(),
+        );
+        patch.user_id = Some("ann".to_owned());
+        patch.input = Some(Payload::Text("told".to_owned()));
+        let alone = fold(std::slice::from_ref(&root)).unwrap();
+        let record = merge([&patch]).unwrap();
+        let trace = fold(&[record.clone(), root.clone()]).unwrap();
+        let mut expected = alone;
+        expected.user_id = Some("ann".to_owned());
+        expected.input = Some(Payload::Text("told".to_owned()));
+        assert_eq!(trace, expected);
+
+        patch.name = Some("told".to_owned());
+        patch.start = Some(Timestamp::from_micros(1));
+        patch.environment = Some("default".to_owned());
+        patch.version = Some("8".to_owned());
+        let said = merge([&patch]).unwrap();
+        let trace = fold(&[root, said]).unwrap();
+        assert_eq!(trace.name.as_deref(), Some("told"));
+        assert_eq!(trace.timestamp, Timestamp::from_micros(1));
+        assert_eq!(trace.environment, "default");
+        assert_eq!(trace.version.as_deref(), Some("8"));
+
+        let lonely = fold(&[record]).unwrap();
+        assert_eq!((lonely.name, lonely.n_observations), (None, 0));
+        assert_eq!(lonely.timestamp, Timestamp::from_millis(900_000));
     }
 
     #[test]

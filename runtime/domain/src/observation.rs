@@ -108,7 +108,8 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-/// What a span says about its trace as a whole: only explicit, native attributes (otlp.md 3.3).
+/// What a span says about its trace as a whole: only explicit, native attributes (otlp.md 3.3),
+/// or what the record of the trace says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceFacts {
@@ -122,6 +123,15 @@ pub struct TraceFacts {
     pub metadata: Map<String, Value>,
     /// `trace.public`.
     pub public: Option<bool>,
+    /// Time of the trace, where its record says one.
+    #[serde(
+        with = "crate::patch::micros::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timestamp: Option<Timestamp>,
+    /// Environment, where the record of the trace says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 /// The experiment attributes of a span (otlp.md 2.4).

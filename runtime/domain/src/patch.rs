@@ -3,7 +3,8 @@
 //! A sender that cannot wait for the end of a step sends it in parts: a create event, then updates. Each
 //! part is a [`Patch`]; [`merge`] turns all that are known about one thing into the observation that
 //! stands for it. A trace is an observation too, [`Observation::is_trace_record`]: what it says about
-//! the trace goes before what its steps say.
+//! the trace, kept in its [`TraceFacts`], goes before what its steps say; of what it does not say it has
+//! a stand-in at most.
 //!
 //! Invariants:
 //! - **The set decides.** [`merge`] orders creates before updates, then by time, then by event, so that the
@@ -105,30 +106,30 @@ pub struct Patch {
 }
 
 /// Instants without loss: their usual text ends at milliseconds.
-mod micros {
+pub(crate) mod micros {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::time::Timestamp;
 
-    pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         at.as_micros().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
         i64::deserialize(from).map(Timestamp::from_micros)
     }
 
-    pub(super) mod option {
+    pub(crate) mod option {
         use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
 
-        pub(in super::super) fn serialize<S: Serializer>(
+        pub(crate) fn serialize<S: Serializer>(
             at: &Option<Timestamp>,
             to: S,
         ) -> Result<S::Ok, S::Error> {
             at.map(Timestamp::as_micros).serialize(to)
         }
 
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
         ) -> Result<Option<Timestamp>, D::Error> {
             Ok(Option::<i64>::deserialize(from)?.map(Timestamp::from_micros))
@@ -288,9 +289,12 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
     let facts = is_record.then(|| {
         Box::new(TraceFacts {
             name: name.clone(),
+            input: content.input.take(),
+            output: content.output.take(),
             metadata: std::mem::take(&mut content.metadata),
             public: parts.last(|patch| patch.public.as_ref()).copied(),
-            ..TraceFacts::default()
+            timestamp: parts.first(|patch| patch.start.as_ref()).copied(),
+            environment: parts.first(|patch| patch.environment.as_ref()).cloned(),
         })
     });
     let model_parameters = parts.last(|patch| patch.model_parameters.as_ref());

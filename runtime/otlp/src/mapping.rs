@@ -353,6 +353,7 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
         public: attributes
             .first_native(&["trace.public", "public"])
             .map(is_true),
+        ..TraceFacts::default()
     };
     (facts != TraceFacts::default()).then(|| Box::new(facts))
 }
