@@ -174,6 +174,46 @@ impl Patch {
         }
     }
 
+    /// One patch that says what these say together; none when there are none. It stands where the first
+    /// of them stood, so that parts which come later still find their place around it.
+    fn of_all(parts: &Parts<'_>) -> Option<Self> {
+        let first = *parts.0.first()?;
+        let content = parts.content();
+        let usage = parts.last(|patch| Some(&patch.usage).filter(|usage| !usage.is_empty()));
+        let cost = parts.last(|patch| Some(&patch.cost).filter(|cost| !cost.is_empty()));
+        Some(Self {
+            event_id: String::new(),
+            at: first.at,
+            is_update: first.is_update,
+            about: first.about.clone(),
+            trace_id: parts.first(|patch| patch.trace_id.as_ref()).cloned(),
+            parent_id: parts.last(|patch| patch.parent_id.as_ref()).cloned(),
+            kind: parts.kind(),
+            name: parts.text(|patch| patch.name.as_ref()),
+            start: parts.first(|patch| patch.start.as_ref()).copied(),
+            end: parts.last(|patch| patch.end.as_ref()).copied(),
+            completion_start: parts.last(|patch| patch.completion_start.as_ref()).copied(),
+            level: parts.last(|patch| patch.level.as_ref()).copied(),
+            status_message: parts.text(|patch| patch.status_message.as_ref()),
+            environment: parts.first(|patch| patch.environment.as_ref()).cloned(),
+            release: parts.text(|patch| patch.release.as_ref()),
+            version: parts.text(|patch| patch.version.as_ref()),
+            user_id: parts.text(|patch| patch.user_id.as_ref()),
+            session_id: parts.text(|patch| patch.session_id.as_ref()),
+            tags: parts.tags(),
+            public: parts.last(|patch| patch.public.as_ref()).copied(),
+            model: parts.text(|patch| patch.model.as_ref()),
+            model_parameters: parts.last(|patch| patch.model_parameters.as_ref()).cloned(),
+            prompt: parts.last(|patch| patch.prompt.as_ref()).cloned(),
+            usage: usage.cloned().unwrap_or_default(),
+            cost: cost.cloned().unwrap_or_default(),
+            input: content.input,
+            output: content.output,
+            tool_calls: content.tool_calls,
+            metadata: content.metadata,
+        })
+    }
+
     /// All that a patch can say of an observation, before anything else that is said of it.
     fn of(base: &Observation) -> Self {
         let mut patch = Self::new(
@@ -344,6 +384,24 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
         content,
         id,
     })
+}
+
+/// Makes the oldest of more than `max` patches, all about one thing, into one that says the same: at most
+/// half of `max` are left, the first of them with an empty event id. Gives the events of those that are gone: one
+/// of these that is sent again counts as a new one, in its place by time.
+pub fn condense(patches: &mut Vec<Patch>, max: usize) -> Vec<String> {
+    if patches.len() <= max {
+        return Vec::new();
+    }
+    patches.sort_by(Patch::order);
+    // What was made into one before is among the oldest, whatever has come before it since.
+    let made = patches.iter().position(|patch| patch.event_id.is_empty());
+    let n_old = (patches.len() - max / 2 + 1).max(made.map_or(0, |at| at + 1));
+    let old: Vec<Patch> = patches.drain(..n_old.min(patches.len())).collect();
+    if let Some(one) = Patch::of_all(&Parts(old.iter().collect())) {
+        patches.insert(0, one);
+    }
+    old.into_iter().map(|patch| patch.event_id).collect()
 }
 
 /// What patches make of an observation that came whole, by another way than in parts: what none of them
@@ -566,6 +624,17 @@ mod tests {
             let expected = merge(&patches);
             let stored = serde_json::to_string(&patches).unwrap();
             prop_assert_eq!(&serde_json::from_str::<Vec<Patch>>(&stored).unwrap(), &patches);
+            for max in 2..patches.len() {
+                let mut fewer = patches.clone();
+                let gone = condense(&mut fewer, max);
+                prop_assert_eq!(fewer.len(), (max / 2).max(1));
+                prop_assert_eq!(gone.len() + fewer.len(), patches.len() + 1);
+                let mut same = merge(&fewer);
+                if let (Some(same), Some(expected)) = (&mut same, &expected) {
+                    same.attribute_count = expected.attribute_count;
+                }
+                prop_assert_eq!(&same, &expected);
+            }
             let mut turned = patches.clone();
             turned.extend(patches.iter().take(2).cloned());
             let n = turned.len() as u64;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_domain::batch::{Batch, Media};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::Observation;
-use assay_domain::patch::{About, Patch, merge_onto};
+use assay_domain::patch::{About, Patch, condense, merge_onto};
 use assay_domain::pricing::PriceTable;
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
@@ -21,16 +21,18 @@ use super::{Tenant, block, rollup};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
-/// Parts kept of one thing; a sender that repeats itself without end must not make reading it slower
-/// and slower.
-const MAX_PARTS: i64 = 1_000;
+/// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
+/// not make reading it slower and slower.
+const MAX_PARTS: usize = 1_000;
 
 const INSERT: &str = "
     INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (tenant, kind, entity, event_id) DO NOTHING";
 const PARTS: &str = "
     SELECT body FROM events WHERE tenant = $1 AND kind = $2 AND entity = $3
-     ORDER BY seq LIMIT $4";
+     ORDER BY seq";
+const DELETE_PART: &str =
+    "DELETE FROM events WHERE tenant = $1 AND kind = $2 AND entity = $3 AND event_id = $4";
 const BASE: &str =
     "SELECT body FROM events WHERE tenant = $1 AND kind = 2 AND entity = $2 AND event_id = ''";
 const SET_BASE: &str = "
@@ -73,7 +75,7 @@ fn entity(about: &About) -> (i64, &str) {
 
 async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<Vec<Patch>, Error> {
     let (kind, entity) = entity(about);
-    let args = [tenant.into(), kind.into(), entity.into(), MAX_PARTS.into()];
+    let args = [tenant.into(), kind.into(), entity.into()];
     let rows = db.rows(PARTS, &args, &[As::Blob]).await?;
     rows.iter()
         .map(|cells| block::from_json(block::unpack(cells[0].blob())?.text(0)?))
@@ -133,6 +135,39 @@ async fn whole(
     Ok(Some(whole))
 }
 
+/// Makes one part of the oldest when there are too many.
+async fn shorten(
+    db: &mut Db<'_>,
+    tenant: i64,
+    about: &About,
+    all: &mut Vec<Patch>,
+) -> Result<(), Error> {
+    let gone = condense(all, MAX_PARTS);
+    let (Some(first), false) = (all.first(), gone.is_empty()) else {
+        return Ok(());
+    };
+    let (kind, entity) = entity(about);
+    for event in &gone {
+        let args: [Arg<'_>; 4] = [
+            tenant.into(),
+            kind.into(),
+            entity.into(),
+            event.as_str().into(),
+        ];
+        db.execute(DELETE_PART, &args).await?;
+    }
+    let body = block::pack(&[block::to_json(first)?.as_str()])?;
+    let args: [Arg<'_>; 5] = [
+        tenant.into(),
+        kind.into(),
+        entity.into(),
+        first.event_id.as_str().into(),
+        Arg::Blob(&body),
+    ];
+    db.execute(INSERT, &args).await?;
+    Ok(())
+}
+
 /// Adds parts to one thing. Gives what it was and what it is.
 async fn add(
     db: &mut Db<'_>,
@@ -158,10 +193,11 @@ async fn add(
             patch.event_id.as_str().into(),
             Arg::Blob(body),
         ];
-        if db.execute(INSERT, &args).await? == 1 && (all.len() as i64) < MAX_PARTS {
+        if db.execute(INSERT, &args).await? == 1 {
             all.push((*patch).clone());
         }
     }
+    shorten(db, tenant.number, about, &mut all).await?;
     let after = merge_onto(under.as_ref(), &all);
     if let (About::Observation(_), Some(made)) = (about, &after)
         && let Some(whole) = whole(db, tenant, before.as_ref(), made).await?

@@ -122,3 +122,32 @@ async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn no_part_is_lost_however_many_there_are() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let whole = span(1, 1, None);
+        let part = |n: i64| {
+            let mut part = update(&format!("{n}"), &whole);
+            part.at = at(n);
+            part.metadata.insert(format!("k{n}"), json!(n));
+            part.name = Some(format!("name {n}"));
+            part
+        };
+        send(&store, &p, (0..999).map(part).collect()).await;
+        for n in 999..1_010 {
+            send(&store, &p, vec![part(n)]).await;
+            let now = stored(&store, &p, &whole).await;
+            assert_eq!(now.content.metadata.len() as i64, n + 1);
+            assert_eq!(now.name, format!("name {n}"));
+        }
+        send(&store, &p, (1_010..2_600).map(part).collect()).await;
+        let now = stored(&store, &p, &whole).await;
+        assert_eq!(now.content.metadata.len(), 2_600);
+        // The newest once more change nothing.
+        send(&store, &p, (2_200..2_600).map(part).collect()).await;
+        assert_eq!(stored(&store, &p, &whole).await, now);
+    })
+    .await;
+}
