@@ -374,3 +374,66 @@ async fn a_deleted_trace_is_told_anew_and_a_trace_needs_no_observation() {
         "x"
     );
 }
+
+#[tokio::test]
+async fn a_span_that_came_by_otlp_keeps_what_later_parts_do_not_say() {
+    let app = TestApp::new().await.unwrap();
+    let (trace, id) = ("0123456789abcdef0123456789abcdef", "0123456789abcdef");
+    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let span = json!({ "traceId": trace, "spanId": id, "name": "ask", "kind": 1,
+        "startTimeUnixNano": "1772359200000000000", "endTimeUnixNano": "1772359201000000000",
+        "attributes": [text("gen_ai.request.model", "gpt-4o"),
+            text("langfuse.observation.input", "question"),
+            text("langfuse.observation.output", "answer"),
+            text("langfuse.environment", "prod"), text("langfuse.version", "7")] });
+    let export = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let path = "/api/public/otel/v1/traces";
+    let answer = app.client.json(Method::POST, path, &export).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let before = get(&app, &format!("/api/public/traces/{trace}")).await;
+    let parts = [
+        event(
+            "1",
+            "trace-create",
+            1,
+            json!({ "id": trace, "userId": "ann" }),
+        ),
+        event(
+            "2",
+            "generation-update",
+            2,
+            json!({ "id": id, "traceId": trace, "level": "WARNING" }),
+        ),
+    ];
+    send(&app, &parts).await;
+    let after = get(&app, &format!("/api/public/traces/{trace}")).await;
+    assert_eq!(after["userId"], "ann");
+    assert_eq!(before["name"], "ask");
+    for field in [
+        "name",
+        "input",
+        "output",
+        "version",
+        "environment",
+        "timestamp",
+        "latency",
+    ] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    let (was, is) = (&before["observations"][0], &after["observations"][0]);
+    assert_eq!(is["level"], "WARNING");
+    for field in [
+        "name",
+        "type",
+        "startTime",
+        "endTime",
+        "model",
+        "input",
+        "output",
+        "version",
+        "metadata",
+    ] {
+        assert_eq!(is[field], was[field], "{field}");
+    }
+    assert_eq!(was["output"], "answer");
+}
