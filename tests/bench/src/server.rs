@@ -113,7 +113,18 @@ impl Server {
         self.child.id().map_or(0, |pid| {
             descendants(pid)
                 .into_iter()
-                .map(|pid| status_kib(pid, "VmRSS:") * 1024)
+                .map(|pid| kib(pid, "status", "VmRSS:").unwrap_or(0) * 1024)
+                .sum()
+        })
+    }
+
+    /// The same, with the pages that several of them share counted once.
+    #[must_use]
+    pub(crate) fn resident_bytes_together(&self) -> u64 {
+        self.child.id().map_or(0, |pid| {
+            descendants(pid)
+                .into_iter()
+                .map(|pid| kib(pid, "smaps_rollup", "Pss:").unwrap_or(0) * 1024)
                 .sum()
         })
     }
@@ -140,16 +151,10 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-fn status_kib(pid: u32, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with(field))
-        .unwrap_or_default();
-    line.split_whitespace()
-        .nth(1)
-        .and_then(|kib| kib.parse().ok())
-        .unwrap_or(0)
+fn kib(pid: u32, file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let line = text.lines().find(|line| line.starts_with(field))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn descendants(root: u32) -> Vec<u32> {

@@ -31,7 +31,7 @@ pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
         wait_for_scores(&mut reader(&server).await?, n_generations(round + 1)).await?;
         // Long enough for what a start leaves to settle.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        resident.push(server.resident_bytes() as f64 / f64::from(1 << 20));
+        resident.push(server.resident_bytes_together() as f64 / f64::from(1 << 20));
         folder = server.stop().await?;
     }
     let figure = |what: &str, values, unit, bar| Figure {
@@ -43,7 +43,7 @@ pub(crate) async fn measure(rounds: usize) -> anyhow::Result<Vec<Figure>> {
     };
     Ok(vec![
         figure(
-            "resident memory, a worker included",
+            "resident memory, workers included",
             resident,
             "MiB",
             Bar::AtMost(80.0),
