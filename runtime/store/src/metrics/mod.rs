@@ -1,10 +1,10 @@
 //! Answers to questions about many rows at once.
 //!
 //! Three ways lead to the same groups, tried in this order:
-//! 1. **Rollups** ([`rollup`]): sums by hour, for whole hours and narrow dimensions.
-//! 2. **Columns** ([`columns`]): the database groups and adds up, or gives single values where a percentile
+//! 1. **Rollups** (`rollup`): sums by hour, for whole hours and narrow dimensions.
+//! 2. **Columns** (`columns`): the database groups and adds up, or gives single values where a percentile
 //!    needs them.
-//! 3. **Rows** ([`rows`]): what only the whole observation or trace can tell is read and added up here.
+//! 3. **Rows** (`rows`): what only the whole observation or trace can tell is read and added up here.
 
 mod columns;
 mod rollup;
