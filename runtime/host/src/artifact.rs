@@ -9,12 +9,13 @@ use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
+use tempfile::NamedTempFile;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -131,25 +132,15 @@ impl Artifacts {
         let mut tail = Tail::default();
         tail.add(image);
         let tail = tail.finish(&description);
-        let temporary = self
-            .folder
-            .join(format!("{digest}.{}.tmp", std::process::id()));
-        let written = (|| {
-            let mut file = File::options()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(image)?;
-            file.write_all(&tail)?;
-            file.sync_all()?;
-            fs::rename(&temporary, self.path(digest))?;
-            File::open(&self.folder)?.sync_all()
-        })();
-        written
-            .inspect_err(|_| drop(fs::remove_file(&temporary)))
-            .map_err(ArtifactError::Io)
+        // Its own name for every writer: the same component may be compiled twice at once.
+        let mut file = NamedTempFile::new_in(&self.folder)?;
+        file.write_all(image)?;
+        file.write_all(&tail)?;
+        file.as_file().sync_all()?;
+        file.persist(self.path(digest))
+            .map_err(|error| error.error)?;
+        File::open(&self.folder)?.sync_all()?;
+        Ok(())
     }
 
     /// The component, mapped, with its description. The sum of a file is checked once in a process.

@@ -11,12 +11,13 @@
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol::artifact::{self, TRAILER, Tail, Unsound};
+use tempfile::NamedTempFile;
 
 use crate::queue::lock;
 
@@ -250,29 +251,21 @@ fn make_private(folder: &Path) -> Result<(), String> {
 
 /// Writes a copy of `from` so that it is there whole or not at all.
 fn write_whole(folder: &Path, path: &Path, from: &File) -> io::Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = (|| {
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        let (mut chunk, mut at) = (vec![0; 256 << 10], 0);
-        loop {
-            // The position of the descriptor is shared with every process that has it.
-            let n = from.read_at(&mut chunk, at)?;
-            if n == 0 {
-                break;
-            }
-            file.write_all(&chunk[..n])?;
-            at += n as u64;
+    // Its own name for every writer: servers of several machines may share the folder.
+    let mut file = NamedTempFile::new_in(folder)?;
+    let (mut chunk, mut at) = (vec![0; 256 << 10], 0);
+    loop {
+        // The position of the descriptor is shared with every process that has it.
+        let n = from.read_at(&mut chunk, at)?;
+        if n == 0 {
+            break;
         }
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(folder)?.sync_all()
-    })();
-    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+        file.write_all(&chunk[..n])?;
+        at += n as u64;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -178,6 +178,22 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
 }
 
 #[test]
+fn one_component_compiled_many_times_at_once_is_whole_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = Guest::default().bytes();
+    let host = Host::new(&Settings::default(), folder.path()).unwrap();
+    let compile = || assay_host::compile(&bytes, folder.path(), Grants::default());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(compile)).collect();
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+            host.load(Digest::of(&bytes)).unwrap();
+        }
+    });
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_cache_folder_others_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
