@@ -38,6 +38,10 @@ struct Args {
     /// Spans of the end-to-end scenario.
     #[arg(long, default_value_t = 100_000)]
     end_to_end_spans: u64,
+    /// Observations of the queries scenario; a database of that size is kept below `target/` for the next
+    /// run.
+    #[arg(long, default_value_t = 1_000_000)]
+    query_observations: u64,
     /// Also write the figures to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -51,6 +55,7 @@ enum Scenario {
     Guests,
     EndToEnd,
     Idle,
+    Queries,
 }
 
 /// The middle of the values; 0 when there are none.
@@ -78,6 +83,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Scenario::Guests => scenario::guests::measure(args.rounds, args.evaluate_calls).await?,
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
+            Scenario::Queries => scenario::queries::measure(args.query_observations).await?,
         });
     }
     if let Some(path) = &args.json {

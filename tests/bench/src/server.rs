@@ -13,11 +13,28 @@ use crate::http::Connection;
 /// The key pair every server under test starts with.
 pub(crate) const KEYS: (&str, &str) = ("pk-bench", "sk-bench");
 
+/// Where a server keeps its data.
+pub(crate) enum Folder {
+    /// Gone with this value.
+    Temporary(TempDir),
+    /// Stays for a later run.
+    Kept(PathBuf),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(folder) => folder.path(),
+            Self::Kept(path) => path,
+        }
+    }
+}
+
 /// A running server; dropping it ends it.
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    folder: TempDir,
+    folder: Folder,
     /// From the start of the process to the first healthy answer.
     pub(crate) ready_after: Duration,
 }
@@ -28,14 +45,14 @@ impl Server {
     /// # Errors
     /// When it does not become healthy within 60 s.
     pub(crate) async fn start(extra: &[&str]) -> anyhow::Result<Self> {
-        Self::start_in(tempfile::tempdir()?, extra).await
+        Self::start_in(Folder::Temporary(tempfile::tempdir()?), extra).await
     }
 
     /// Starts on a folder that an earlier server left.
     ///
     /// # Errors
     /// When it does not become healthy within 60 s.
-    pub(crate) async fn start_in(folder: TempDir, extra: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) async fn start_in(folder: Folder, extra: &[&str]) -> anyhow::Result<Self> {
         let address = free_address()?;
         let program = std::env::current_exe()?.with_file_name("assay");
         let log = std::fs::File::create(folder.path().join("server.log"))?;
@@ -133,7 +150,7 @@ impl Server {
     ///
     /// # Errors
     /// When it does not end within 30 s or ends with a failure.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<TempDir> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<Folder> {
         if let Some(pid) = self.child.id() {
             std::process::Command::new("kill")
                 .args(["-TERM", &pid.to_string()])

@@ -102,7 +102,7 @@ impl Batch {
 }
 
 /// A bijection that looks random: ids must not come in order, as real ones do not.
-fn mix(mut x: u64) -> u64 {
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -143,7 +143,7 @@ fn encode_span(trace: usize, span: usize) -> (Vec<u8>, Vec<Stamp>) {
 }
 
 /// Text of at least `n` bytes that differs by trace, span and part.
-fn filler(n: usize, trace: usize, part: usize) -> String {
+pub(crate) fn filler(n: usize, trace: usize, part: usize) -> String {
     const WORDS: [&str; 16] = [
         "order",
         "parcel",
@@ -227,7 +227,7 @@ fn generation(trace: usize, question: &str, answer: String) -> Attributes {
 }
 
 /// `KeyValue { key = 1, value = 2 { string_value = 1 } }` in `field`.
-fn attribute(field: u32, key: &str, value: &str) -> Vec<u8> {
+pub(crate) fn attribute(field: u32, key: &str, value: &str) -> Vec<u8> {
     let any = delimited(1, value.as_bytes());
     delimited(
         field,
@@ -235,14 +235,14 @@ fn attribute(field: u32, key: &str, value: &str) -> Vec<u8> {
     )
 }
 
-fn delimited(field: u32, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn delimited(field: u32, bytes: &[u8]) -> Vec<u8> {
     let mut out = varint(field << 3 | 2);
     out.extend(varint(bytes.len() as u32));
     out.extend_from_slice(bytes);
     out
 }
 
-fn varint(mut value: u32) -> Vec<u8> {
+pub(crate) fn varint(mut value: u32) -> Vec<u8> {
     let mut out = Vec::new();
     while 0x7f < value {
         out.push((value & 0x7f) as u8 | 0x80);

@@ -6,3 +6,4 @@ pub(crate) mod growth;
 pub(crate) mod guests;
 pub(crate) mod idle;
 pub(crate) mod ingest;
+pub(crate) mod queries;
