@@ -18,6 +18,7 @@ mod format;
 mod markup;
 #[cfg(test)]
 mod pages_tests;
+mod reference;
 mod rules;
 mod scores;
 mod simple;
@@ -31,6 +32,7 @@ pub use askama::{Error, Template};
 pub use content::Block;
 pub use format::{clock, count, dollars, duration};
 pub use markup::{Html, Text};
+pub use reference::{Reference, ReferencePage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
 pub use simple::{ErrorPage, LoginPage};
@@ -56,6 +58,8 @@ pub enum Section {
     Traces,
     /// Rules and evaluators.
     Rules,
+    /// The reference of the API.
+    Reference,
 }
 
 impl Shell {
@@ -65,6 +69,10 @@ impl Shell {
 
     fn is_rules(&self) -> bool {
         self.section == Section::Rules
+    }
+
+    fn is_reference(&self) -> bool {
+        self.section == Section::Reference
     }
 }
 

@@ -313,6 +313,26 @@ fn the_other_pages_are_inert() {
         }],
     };
     checked(&rules);
+    let schema = json!({
+        "description": HOSTILE,
+        "required": [HOSTILE],
+        "properties": { HOSTILE: { "type": HOSTILE, "description": HOSTILE, "enum": [HOSTILE] } },
+    });
+    let body = json!({ "content": { "application/json": { "schema": schema } }, "description": HOSTILE });
+    let document = json!({
+        "info": { "version": HOSTILE },
+        "paths": { HOSTILE: { "post": {
+            "tags": [HOSTILE], "summary": HOSTILE, "requestBody": body, "responses": { HOSTILE: body },
+            "security": [{ HOSTILE: [] }],
+            "parameters": [{ "name": HOSTILE, "in": HOSTILE, "schema": { "$ref": HOSTILE } }],
+        } } },
+        "components": { "schemas": { HOSTILE: { "oneOf": [schema, { "type": "array", "items": schema }] } } },
+    });
+    let reference = Reference::of(&document);
+    assert_eq!(reference.n_operations(), 1);
+    for reference in [&reference, &Reference::default()] {
+        checked(&ReferencePage { shell: shell(), reference });
+    }
     assert!(
         checked(&RulesPage {
             shell: shell(),
