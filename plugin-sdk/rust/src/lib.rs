@@ -79,7 +79,8 @@ pub use score::{Domain, Score, ScoreSpec, ScoreValue};
 /// What an evaluator's file needs: `use assay_plugin::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        EvalError, Evaluator, Item, Json, NoConfig, Parts, Payload, Score, ScoreSpec, ScoreValue,
+        ConfigProblem, EvalError, Evaluator, Item, Json, NoConfig, Parts, Payload, Score,
+        ScoreSpec, ScoreValue,
     };
     pub use schemars::JsonSchema;
     pub use serde::Deserialize;

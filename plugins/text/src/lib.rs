@@ -43,4 +43,5 @@ assay_plugin::plugin! {
         NumericDiff,
         Readability,
     ],
+    exports: [config_check],
 }

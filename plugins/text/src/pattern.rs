@@ -1,6 +1,9 @@
 //! Regular expressions. The engine does not backtrack: no expression can be made to run for ever, and
 //! look-around and back-references do not exist.
 
+use std::borrow::Cow;
+
+use crate::size::crossed;
 use crate::verdict::{shown, verdict};
 use crate::words::folded_if;
 use assay_plugin::prelude::*;
@@ -8,12 +11,22 @@ use assay_plugin::prelude::*;
 /// The size a compiled expression may have.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
-fn compile(pattern: &str, ignore_case: bool) -> Result<regex::Regex, EvalError> {
+fn build(pattern: &str, ignore_case: bool) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
         .size_limit(MAX_COMPILED_BYTES)
         .build()
-        .map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))
+}
+
+fn compile(pattern: &str, ignore_case: bool) -> Result<regex::Regex, EvalError> {
+    build(pattern, ignore_case).map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))
+}
+
+/// What is wrong with an expression, told when it is saved.
+fn faults(pattern: &str, ignore_case: bool) -> Vec<ConfigProblem> {
+    let failed = build(pattern, ignore_case).err();
+    let problem = failed.map(|why| ConfigProblem::at("/pattern", why.to_string()));
+    problem.into_iter().collect()
 }
 
 /// 1 when the output matches an expression.
@@ -33,6 +46,15 @@ pub struct RegexConfig {
     pub full_match: bool,
 }
 
+impl RegexConfig {
+    fn expression(&self) -> Cow<'_, str> {
+        match self.full_match {
+            true => format!(r"\A(?:{})\z", self.pattern).into(),
+            false => self.pattern.as_str().into(),
+        }
+    }
+}
+
 impl Evaluator for Regex {
     const ID: &'static str = "regex";
     const TITLE: &'static str = "Regular expression";
@@ -45,16 +67,16 @@ impl Evaluator for Regex {
 
     fn evaluate(item: &Item, config: &RegexConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output_text()?;
-        let expression = if config.full_match {
-            compile(&format!(r"\A(?:{})\z", config.pattern), config.ignore_case)?
-        } else {
-            compile(&config.pattern, config.ignore_case)?
-        };
+        let expression = compile(&config.expression(), config.ignore_case)?;
         let score = match expression.find(output) {
             Some(found) => verdict("regex", true, format!("matched {}", shown(found.as_str()))),
             None => verdict("regex", false, "no match"),
         };
         Ok(vec![score])
+    }
+
+    fn check_config(config: &RegexConfig) -> Vec<ConfigProblem> {
+        faults(&config.expression(), config.ignore_case)
     }
 }
 
@@ -134,6 +156,16 @@ impl Evaluator for Pattern {
             verdict("pattern", holds, reason).with("answer", answer),
         ])
     }
+
+    fn check_config(config: &PatternConfig) -> Vec<ConfigProblem> {
+        match build(&config.pattern, config.ignore_case) {
+            Ok(expression) if expression.captures_len() == 1 => {
+                let message = "has no group: what stands in (parentheses) is what is compared";
+                vec![ConfigProblem::at("/pattern", message)]
+            }
+            _ => faults(&config.pattern, config.ignore_case),
+        }
+    }
 }
 
 /// 1 when an expression matches often enough and not too often.
@@ -174,5 +206,11 @@ impl Evaluator for RegexCount {
         Ok(vec![
             verdict("regex_count", holds, format!("{count} matches")).with("count", count),
         ])
+    }
+
+    fn check_config(config: &RegexCountConfig) -> Vec<ConfigProblem> {
+        let bounds = crossed(Some(config.min), config.max);
+        let faults = faults(&config.pattern, config.ignore_case).into_iter();
+        faults.chain(bounds).collect()
     }
 }

@@ -62,26 +62,40 @@ pub enum Unit {
 }
 
 impl LengthConfig {
-    fn bounds(&self) -> Result<(f64, f64), EvalError> {
-        let (min, max) = match (self.min, self.max, self.target) {
-            (None, None, Some(target)) => (target, target),
-            (_, _, Some(_)) => {
-                return Err(EvalError::invalid_config(
-                    "target: stands beside min or max",
-                ));
-            }
-            (None, None, None) => {
-                return Err(EvalError::invalid_config(
-                    "one of min, max and target is needed",
-                ));
-            }
-            (min, max, None) => (min.unwrap_or(0.0), max.unwrap_or(f64::INFINITY)),
-        };
-        if min > max {
-            return Err(EvalError::invalid_config("min: larger than max"));
+    /// What its schema cannot say.
+    fn problem(&self) -> Option<ConfigProblem> {
+        match (self.min, self.max, self.target) {
+            (None, None, None) => Some(ConfigProblem::at(
+                "",
+                "one of min, max and target is needed",
+            )),
+            (None, None, Some(_)) => None,
+            (_, _, Some(_)) => Some(ConfigProblem::at(
+                "/target",
+                "target stands beside min or max",
+            )),
+            (min, max, None) => crossed(min, max),
         }
+    }
+
+    fn bounds(&self) -> Result<(f64, f64), EvalError> {
+        if let Some(problem) = self.problem() {
+            return Err(EvalError::invalid_config(problem.message));
+        }
+        let min = self.target.or(self.min).unwrap_or(0.0);
+        let max = self.target.or(self.max).unwrap_or(f64::INFINITY);
         Ok((min, max))
     }
+}
+
+/// Bounds between which there is nothing.
+pub(crate) fn crossed<T: PartialOrd + std::fmt::Display>(
+    min: Option<T>,
+    max: Option<T>,
+) -> Option<ConfigProblem> {
+    let (min, max) = min.zip(max)?;
+    let message = || format!("min, {min}, is larger than max, {max}: nothing would pass");
+    (max < min).then(|| ConfigProblem::at("/min", message()))
 }
 
 impl Evaluator for Length {
@@ -114,6 +128,10 @@ impl Evaluator for Length {
         };
         let score = Score::share("length", value).comment(format!("{count} {unit}"));
         Ok(vec![score.with("length", count)])
+    }
+
+    fn check_config(config: &LengthConfig) -> Vec<ConfigProblem> {
+        config.problem().into_iter().collect()
     }
 }
 
@@ -192,5 +210,9 @@ impl Evaluator for Readability {
             config.min.is_none_or(|min| min <= grade) && config.max.is_none_or(|max| grade <= max);
         let score = crate::verdict::verdict("readability", holds, format!("grade {grade:.1}"));
         Ok(vec![score.with("grade", grade)])
+    }
+
+    fn check_config(config: &ReadabilityConfig) -> Vec<ConfigProblem> {
+        crossed(config.min, config.max).into_iter().collect()
     }
 }

@@ -214,3 +214,53 @@ fn comments_stay_short_however_long_the_texts_are() {
         );
     }
 }
+
+/// What an evaluator has against a configuration that satisfies its schema.
+fn problems(id: &str, config: &str) -> Vec<(String, String)> {
+    let problems = ThisPlugin::check_config(id, config);
+    let told = problems.into_iter();
+    told.map(|problem| (problem.pointer, problem.message))
+        .collect()
+}
+
+#[test]
+fn a_configuration_with_which_nothing_could_pass_is_refused_when_it_is_saved() {
+    for (id, config, place, word) in [
+        ("length", r#"{"min":5,"max":2}"#, "/min", "larger than max"),
+        ("length", r#"{"target":3,"max":2}"#, "/target", "beside"),
+        ("length", "{}", "", "needed"),
+        (
+            "readability",
+            r#"{"formula":"ari","min":9,"max":1.5}"#,
+            "/min",
+            "min, 9, is larger than max, 1.5",
+        ),
+        (
+            "regex-count",
+            r#"{"pattern":"a","min":2,"max":1}"#,
+            "/min",
+            "larger than max",
+        ),
+        ("regex", r#"{"pattern":"("}"#, "/pattern", "unclosed group"),
+        ("regex-count", r#"{"pattern":"["}"#, "/pattern", "unclosed"),
+        ("pattern", r#"{"pattern":"a(?=b)"}"#, "/pattern", "look"),
+        ("pattern", r#"{"pattern":"ab"}"#, "/pattern", "no group"),
+    ] {
+        let found = problems(id, config);
+        let [(at, message)] = found.as_slice() else {
+            unreachable!("{id} {config}: {found:?}");
+        };
+        assert_eq!(at, place, "{id} {config}");
+        assert!(message.contains(word), "{id} {config}: {message}");
+    }
+    for (id, config) in [
+        ("length", r#"{"min":2,"max":2}"#),
+        ("length", r#"{"target":2}"#),
+        ("readability", r#"{"formula":"flesch","min":1}"#),
+        ("regex-count", r#"{"pattern":"a"}"#),
+        ("pattern", r#"{"pattern":"(a)"}"#),
+        ("exact-match", "{}"),
+    ] {
+        assert_eq!(problems(id, config), [], "{id} {config}");
+    }
+}
