@@ -1,7 +1,8 @@
 //! What was written a moment ago, for the engine that looks at it next: without this it would read each
 //! observation back twice, once to match it and once to score it.
 //!
-//! Only a shortcut: what is not here is read from the database. Invariant: what is here is what stands.
+//! Only a shortcut: what is not here is read from the database, and without an engine that asks nothing is
+//! kept. Invariant: what is here is what stands.
 //! An observation that is replaced or deleted goes before the commit that does so can be seen. That holds
 //! where this process alone writes, so it is used on SQLite only.
 
@@ -35,6 +36,8 @@ struct Kept {
     n_bytes: usize,
     /// How often something was forgotten.
     n_forgotten: u64,
+    /// Bytes that may still come before the next question, or keeping stops.
+    n_awaited: usize,
 }
 
 impl Recent {
@@ -53,6 +56,12 @@ impl Recent {
     pub(super) fn keep(&self, tenant: i64, batch: Prepared, n_forgotten: u64) {
         let mut kept = self.lock();
         if kept.n_forgotten != n_forgotten {
+            return;
+        }
+        kept.n_awaited = kept.n_awaited.saturating_sub(batch.n_bytes);
+        if kept.n_awaited == 0 {
+            // No rule is active, or none has looked at anything for long.
+            kept.clear();
             return;
         }
         for row in batch.traces.into_iter().flat_map(|trace| trace.rows) {
@@ -82,13 +91,12 @@ impl Recent {
     /// Before traces are deleted.
     pub(super) fn forget_all(&self) {
         let mut kept = self.lock();
-        *kept = Kept {
-            n_forgotten: kept.n_forgotten + 1,
-            ..Kept::default()
-        };
+        kept.n_forgotten += 1;
+        kept.clear();
     }
 
-    /// The observations that are here, and the keys of the others.
+    /// The observations that are here, and the keys of the others. From now on there is somebody to keep
+    /// them for.
     pub(super) fn split<'k>(
         &self,
         tenant: i64,
@@ -97,7 +105,8 @@ impl Recent {
     ) -> Result<(Vec<Observation>, Vec<&'k Pair>), Error> {
         let mut here: Vec<Arc<PreparedRow>> = Vec::with_capacity(keys.len());
         let mut elsewhere = Vec::new();
-        let kept = self.lock();
+        let mut kept = self.lock();
+        kept.n_awaited = 4 * MAX_BYTES;
         for pair in keys {
             match kept.rows.get(&key(tenant, &pair.0, &pair.1)) {
                 Some(row) => here.push(Arc::clone(row)),
@@ -114,6 +123,14 @@ impl Recent {
             Ok::<_, Error>(observation)
         });
         Ok((found.collect::<Result<_, _>>()?, elsewhere))
+    }
+}
+
+impl Kept {
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.order.clear();
+        self.n_bytes = 0;
     }
 }
 

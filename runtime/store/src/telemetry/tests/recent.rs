@@ -19,6 +19,14 @@ async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> 
     found
 }
 
+/// What is written is kept only while somebody asks.
+async fn ask(store: &Store, project: &ProjectId) {
+    let spans = vec![span(99, 99, None)];
+    let write = store.write_batch(project, batch(spans.clone()), at(0));
+    write.await.unwrap();
+    assert_eq!(targets(store, project, &spans).await, spans);
+}
+
 #[tokio::test]
 async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
     on_each_database(|store| async move {
@@ -27,6 +35,7 @@ async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
             let spans = prop::collection::vec(any_span(), 1..20);
             let spans = without_ties(spans.new_tree(&mut runner).unwrap().current());
             let project = project(&format!("p{round}"));
+            ask(&store, &project).await;
             for part in spans.chunks(1 + round % 4) {
                 store
                     .write_batch(&project, batch(part.to_vec()), at(0))
@@ -46,6 +55,7 @@ async fn a_deleted_trace_is_gone_for_the_engine_at_once() {
     on_each_database(|store| async move {
         let project = project("p");
         let spans = vec![span(1, 1, None), span(2, 2, None)];
+        ask(&store, &project).await;
         let write = store.write_batch(&project, batch(spans.clone()), at(0));
         write.await.unwrap();
         store.delete_traces(&project, &[trace_id(1)]).await.unwrap();
@@ -60,6 +70,7 @@ async fn another_project_does_not_read_what_was_just_written() {
     on_each_database(|store| async move {
         let spans = vec![span(1, 1, None)];
         let (own, other) = (project("p"), project("q"));
+        ask(&store, &own).await;
         for (project, spans) in [(&other, vec![span(9, 9, None)]), (&own, spans.clone())] {
             let write = store.write_batch(project, batch(spans), at(0));
             write.await.unwrap();
