@@ -9,7 +9,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 use assay_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
 use assay_plugin_text::{Formula, TextStats};
@@ -63,7 +63,7 @@ const NOT_SHIPPED: [&str; 17] = [
 ];
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/scorers")
+    path::absolute("../../tests/corpus/scorers").unwrap()
 }
 
 fn member<'a>(value: &'a Json, name: &str) -> Option<&'a Json> {

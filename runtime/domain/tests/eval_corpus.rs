@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a broken corpus stops the test")]
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 use assay_domain::cron::Schedule;
 use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
@@ -15,7 +15,7 @@ use assay_domain::{sampling, template};
 use serde_json::Value;
 
 fn corpus() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/eval")
+    path::absolute("../../tests/corpus/eval").unwrap()
 }
 
 fn read(name: &str) -> Value {

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{self, PathBuf};
 
 use assay_domain::batch::{Batch, Media, SpanLog};
 use assay_domain::fold::{fold, replaces};
@@ -28,7 +28,7 @@ const PRICES: &str = r#"{"entries":[
 ]}"#;
 
 fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/otlp")
+    path::absolute("../../tests/corpus/otlp").unwrap()
 }
 
 /// What a store would hold after some requests.

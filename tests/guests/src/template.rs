@@ -1,7 +1,7 @@
 //! Projects as a new author has them: made by `assay plugin new`, built by `assay plugin build`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use assay_author::{BuildError, Language, Project, Silent, Tools};
@@ -66,7 +66,7 @@ pub fn new_project(language: &str) -> Project {
 /// Rust libraries at the versions the example is pinned to, compiled once for all runs: the tests need
 /// no registry, and are quick the second time.
 fn reuse_libraries(dir: &Path) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = path::absolute("../..").unwrap();
     std::fs::copy(
         root.join("examples/plugin-rust/Cargo.lock"),
         dir.join("Cargo.lock"),
@@ -77,7 +77,7 @@ fn reuse_libraries(dir: &Path) {
 
 /// The target directory of Rust projects.
 fn shared_folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/rust");
+    let folder = path::absolute("../../target/guests/rust").unwrap();
     std::fs::create_dir_all(&folder).unwrap();
     folder.canonicalize().unwrap()
 }

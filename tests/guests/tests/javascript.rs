@@ -1,7 +1,7 @@
 //! JavaScript and TypeScript: new projects, and the SDK on both engines.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
@@ -70,7 +70,7 @@ fn succeeds(command: &mut Command, dir: &Path) {
 }
 
 fn the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox() -> Tested {
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-sdk/javascript");
+    let sdk = path::absolute("../../plugin-sdk/javascript").unwrap();
     let files = ["tests/promise.test.js", "tests/sdk.test.js"];
     succeeds(node()?.arg("--test").args(files), &sdk);
     let project = new_project("javascript");

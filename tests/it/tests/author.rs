@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
@@ -92,7 +92,7 @@ async fn new_project(folder: &Path) -> PathBuf {
     run(folder, &new).await.well();
     let dir = folder.join("tone");
     let lock = "../../examples/plugin-rust/Cargo.lock";
-    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join(lock);
+    let lock = path::absolute(lock).unwrap();
     fs::copy(lock, dir.join("Cargo.lock")).unwrap();
     let compiled = compiled_libraries();
     if compiled.is_dir() {

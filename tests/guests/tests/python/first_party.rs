@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::{Mutex, PoisonError};
 
 use assay_author::{Project, Tools};
@@ -40,7 +40,7 @@ pub(crate) fn plugin(name: &'static str) -> Result<Built, Missing> {
 
 /// A copy with the SDK in it. It stays where it is: packages are fetched once for all runs.
 fn project(name: &str) -> Project {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = path::absolute("../..").unwrap();
     let dir = root.join("target/guests/projects").join(name);
     fs::create_dir_all(&dir).unwrap();
     copy(&root.join("plugins").join(name), &dir);
