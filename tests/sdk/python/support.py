@@ -5,6 +5,7 @@ import json
 import os
 import time
 import unittest
+import urllib.parse
 import urllib.request
 from importlib.metadata import version
 
@@ -39,6 +40,14 @@ def eventually(ask):
             last = error
         time.sleep(0.05)
     raise AssertionError(f"it did not come true; last: {last!r}")
+
+
+def observations(name, n):
+    """The observations of this name, when there are as many."""
+    condition = json.dumps([{"type": "string", "column": "name", "operator": "=", "value": name}])
+    fields = "core,basic,time,io,metadata,model,usage,prompt,metrics,trace_context"
+    path = "/v2/observations?" + urllib.parse.urlencode({"filter": condition, "fields": fields, "limit": 100})
+    return eventually(lambda: (found := rest(path)["data"]) and len(found) == n and found)
 
 
 class ClientTest(unittest.TestCase):

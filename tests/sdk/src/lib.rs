@@ -27,12 +27,17 @@ pub enum Database {
     Postgres,
 }
 
+impl Database {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Sqlite, Self::Postgres];
+}
+
 /// One script, run by one client on one database.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// Folder of the client inside `ASSAY_SDKS`.
     pub client: &'static str,
-    /// The interpreter inside that folder.
+    /// The program that runs it, inside that folder.
     pub interpreter: &'static str,
     /// Its arguments, the script among them.
     pub arguments: Vec<String>,
@@ -107,6 +112,7 @@ impl Script {
             .env("LANGFUSE_HOST", &app.origin)
             .env("NO_PROXY", "*")
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("NODE_PATH", client.join("node_modules"))
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output()

@@ -18,6 +18,8 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_tracing",
             "test_scores",
             "test_teamwork",
+            "test_openai",
+            "test_langchain",
         ],
     ),
     (
@@ -64,7 +66,7 @@ fn main() {
     let mut trials = Vec::new();
     for (client, modules) in RUNS {
         for module in *modules {
-            for database in [Database::Sqlite, Database::Postgres] {
+            for database in Database::ALL {
                 trials.push(trial(client, module, database));
             }
         }

@@ -1,0 +1,34 @@
+//! The JavaScript clients: each script of `javascript/`, by the folder of its version.
+
+use assay_tests_sdk::{Database, Script};
+use libtest_mimic::{Arguments, Trial};
+
+const SCRIPTS: &[&str] = &[
+    "v5/tracing",
+    "v5/scores",
+    "v5/prompts",
+    "v5/datasets",
+    "v3/tracing",
+    "v3/prompts",
+    "v3/datasets",
+];
+
+fn trial(name: &str, database: Database) -> Trial {
+    let script = Script {
+        client: "javascript",
+        interpreter: "bin/node",
+        arguments: vec!["--test-reporter=spec".to_owned(), format!("{name}.cjs")],
+        folder: "javascript",
+        database,
+    };
+    script.trial(name)
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = SCRIPTS
+        .iter()
+        .flat_map(|name| Database::ALL.map(|database| trial(name, database)))
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
