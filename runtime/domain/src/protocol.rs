@@ -114,6 +114,20 @@ pub struct Wall {
     pub name: String,
     /// How far it goes, or why the platform did not give it.
     pub given: Result<String, String>,
+    /// What it leaves open where the platform gave it in part only.
+    pub lacks: Option<String>,
+}
+
+impl Wall {
+    /// Why it is not whole.
+    #[must_use]
+    pub fn gap(&self) -> Option<&str> {
+        self.given
+            .as_ref()
+            .err()
+            .or(self.lacks.as_ref())
+            .map(String::as_str)
+    }
 }
 
 /// One reason why a component cannot be registered.

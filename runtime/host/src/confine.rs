@@ -3,8 +3,8 @@
 //! Invariants:
 //! - **Before threads.** User, Landlock and the system-call filter belong to a thread and are handed down
 //!   to those it starts. They are set while there is only one.
-//! - **Best effort, and said.** Each part is tried; what the platform lacks is told to the server, which
-//!   says so when it starts. Where all are required, the process ends instead.
+//! - **Best effort, and said.** Each part is tried; what the platform lacks, or gives in part only, is told
+//!   to the server, which says so when it starts. Where all are required, the process ends instead.
 //! - **For good.** Nothing here can be taken back by this process.
 
 #[cfg(all(
@@ -40,34 +40,81 @@ pub(crate) fn close_inherited() {
 /// Puts this process behind the walls, for good, and says which the platform gave.
 ///
 /// # Errors
-/// When it has more than one thread, or a wall is missing and `require` is set.
+/// When it has more than one thread, or a wall is missing or not whole and `require` is set.
 pub fn confine(role: Role, require: bool) -> Result<Vec<Wall>, String> {
     #[cfg(target_os = "linux")]
     let walls = linux::confine(role)?;
     #[cfg(not(target_os = "linux"))]
     let walls = vec![wall(
         "confinement",
-        Err(format!("{role:?} processes are confined on Linux only")),
+        Err::<Given, _>(format!("{role:?} processes are confined on Linux only")),
     )];
-    let missing: Vec<String> = walls
-        .iter()
-        .filter_map(|wall| {
-            let why = wall.given.as_ref().err()?;
-            Some(format!("{}: {why}", wall.name))
-        })
-        .collect();
-    if require && !missing.is_empty() {
-        return Err(format!(
-            "confinement is required and this platform lacks parts of it: {}",
-            missing.join("; ")
-        ));
+    if require {
+        all_whole(&walls)?;
     }
     Ok(walls)
 }
 
-fn wall(name: &str, given: Result<String, String>) -> Wall {
+/// What is missing, part by part.
+fn all_whole(walls: &[Wall]) -> Result<(), String> {
+    let gap = |wall: &Wall| Some(format!("{}: {}", wall.name, wall.gap()?));
+    let gaps: Vec<String> = walls.iter().filter_map(gap).collect();
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "confinement is required and this platform lacks parts of it: {}",
+        gaps.join("; ")
+    ))
+}
+
+/// A wall that is there.
+struct Given {
+    /// How far it goes.
+    how: String,
+    /// What of it the platform has not.
+    lacks: Option<String>,
+}
+
+impl From<String> for Given {
+    fn from(how: String) -> Self {
+        Self { how, lacks: None }
+    }
+}
+
+fn wall(name: &str, given: Result<impl Into<Given>, String>) -> Wall {
+    let (given, lacks) = match given.map(Into::into) {
+        Ok(Given { how, lacks }) => (Ok(how), lacks),
+        Err(why) => (Err(why), None),
+    };
     Wall {
         name: name.to_owned(),
         given,
+        lacks,
+    }
+}
+
+#[cfg(test)]
+mod required {
+    use super::*;
+
+    #[test]
+    fn a_wall_that_is_missing_or_not_whole_is_named_where_all_are_required() {
+        let whole = wall("seccomp", Ok("59 system calls".to_owned()));
+        assert_eq!(all_whole(std::slice::from_ref(&whole)), Ok(()));
+        let part = Given {
+            how: "no files".into(),
+            lacks: Some("TCP ports".into()),
+        };
+        let walls = [
+            whole,
+            wall("landlock", Ok(part)),
+            wall("other user", Err::<Given, _>("root stays root".into())),
+        ];
+        let said = all_whole(&walls).unwrap_err();
+        assert!(
+            said.ends_with("landlock: TCP ports; other user: root stays root"),
+            "{said}"
+        );
     }
 }

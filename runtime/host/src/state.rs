@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{Failure, FailureClass, LogLine};
-use assay_domain::protocol::host_call::{ModelError, ObservationHead, Part, TraceError};
+use assay_domain::protocol::host_call::{Allowance, ModelError, Part, TraceError};
 use assay_domain::protocol::{HostReply, HostRequest};
 use futures_util::future::BoxFuture;
 use rand::SeedableRng;
@@ -21,10 +21,8 @@ use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLE_ELEMENTS, MAX_TA
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_BYTES: usize = 8 << 10;
 const MAX_STREAM_BYTES: usize = 16 << 10;
-const MAX_MODEL_CALLS: usize = 64;
 const MAX_EMBED_TEXTS: usize = 256;
 const MAX_PAGE: u32 = 500;
-const MAX_READ_BYTES: usize = 64 << 20;
 pub(crate) const MAX_HANDLES: usize = 1_000;
 /// The Go runtime refuses to start when its clock stands at zero.
 const MONOTONIC_NS: u64 = 1_000_000_000;
@@ -56,8 +54,7 @@ pub(crate) struct State {
     port: Arc<dyn Port>,
     log: Vec<LogLine>,
     n_log_dropped: usize,
-    n_model_calls: usize,
-    n_read_bytes: usize,
+    allowance: Allowance,
     table: ResourceTable,
     // Built when a guest first asks: most never do.
     wasi: Option<Box<Wasi>>,
@@ -82,8 +79,7 @@ impl State {
             port,
             log: Vec::new(),
             n_log_dropped: 0,
-            n_model_calls: 0,
-            n_read_bytes: 0,
+            allowance: Allowance::default(),
             table,
             wasi: None,
         }
@@ -158,26 +154,13 @@ impl State {
         bindings::trace_error(error)
     }
 
-    /// Counts bytes of traces; says no when the allowance of the call is spent.
-    fn count_read(&mut self, n_bytes: usize) -> Result<(), TraceError> {
-        self.n_read_bytes = self.n_read_bytes.saturating_add(n_bytes);
-        if MAX_READ_BYTES < self.n_read_bytes {
-            return Err(TraceError::TooLarge(
-                "64 MiB of traces were read in this call".into(),
-            ));
-        }
-        Ok(())
-    }
-
     async fn complete_many(
         &mut self,
         requests: Vec<model::CompletionRequest>,
     ) -> Vec<Result<model::Completion, model::ModelError>> {
         let n = requests.len();
-        self.n_model_calls = self.n_model_calls.saturating_add(n);
-        let answers = if MAX_MODEL_CALLS < self.n_model_calls {
-            let spent = || ModelError::BudgetExhausted("64 model calls per evaluation".into());
-            (0..n).map(|_| Err(spent())).collect()
+        let answers = if let Err(spent) = self.allowance.ask_models(n) {
+            (0..n).map(|_| Err(spent.clone())).collect()
         } else {
             let requests = requests
                 .into_iter()
@@ -210,8 +193,8 @@ impl State {
             )),
         };
         let answer = answer.and_then(|payload| {
-            self.count_read(payload.as_ref().map_or(0, |payload| payload.as_str().len()))?;
-            Ok(payload)
+            let n_bytes = payload.as_ref().map_or(0, |payload| payload.as_str().len());
+            self.allowance.read(n_bytes).map(|()| payload)
         });
         answer.map_err(|error| self.trace_failed(error))
     }
@@ -280,16 +263,12 @@ impl model::Host for State {
         slot: Option<String>,
         texts: Vec<String>,
     ) -> Result<Result<Vec<Vec<f32>>, model::ModelError>> {
-        self.n_model_calls = self.n_model_calls.saturating_add(1);
-        let n = texts.len();
-        let answer = if MAX_EMBED_TEXTS < n {
+        let answer = if MAX_EMBED_TEXTS < texts.len() {
             Err(ModelError::InvalidRequest(
                 "at most 256 texts at a time".into(),
             ))
-        } else if MAX_MODEL_CALLS < self.n_model_calls {
-            Err(ModelError::BudgetExhausted(
-                "64 model calls per evaluation".into(),
-            ))
+        } else if let Err(spent) = self.allowance.ask_models(1) {
+            Err(spent)
         } else {
             match self.ask(HostRequest::Embed { slot, texts }).await {
                 HostReply::Embed(answer) => answer,
@@ -314,12 +293,7 @@ impl trace_reader::Host for State {
                 "the server gave another answer".into(),
             )),
         };
-        let answer = answer.and_then(|info| {
-            let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-            let tags: usize = info.tags.iter().map(String::len).sum();
-            self.count_read(info.id.len() + text(&info.name) + text(&info.metadata) + tags)?;
-            Ok(info)
-        });
+        let answer = answer.and_then(|info| self.allowance.read(info.size()).map(|()| info));
         Ok(answer
             .map(bindings::trace_info)
             .map_err(|error| self.trace_failed(error)))
@@ -346,15 +320,7 @@ impl trace_reader::Host for State {
                 "the server gave another answer".into(),
             )),
         };
-        let answer = answer.and_then(|page| {
-            let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-            let heads = page.observations.iter();
-            let size = |head: &ObservationHead| {
-                128 + head.id.len() + text(&head.name) + text(&head.status_message)
-            };
-            self.count_read(heads.map(size).sum())?;
-            Ok(page)
-        });
+        let answer = answer.and_then(|page| self.allowance.read(page.size()).map(|()| page));
         Ok(answer
             .map(bindings::observation_page)
             .map_err(|error| self.trace_failed(error)))

@@ -144,7 +144,8 @@ struct Worker {
     out: mpsc::UnboundedSender<FromWorker>,
     next_host_call: AtomicU64,
     loaded: Mutex<HashMap<Digest, Arc<OnceCell<Plugin>>>>,
-    /// Calls that have not answered. Who takes one out is the one who answers it.
+    /// Calls that have not answered. Who takes one out is the one who answers it, a cancelled one too:
+    /// it stays until its guest is gone, so that one which keeps its thread is seen.
     running: Mutex<HashMap<CallId, Running>>,
     asked: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
     wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<File, String>>>>,
@@ -154,6 +155,7 @@ struct Worker {
 struct Running {
     task: Option<AbortHandle>,
     on_thread_since: Arc<OnThread>,
+    is_cancelled: bool,
 }
 
 /// When a call got the thread it has now, in milliseconds since the worker began; zero while it waits.
@@ -209,14 +211,16 @@ impl Worker {
         let running = Running {
             task: None,
             on_thread_since: Arc::clone(&on_thread_since),
+            is_cancelled: false,
         };
         lock(&self.running).insert(id, running);
         let worker = Arc::clone(self);
+        // Moved into the task: it answers also when the task is cancelled before it began.
+        let open = Open {
+            worker: Arc::clone(self),
+            id,
+        };
         let task = tokio::spawn(async move {
-            let open = Open {
-                worker: &worker,
-                id,
-            };
             let mut evaluation = pin!(worker.evaluate(id, Arc::unwrap_or_clone(call)));
             let result = poll_fn(|context| {
                 let now = worker.began.elapsed().as_millis() as u64;
@@ -258,15 +262,15 @@ impl Worker {
         }
     }
 
+    /// The answer comes when the guest has let go of its thread, which it does at its next tick.
     fn cancel(&self, id: CallId) {
-        let Some(running) = lock(&self.running).remove(&id) else {
-            return;
-        };
-        if let Some(task) = running.task {
+        let task = lock(&self.running).get_mut(&id).and_then(|running| {
+            running.is_cancelled = true;
+            running.task.clone()
+        });
+        if let Some(task) = task {
             task.abort();
         }
-        let result = without_scores(FailureClass::Cancelled, "the call was cancelled");
-        drop(self.out.send(FromWorker::Results(vec![(id, result)])));
     }
 
     async fn evaluate(self: &Arc<Self>, id: CallId, call: Call) -> CallResult {
@@ -318,18 +322,31 @@ impl Worker {
     }
 }
 
-/// A call that has no answer yet. It gets one even when the host panics under it.
-struct Open<'a> {
-    worker: &'a Worker,
+/// A call that has no answer yet. It gets one even when it is cancelled or the host panics under it.
+struct Open {
+    worker: Arc<Worker>,
     id: CallId,
 }
 
-impl Drop for Open<'_> {
+impl Drop for Open {
     fn drop(&mut self) {
-        let message = "the host failed at this call; the log of the server says more";
-        let failed = without_scores(FailureClass::Internal, message);
-        // Unless it was answered, which is nearly always so.
-        self.worker.answer(self.id, failed);
+        // It was answered, which is nearly always so.
+        let Some(running) = lock(&self.worker.running).remove(&self.id) else {
+            return;
+        };
+        let (class, message) = match running.is_cancelled {
+            true => (FailureClass::Cancelled, "the call was cancelled"),
+            false => (
+                FailureClass::Internal,
+                "the host failed at this call; the log of the server says more",
+            ),
+        };
+        let result = without_scores(class, message);
+        drop(
+            self.worker
+                .out
+                .send(FromWorker::Results(vec![(self.id, result)])),
+        );
     }
 }
 

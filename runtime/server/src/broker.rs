@@ -3,6 +3,8 @@
 //! Invariants:
 //! - **The worker is not believed.** Who asks, and what was granted, comes from the call as the server
 //!   made it; a worker only names calls it was given.
+//! - **Budgets are counted here.** Model calls and bytes of traces of one evaluation are counted in the
+//!   worker too, which spares both sides most of what goes over them.
 //! - **Only the item's trace.** A guest reads the trace its item belongs to, of the project that
 //!   evaluates, and nothing else: there is no other way to name one.
 //! - **No secrets.** A guest gives a slot and messages; providers, keys and addresses stay on this side.
@@ -13,7 +15,7 @@ mod traces;
 use std::sync::Arc;
 
 use assay_domain::plugin::{Call, Origin};
-use assay_domain::protocol::host_call::ModelError;
+use assay_domain::protocol::host_call::{Allowance, ModelError};
 use assay_domain::protocol::{HostReply, HostRequest};
 use assay_host::Port;
 use assay_store::Store;
@@ -60,6 +62,7 @@ impl Broker {
             broker: self.clone(),
             origin: call.origin.clone(),
             trace_id: trace_of(call),
+            allowance: Arc::default(),
         })
     }
 
@@ -67,6 +70,7 @@ impl Broker {
         &self,
         origin: Option<&Origin>,
         trace_id: Option<&str>,
+        allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
         let is_model = matches!(
@@ -87,15 +91,24 @@ impl Broker {
                 HostReply::Complete(requests.iter().map(refused).collect())
             }
             HostRequest::Complete(requests) => {
+                if let Err(spent) = allowance.ask_models(requests.len()) {
+                    let refused = |_| Err(spent.clone());
+                    return HostReply::Complete(requests.iter().map(refused).collect());
+                }
                 let all = requests
                     .into_iter()
                     .map(|request| self.models.complete(origin, request));
                 HostReply::Complete(join_all(all).await)
             }
-            HostRequest::Embed { slot, texts } => {
-                HostReply::Embed(self.models.embed(origin, slot, texts).await)
-            }
+            HostRequest::Embed { slot, texts } => HostReply::Embed(match allowance.ask_models(1) {
+                Ok(()) => self.models.embed(origin, slot, texts).await,
+                Err(spent) => Err(spent),
+            }),
             of_trace => {
+                // Nothing more is read where the allowance is spent.
+                if let Err(spent) = allowance.read(0) {
+                    return of_trace.trace_refused(&spent);
+                }
                 let Ok(_turn) = self.reading.acquire().await else {
                     return of_trace.unavailable("the server is ending");
                 };
@@ -104,7 +117,11 @@ impl Broker {
                     project: &origin.project,
                     readable: trace_id,
                 };
-                reader.answer(of_trace).await
+                let reply = reader.answer(of_trace.clone()).await;
+                match allowance.read(reply.read_bytes()) {
+                    Ok(()) => reply,
+                    Err(spent) => of_trace.trace_refused(&spent),
+                }
             }
         }
     }
@@ -120,7 +137,8 @@ impl HostCalls for Broker {
             let origin = caller.call.origin.as_deref();
             let trace_id = caller.call.item.trace.as_ref();
             let trace_id = trace_id.map(|trace| trace.trace_id.as_str());
-            self.answer(origin, trace_id, request).await
+            self.answer(origin, trace_id, &caller.allowance, request)
+                .await
         })
     }
 }
@@ -129,15 +147,17 @@ struct CallPort {
     broker: Broker,
     origin: Option<Arc<Origin>>,
     trace_id: Option<String>,
+    allowance: Arc<Allowance>,
 }
 
 impl Port for CallPort {
     fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (broker, origin) = (self.broker.clone(), self.origin.clone());
-        let trace_id = self.trace_id.clone();
+        let (trace_id, allowance) = (self.trace_id.clone(), Arc::clone(&self.allowance));
         Box::pin(async move {
+            let trace_id = trace_id.as_deref();
             broker
-                .answer(origin.as_deref(), trace_id.as_deref(), request)
+                .answer(origin.as_deref(), trace_id, &allowance, request)
                 .await
         })
     }

@@ -40,6 +40,18 @@ impl Components for StoredComponents {
             }
         })
     }
+
+    fn registered(&self) -> BoxFuture<'_, Option<Vec<Digest>>> {
+        Box::pin(async move {
+            let digests = self.0.component_digests().await;
+            digests
+                .inspect_err(|error| {
+                    let error: &dyn std::error::Error = error;
+                    tracing::error!(error, "the components are not known");
+                })
+                .ok()
+        })
+    }
 }
 
 impl Engine {

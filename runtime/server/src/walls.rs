@@ -26,9 +26,16 @@ pub(crate) async fn announce(engine: &Engine, settings: &Evaluation) -> anyhow::
     )?;
     let mut given = Vec::new();
     for wall in walls {
-        match wall.given {
+        match &wall.given {
             Ok(how) => given.push(format!("{} ({how})", wall.name)),
             Err(why) => tracing::warn!(wall = wall.name, why, "a wall around plug-ins is missing"),
+        }
+        if let Some(lacks) = &wall.lacks {
+            tracing::warn!(
+                wall = wall.name,
+                lacks,
+                "a wall around plug-ins is not whole"
+            );
         }
     }
     tracing::info!(walls = given.join("; "), "plug-ins are confined");

@@ -8,7 +8,7 @@
 //! - **Only the server writes here.** Workers and compilers reach no folder; what a compiler makes comes
 //!   over its pipe.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
@@ -17,8 +17,10 @@ use std::sync::{Arc, Mutex};
 
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol::artifact::{self, TRAILER, Tail, Unsound};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tempfile::NamedTempFile;
 
+use crate::prune::{EXTENSION, Known, Pruned, prune};
 use crate::queue::lock;
 
 /// Sealed copies that are kept, together; over this the ones that were asked for least recently go.
@@ -26,6 +28,8 @@ const MAX_SEALED_BYTES: u64 = 512 << 20;
 
 pub(crate) struct Cache {
     folder: PathBuf,
+    /// What the folder may hold.
+    max_bytes: u64,
     /// Nothing, or why the folder cannot be used.
     safe: Result<(), String>,
     sealed: Mutex<Sealed>,
@@ -45,9 +49,10 @@ struct Entry {
 }
 
 impl Cache {
-    pub(crate) fn open(folder: &Path) -> Self {
+    pub(crate) fn open(folder: &Path, max_bytes: u64) -> Self {
         Self {
             folder: folder.to_owned(),
+            max_bytes,
             safe: make_private(folder),
             sealed: Mutex::default(),
         }
@@ -61,7 +66,8 @@ impl Cache {
             .filter(|c| is_plain(*c))
             .take(64)
             .collect();
-        self.folder.join(format!("{digest}-{engine_key}.cwasm"))
+        self.folder
+            .join(format!("{digest}-{engine_key}{EXTENSION}"))
     }
 
     /// The sealed artifact, where there is a sound one. Blocks while a file is read.
@@ -100,7 +106,31 @@ impl Cache {
             let path = path.display();
             tracing::error!(%path, %error, "a compiled component cannot be kept on disk");
         }
-        Ok(self.keep(path, file))
+        let kept = self.keep(path, file);
+        // Over its size already, or now.
+        self.prune(None, None);
+        Ok(kept)
+    }
+
+    /// Removes from the folder what need not stay. Blocks.
+    pub(crate) fn prune(&self, engine_key: Option<&str>, registered: Option<&HashSet<Digest>>) {
+        if self.safe.is_err() {
+            return;
+        }
+        let in_use = lock(&self.sealed).files.keys().cloned().collect();
+        let known = Known {
+            engine_key,
+            registered,
+            in_use: &in_use,
+            max_bytes: self.max_bytes,
+        };
+        match prune(&self.folder, &known) {
+            Ok(Pruned { n_files: 0, .. }) => {}
+            Ok(Pruned { n_files, n_bytes }) => {
+                tracing::info!(n_files, n_bytes, "compiled components were removed");
+            }
+            Err(error) => tracing::warn!(%error, "the cache folder cannot be looked through"),
+        }
     }
 
     /// An artifact that a worker could not use is not offered again.
@@ -201,6 +231,16 @@ fn read_sealed(path: &Path) -> Result<Option<File>, Unsound> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
+    // It is in use: what is not is removed some day.
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let used = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    let _ = futimens(&file, &used);
     let mut copy = nameless()?;
     artifact::check(file.metadata()?.len(), &file, |chunk| copy.write_all(chunk))?;
     seal(&copy)?;
@@ -289,7 +329,7 @@ mod tests {
     fn a_damaged_file_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
         let digest = Digest::of(b"component");
-        let open = || Cache::open(&folder.path().join("cache"));
+        let open = || Cache::open(&folder.path().join("cache"), u64::MAX);
         open().put(digest, "1", artifact()).unwrap();
         assert!(open().find(digest, "1").unwrap().is_some());
         assert!(open().find(digest, "2").unwrap().is_none());
@@ -305,6 +345,7 @@ mod tests {
         let cache = {
             Cache {
                 folder: "/cache".into(),
+                max_bytes: u64::MAX,
                 safe: Ok(()),
                 sealed: Mutex::default(),
             }
@@ -318,8 +359,20 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        let refused = Cache::open(folder.path()).find(Digest::of(b"x"), "1");
+        let refused = Cache::open(folder.path(), u64::MAX).find(Digest::of(b"x"), "1");
         assert!(refused.unwrap_err().contains("set its mode to 0700"));
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_folder_goes_when_something_comes_and_its_copy_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Cache::open(folder.path(), u64::MAX);
+        old.put(Digest::of(b"old"), "1", artifact()).unwrap();
+        let cache = Cache::open(folder.path(), 1);
+        cache.put(Digest::of(b"new"), "1", artifact()).unwrap();
+        assert!(!old.path(Digest::of(b"old"), "1").exists());
+        assert!(old.find(Digest::of(b"old"), "1").unwrap().is_some());
+        assert!(cache.path(Digest::of(b"new"), "1").exists());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The compile process: one at a time, watched from outside. It has no folder: what it makes comes over
 //! its pipe, and is kept here.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use assay_domain::plugin::{Digest, PluginInfo};
@@ -32,6 +34,7 @@ pub(crate) struct Compiler {
     limit: Duration,
     cache: Arc<Cache>,
     one_at_a_time: Mutex<()>,
+    was_pruned: AtomicBool,
 }
 
 /// What a compile process gave.
@@ -48,8 +51,9 @@ impl Compiler {
             args: options.compile_args.clone(),
             require_walls: options.require_walls,
             limit: options.compile_limit,
-            cache: Arc::new(Cache::open(&options.cache_dir)),
+            cache: Arc::new(Cache::open(&options.cache_dir, options.max_cache_bytes)),
             one_at_a_time: Mutex::default(),
+            was_pruned: AtomicBool::new(false),
         }
     }
 
@@ -113,6 +117,18 @@ impl Compiler {
                 problems.join("; ")
             )
         })
+    }
+
+    /// Removes compiled components that need not stay, once: as soon as it is known which fit.
+    pub(crate) async fn prune(&self, engine_key: &str, components: &dyn Components) {
+        if self.was_pruned.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let registered = components.registered().await;
+        let registered: Option<HashSet<Digest>> = registered.map(|all| all.into_iter().collect());
+        let (cache, engine_key) = (Arc::clone(&self.cache), engine_key.to_owned());
+        let prune = move || cache.prune(Some(&engine_key), registered.as_ref());
+        drop(tokio::task::spawn_blocking(prune).await);
     }
 
     async fn find(&self, digest: Digest, engine_key: &str) -> Result<Option<Arc<File>>, String> {

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use assay_domain::plugin::FailureClass;
@@ -17,13 +18,16 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
 
-use crate::queue::{Duty, Job, failed, lock, stopped};
+use crate::queue::{Duty, Job, failed, lock, size, stopped};
 use crate::session::{Outgoing, Pending, Session, Shared};
 
 /// Calls in a frame at most: the worker starts with the first while the next frame is made.
 const MAX_BATCH: usize = 256;
 /// Bytes of items in a frame, about.
 const FRAME_BYTES: usize = 1 << 20;
+
+/// Bytes of items that a worker has at a time, about: they are part of its memory.
+const MAX_OPEN_BYTES: usize = 256 << 20;
 
 /// A process for suspects that has none for so long is told to end.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
@@ -53,13 +57,15 @@ pub(crate) async fn feed(
         feeder.buffer.shrink_to(4 * FRAME_BYTES);
         let mut file = None;
         while file.is_none()
+            && feeder.buffer.len() < FRAME_BYTES
             && let Ok(message) = messages.try_recv()
         {
-            file = feeder.add_reply(message)?;
+            file = feeder.add(message);
         }
         let n_open = lock(&session.pending).len();
         let room = match session.duty {
             _ if told || file.is_some() => 0,
+            Duty::Calls if MAX_OPEN_BYTES < session.n_open_bytes.load(Ordering::Acquire) => 0,
             Duty::Calls => shared.options.max_in_flight.saturating_sub(n_open),
             // Alone or not at all.
             Duty::Suspects => usize::from(n_open == 0),
@@ -76,7 +82,7 @@ pub(crate) async fn feed(
             feeder.frame(&ToWorker::Shutdown)?;
         }
         if !feeder.buffer.is_empty() {
-            send(&mut socket, &feeder.buffer, file.as_ref()).await?;
+            feeder.send(&mut socket, file.as_ref()).await?;
             continue;
         }
         tokio::select! {
@@ -84,8 +90,8 @@ pub(crate) async fn feed(
             () = session.answered.notified() => {}
             () = shared.queue.abandoned.notified() => cancel_abandoned(session),
             message = messages.recv() => if let Some(message) = message {
-                let file = feeder.add_reply(message)?;
-                send(&mut socket, &feeder.buffer, file.as_ref()).await?;
+                let file = feeder.add(message);
+                feeder.send(&mut socket, file.as_ref()).await?;
             },
             () = stopped(&mut stop), if !stopping => stopping = true,
             () = tokio::time::sleep(IDLE_LIMIT),
@@ -129,24 +135,27 @@ impl Feeder<'_> {
         protocol::write_frame(message, &mut self.buffer).map_err(io::Error::other)
     }
 
-    /// Appends a reply and gives the file that goes with it. A reply that is too long for a frame becomes
-    /// one that says so.
-    fn add_reply(&mut self, Outgoing { message, file }: Outgoing) -> io::Result<Option<Arc<File>>> {
-        if let Err(error) = protocol::write_frame(&message, &mut self.buffer) {
-            let ToWorker::HostReply { id, .. } = message else {
-                return Err(io::Error::other(error));
-            };
-            tracing::warn!(%error, "an answer to a plug-in is too long");
-            // Of another kind than any question, so every guest is told that it is unavailable.
-            let reply = protocol::HostReply::Complete(Vec::new());
-            self.frame(&ToWorker::HostReply { id, reply })?;
-        }
-        Ok(file)
+    /// Appends a message and gives the file that goes with it.
+    fn add(&mut self, message: Outgoing) -> Option<Arc<File>> {
+        self.buffer.extend_from_slice(&message.frame);
+        self.session.sent(message.frame.len());
+        message.file
+    }
+
+    /// Writes what was appended. A worker that takes none of it for long does not read.
+    async fn send(&self, socket: &mut OwnedWriteHalf, file: Option<&Arc<File>>) -> io::Result<()> {
+        let limit = self.shared.options.silence_limit;
+        let sent = tokio::time::timeout(limit, send(socket, &self.buffer, file)).await;
+        sent.unwrap_or_else(|_| {
+            let limit = limit.as_millis();
+            Err(io::Error::other(format!("it read nothing for {limit} ms")))
+        })
     }
 
     fn add_calls(&mut self, jobs: Vec<Job>) {
         let mut calls = Vec::with_capacity(jobs.len());
         let mut refused = Vec::new();
+        let mut n_bytes = 0;
         let mut pending = lock(&self.session.pending);
         for job in jobs {
             if let Some(result) = self.shared.quarantine.verdict(&job.call) {
@@ -157,8 +166,13 @@ impl Feeder<'_> {
                 self.session.begins();
             }
             calls.push((self.next_id, Arc::clone(&job.call)));
-            let cancelled = false;
-            pending.insert(self.next_id, Pending { job, cancelled });
+            n_bytes += size(&job.call);
+            let new = Pending {
+                job,
+                cancelled: false,
+                allowance: Arc::default(),
+            };
+            pending.insert(self.next_id, new);
             self.next_id += 1;
         }
         if !calls.is_empty() {
@@ -172,12 +186,16 @@ impl Feeder<'_> {
                     if let Err(error) = protocol::write_frame(&alone, &mut self.buffer)
                         && let Some(Pending { job, .. }) = pending.remove(&id)
                     {
+                        n_bytes -= size(&job.call);
                         let message = format!("the item is too large: {error}");
                         refused.push((job, failed(FailureClass::InvalidInput, message)));
                     }
                 }
             }
         }
+        self.session
+            .n_open_bytes
+            .fetch_add(n_bytes, Ordering::AcqRel);
         drop(pending);
         for (job, result) in refused {
             job.answer(result);
@@ -195,6 +213,6 @@ pub(crate) fn cancel_abandoned(session: &Session) {
         }
     }
     if !ids.is_empty() {
-        session.say(ToWorker::Cancel(ids));
+        session.say(&ToWorker::Cancel(ids));
     }
 }

@@ -8,11 +8,13 @@
 //!   open files that nobody can change any more.
 //! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
 //!   leaves this process, so a broken worker can ask only in the name of calls it was given.
-//! - **Bounded.** A worker has so many calls at a time; the rest wait in one queue that all workers draw from.
+//! - **Bounded.** A worker has so many calls, and so many bytes of items, at a time; the rest wait in one
+//!   queue that all workers draw from. One that does not read what it asked for is ended.
 
 mod cache;
 mod compile;
 mod feed;
+mod prune;
 mod queue;
 mod session;
 mod watch;
@@ -24,6 +26,7 @@ use std::time::Duration;
 
 use assay_domain::ids::ProjectId;
 use assay_domain::plugin::{Call, CallResult, Digest, PluginInfo};
+use assay_domain::protocol::host_call::Allowance;
 use assay_domain::protocol::{Grants, HostReply, HostRequest, Problem, Wall, WorkerSettings};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch as signal;
@@ -31,7 +34,7 @@ use tokio::task::JoinHandle;
 
 use crate::compile::Compiler;
 use crate::queue::{Duty, Group, Queue};
-use crate::session::Shared;
+use crate::session::{Shared, Starts};
 use crate::watch::Quarantine;
 
 /// How workers are started and fed.
@@ -53,6 +56,8 @@ pub struct Options {
     pub max_in_flight: usize,
     /// Where compiled components are.
     pub cache_dir: PathBuf,
+    /// The most that they take on disk together, those in use apart.
+    pub max_cache_bytes: u64,
     /// Capabilities a component may import when [`Workers::inspect`] is asked: all of them, since each
     /// evaluator is granted its own and a host call without a grant is refused.
     pub grants: Grants,
@@ -83,6 +88,7 @@ impl Options {
             max_live: 2_560,
             max_in_flight: 3_072,
             cache_dir,
+            max_cache_bytes: 4 << 30,
             grants: Grants::ALL,
             silence_limit: Duration::from_secs(30),
             hang_grace: Duration::from_secs(15),
@@ -106,6 +112,11 @@ impl Options {
 pub trait Components: Send + Sync + 'static {
     /// The component, where it is registered.
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>>;
+
+    /// All that are registered, where that can be told: what was compiled of others need not stay.
+    fn registered(&self) -> BoxFuture<'_, Option<Vec<Digest>>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// Answers what guests ask of the server.
@@ -121,6 +132,8 @@ pub struct Caller {
     pub project: Option<ProjectId>,
     /// The call itself.
     pub call: Arc<Call>,
+    /// What it asked for so far: the worker's own count is not believed.
+    pub allowance: Arc<Allowance>,
 }
 
 /// Grants nothing.
@@ -165,13 +178,16 @@ impl Workers {
             compiler,
             queue: Queue::new(n_workers),
             quarantine: Quarantine::default(),
+            starts: Starts::new(n_workers),
             pids: std::sync::Mutex::default(),
         });
         let (stop, stopped) = signal::channel(false);
         // One more for calls whose worker ended; it has a process only while there are any.
         let duties = std::iter::repeat_n(Duty::Calls, n_workers).chain([Duty::Suspects]);
-        let lane = |duty| session::lane(Arc::clone(&shared), duty, stopped.clone());
-        let lanes = duties.map(|duty| tokio::spawn(lane(duty))).collect();
+        let lane =
+            |(number, duty)| session::lane(Arc::clone(&shared), duty, number, stopped.clone());
+        let lanes = duties.enumerate().map(|which| tokio::spawn(lane(which)));
+        let lanes = lanes.collect();
         Self {
             shared,
             stop,
@@ -242,7 +258,10 @@ impl Workers {
     /// # Errors
     /// When no worker can be started, or a wall is missing and all are required.
     pub async fn walls(&self) -> std::io::Result<Vec<Wall>> {
-        Ok(session::probe(&self.shared.options).await?.walls)
+        let ready = session::probe(&self.shared.options).await?;
+        let (compiler, components) = (&self.shared.compiler, self.shared.components.as_ref());
+        compiler.prune(&ready.engine_key, components).await;
+        Ok(ready.walls)
     }
 
     /// Process ids of the workers that run now.

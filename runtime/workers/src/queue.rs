@@ -250,6 +250,14 @@ impl Queue {
         }
     }
 
+    /// Tells again that there may be something to take.
+    pub(crate) fn refill(&self, duty: Duty) {
+        match duty {
+            Duty::Calls => self.filled.notify_one(),
+            Duty::Suspects => self.suspected.notify_one(),
+        }
+    }
+
     /// Tells when there may be something to take.
     pub(crate) async fn filled(&self, duty: Duty) {
         match duty {

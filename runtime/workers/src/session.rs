@@ -11,18 +11,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use assay_domain::plugin::FailureClass;
-use assay_domain::protocol::{self, CallId, FromWorker, PREFIX, Ready, ToWorker};
+use assay_domain::protocol::host_call::Allowance;
+use assay_domain::protocol::{
+    self, CallId, FromWorker, HostReply, HostRequest, PREFIX, Ready, ToWorker,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::watch as signal;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::compile::Compiler;
-use crate::queue::{Duty, Job, Queue, failed, lock, stopped};
+use crate::queue::{Duty, Job, Queue, failed, lock, size, stopped};
 use crate::watch::{Quarantine, resident_bytes};
 use crate::{Caller, Components, HostCalls, Options, feed};
 
@@ -33,6 +36,12 @@ const MEMORY_STEP: Duration = Duration::from_millis(200);
 /// Questions of one worker that may be open at a time.
 const MAX_OPEN_QUESTIONS: usize = 16_384;
 
+/// Questions about traces of one worker that are answered at a time: an answer is in memory until it is
+/// on its way.
+const MAX_READING: usize = 4;
+/// Bytes for a worker that it has not read; with more it does not read at all.
+const MAX_UNSENT_BYTES: usize = 256 << 20;
+
 /// What all lanes share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -41,59 +50,117 @@ pub(crate) struct Shared {
     pub(crate) compiler: Compiler,
     pub(crate) queue: Queue,
     pub(crate) quarantine: Quarantine,
+    pub(crate) starts: Starts,
     pub(crate) pids: Mutex<Vec<u32>>,
 }
 
 /// A message to a worker, with the file that goes with it.
 pub(crate) struct Outgoing {
-    pub(crate) message: ToWorker,
+    pub(crate) frame: Vec<u8>,
     pub(crate) file: Option<Arc<File>>,
+    /// Given back when the message is on its way.
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// What the feeder, the reader and the watch of one process share.
 pub(crate) struct Session {
     pub(crate) duty: Duty,
+    lane: usize,
     pub(crate) pending: Mutex<HashMap<CallId, Pending>>,
+    /// About how long the items of those are.
+    pub(crate) n_open_bytes: AtomicUsize,
     /// Answers came: there is room, or nothing is open any more.
     pub(crate) answered: Notify,
     /// It said that it is ready.
     pub(crate) ready: Notify,
     was_ready: AtomicBool,
     engine_key: Mutex<String>,
-    was_told_to_end: AtomicBool,
+    told_to_end: Mutex<Option<Instant>>,
     times: Mutex<Times>,
     to_worker: mpsc::UnboundedSender<Outgoing>,
+    n_unsent_bytes: AtomicUsize,
+    /// There are too many of those.
+    flooded: Notify,
+    reading: Arc<Semaphore>,
     /// Components that are fetched and compiled for it: its calls wait for the server, not for it.
     n_building: AtomicUsize,
 }
 
 impl Session {
-    fn new(duty: Duty) -> (Arc<Self>, mpsc::UnboundedReceiver<Outgoing>) {
+    fn new(duty: Duty, lane: usize) -> (Arc<Self>, mpsc::UnboundedReceiver<Outgoing>) {
         let (to_worker, messages) = mpsc::unbounded_channel();
         let now = Instant::now();
         let session = Self {
             duty,
+            lane,
             pending: Mutex::default(),
+            n_open_bytes: AtomicUsize::new(0),
             answered: Notify::new(),
             ready: Notify::new(),
             was_ready: AtomicBool::new(false),
             engine_key: Mutex::default(),
-            was_told_to_end: AtomicBool::new(false),
+            told_to_end: Mutex::default(),
             times: Mutex::new(Times {
                 heard: now,
                 progress: now,
             }),
             to_worker,
+            n_unsent_bytes: AtomicUsize::new(0),
+            flooded: Notify::new(),
+            reading: Arc::new(Semaphore::new(MAX_READING)),
             n_building: AtomicUsize::new(0),
         };
         (Arc::new(session), messages)
     }
 
-    pub(crate) fn say(&self, message: ToWorker) {
-        drop(self.to_worker.send(Outgoing {
-            message,
-            file: None,
-        }));
+    pub(crate) fn say(&self, message: &ToWorker) {
+        self.send(message, None, None);
+    }
+
+    /// A reply that is too long for a frame becomes one that says so.
+    fn send(
+        &self,
+        message: &ToWorker,
+        file: Option<Arc<File>>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) {
+        let mut frame = Vec::new();
+        if let Err(error) = protocol::write_frame(message, &mut frame) {
+            tracing::warn!(%error, "an answer to a plug-in is too long");
+            if let ToWorker::HostReply { id, .. } = message {
+                // Of another kind than any question, so every guest is told that it is unavailable.
+                let (id, reply) = (*id, HostReply::Complete(Vec::new()));
+                drop(protocol::write_frame(
+                    &ToWorker::HostReply { id, reply },
+                    &mut frame,
+                ));
+            }
+        }
+        let n_bytes = frame.len();
+        let n_before = self.n_unsent_bytes.fetch_add(n_bytes, Ordering::AcqRel);
+        if MAX_UNSENT_BYTES < n_before + n_bytes {
+            self.flooded.notify_one();
+            return;
+        }
+        let outgoing = Outgoing {
+            frame,
+            file,
+            _turn: turn,
+        };
+        drop(self.to_worker.send(outgoing));
+    }
+
+    /// Something is on its way, or about to be.
+    pub(crate) fn sent(&self, n_bytes: usize) {
+        self.n_unsent_bytes.fetch_sub(n_bytes, Ordering::AcqRel);
+    }
+
+    /// Takes out a call that has its answer.
+    fn answered(&self, id: CallId) -> Option<Job> {
+        let Pending { job, .. } = lock(&self.pending).remove(&id)?;
+        self.n_open_bytes
+            .fetch_sub(size(&job.call), Ordering::AcqRel);
+        Some(job)
     }
 
     /// The first call after there were none.
@@ -104,7 +171,12 @@ impl Session {
     }
 
     pub(crate) fn told_to_end(&self) {
-        self.was_told_to_end.store(true, Ordering::Release);
+        *lock(&self.told_to_end) = Some(Instant::now());
+    }
+
+    /// How long ago.
+    fn since_told_to_end(&self) -> Option<Duration> {
+        lock(&self.told_to_end).map(|told| told.elapsed())
     }
 }
 
@@ -128,6 +200,8 @@ impl Drop for Building<'_> {
 pub(crate) struct Pending {
     pub(crate) job: Job,
     pub(crate) cancelled: bool,
+    /// Of this attempt: one that is made again may ask again.
+    pub(crate) allowance: Arc<Allowance>,
 }
 
 /// When the process last gave a sign.
@@ -153,8 +227,37 @@ impl From<io::Error> for Loss {
     }
 }
 
+/// How often in a row each lane could not start its process. The lane for suspects is the last.
+pub(crate) struct Starts(Mutex<Vec<u32>>);
+
+/// Suspects need a process of their own, so they are not for another lane: that one is tried so often.
+const MAX_SUSPECT_STARTS: u32 = 3;
+
+impl Starts {
+    pub(crate) fn new(n_workers: usize) -> Self {
+        Self(Mutex::new(vec![0; n_workers + 1]))
+    }
+
+    fn succeeded(&self, lane: usize) {
+        lock(&self.0)[lane] = 0;
+    }
+
+    /// Whether nobody is left who could make the calls of such a lane.
+    fn failed(&self, lane: usize) -> bool {
+        let mut n_failures = lock(&self.0);
+        n_failures[lane] += 1;
+        let (workers, suspects) = n_failures.split_at(n_failures.len() - 1);
+        workers.iter().all(|n| 0 < *n) || lane == workers.len() && MAX_SUSPECT_STARTS <= suspects[0]
+    }
+}
+
 /// Keeps one worker process running while there is work.
-pub(crate) async fn lane(shared: Arc<Shared>, duty: Duty, mut stop: signal::Receiver<bool>) {
+pub(crate) async fn lane(
+    shared: Arc<Shared>,
+    duty: Duty,
+    number: usize,
+    mut stop: signal::Receiver<bool>,
+) {
     let mut backoff = FIRST_BACKOFF;
     loop {
         while shared.queue.is_empty(duty) {
@@ -163,11 +266,14 @@ pub(crate) async fn lane(shared: Arc<Shared>, duty: Duty, mut stop: signal::Rece
                 () = stopped(&mut stop) => return,
             }
         }
-        let (session, messages) = Session::new(duty);
+        let (session, messages) = Session::new(duty, number);
         let ended = run(&shared, &session, messages, stop.clone()).await;
         let pending = std::mem::take(&mut *lock(&session.pending));
         let lost: Vec<Job> = pending.into_values().map(|pending| pending.job).collect();
-        if lost.is_empty() && session.was_told_to_end.load(Ordering::Acquire) {
+        if lost.is_empty() && session.since_told_to_end().is_some() {
+            if let Err(Loss { reason, .. }) = ended {
+                tracing::warn!(reason, "a worker process did not end when it was told to");
+            }
             if *stop.borrow() {
                 return;
             }
@@ -188,10 +294,15 @@ pub(crate) async fn lane(shared: Arc<Shared>, duty: Duty, mut stop: signal::Rece
             continue;
         }
         if !session.was_ready.load(Ordering::Acquire) {
-            // Nobody would answer the calls that wait.
-            let reason = format!("no worker process can be started: {}", loss.reason);
-            for job in shared.queue.drain(duty) {
-                job.answer(failed(FailureClass::WorkerLost, &reason));
+            if shared.starts.failed(number) {
+                // Nobody would answer the calls that wait.
+                let reason = format!("no worker process can be started: {}", loss.reason);
+                for job in shared.queue.drain(duty) {
+                    job.answer(failed(FailureClass::WorkerLost, &reason));
+                }
+            } else {
+                // They are another lane's, if there is one that rests.
+                shared.queue.refill(duty);
             }
         }
         if tokio::time::timeout(backoff, stopped(&mut stop))
@@ -379,7 +490,7 @@ async fn read(
                 lock(&session.times).progress = Instant::now();
                 for (id, result) in results {
                     // Unknown numbers are a broken worker's affair.
-                    if let Some(Pending { job, .. }) = lock(&session.pending).remove(&id) {
+                    if let Some(job) = session.answered(id) {
                         shared.quarantine.answered(job.call.plugin);
                         job.answer(result);
                     }
@@ -390,7 +501,13 @@ async fn read(
                 for note in ready.notes {
                     tracing::warn!(note, "a worker process is limited");
                 }
+                let (shared_too, engine_key) = (Arc::clone(shared), ready.engine_key.clone());
+                questions.spawn(async move {
+                    let components = shared_too.components.as_ref();
+                    shared_too.compiler.prune(&engine_key, components).await;
+                });
                 *lock(&session.engine_key) = ready.engine_key;
+                shared.starts.succeeded(session.lane);
                 session.was_ready.store(true, Ordering::Release);
                 session.ready.notify_one();
             }
@@ -407,15 +524,24 @@ async fn read(
 async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker) {
     match question {
         FromWorker::HostCall { id, call, request } => {
+            let is_of_trace = !matches!(
+                request,
+                HostRequest::Complete(_) | HostRequest::Embed { .. }
+            );
+            let turn = match is_of_trace {
+                true => Arc::clone(&session.reading).acquire_owned().await.ok(),
+                false => None,
+            };
             let caller = lock(&session.pending).get(&call).map(|pending| Caller {
                 project: pending.job.project.clone(),
                 call: Arc::clone(&pending.job.call),
+                allowance: Arc::clone(&pending.allowance),
             });
             let reply = match caller {
                 Some(caller) => shared.host_calls.host_call(caller, request).await,
                 None => request.unavailable("the call is over"),
             };
-            session.say(ToWorker::HostReply { id, reply });
+            session.send(&ToWorker::HostReply { id, reply }, None, turn);
         }
         FromWorker::NeedsComponent { digest, refused } => {
             let _building = Building::new(&session);
@@ -429,8 +555,7 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
                 Ok(file) => (Some(file), Ok(())),
                 Err(error) => (None, Err(error)),
             };
-            let message = ToWorker::Component { digest, outcome };
-            drop(session.to_worker.send(Outgoing { message, file }));
+            session.send(&ToWorker::Component { digest, outcome }, file, None);
         }
         FromWorker::Ready(_) | FromWorker::Results(_) | FromWorker::Pong(_) => {}
     }
@@ -448,7 +573,17 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
         class: FailureClass::PluginTrap,
     };
     loop {
-        tokio::time::sleep(step).await;
+        tokio::select! {
+            () = tokio::time::sleep(step) => {}
+            () = session.flooded.notified() => {
+                let unsent = MAX_UNSENT_BYTES >> 20;
+                return hung(format!("it left {unsent} MiB that it asked for unread"));
+            }
+        }
+        let told = session.since_told_to_end();
+        if told.is_some_and(|told| options.hang_grace < told) {
+            return hung("it was told to end and did not".into());
+        }
         let resident = pid.and_then(resident_bytes).unwrap_or(0);
         if options.max_resident_bytes < resident {
             let (resident, limit) = (resident >> 20, options.max_resident_bytes >> 20);
@@ -472,7 +607,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
             pinged = Instant::now();
             feed::cancel_abandoned(session);
             number += 1;
-            session.say(ToWorker::Ping(number));
+            session.say(&ToWorker::Ping(number));
         }
         let (silent, stuck) = {
             let times = lock(&session.times);

@@ -1,9 +1,61 @@
 //! Questions of a guest that only the server can answer. Mirrors `model` and `trace-reader` of the WIT
 //! package `assay:evaluator`; what the fields mean is written there.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::{Deserialize, Serialize};
 
 use crate::payload::Payload;
+
+/// Model calls of one evaluation; each request of `complete-all` is one.
+pub const MAX_MODEL_CALLS: usize = 64;
+/// Bytes of traces that one evaluation reads.
+pub const MAX_READ_BYTES: usize = 64 << 20;
+
+/// What one evaluation has asked for so far. Counted where it runs and again where it is answered: the one
+/// cannot be relied on, and saves the other most of the questions.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    n_model_calls: AtomicUsize,
+    n_read_bytes: AtomicUsize,
+}
+
+impl Allowance {
+    /// Counts model calls that are about to be made.
+    ///
+    /// # Errors
+    /// When they are more than are left. They count all the same.
+    pub fn ask_models(&self, n_calls: usize) -> Result<(), ModelError> {
+        let n = add(&self.n_model_calls, n_calls);
+        if MAX_MODEL_CALLS < n {
+            let message = format!("{MAX_MODEL_CALLS} model calls per evaluation");
+            return Err(ModelError::BudgetExhausted(message));
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of a trace that are about to be handed over.
+    ///
+    /// # Errors
+    /// When they are more than are left. They count all the same.
+    pub fn read(&self, n_bytes: usize) -> Result<(), TraceError> {
+        let n = add(&self.n_read_bytes, n_bytes);
+        if MAX_READ_BYTES < n {
+            let message = format!(
+                "{} MiB of traces were read in this call",
+                MAX_READ_BYTES >> 20
+            );
+            return Err(TraceError::TooLarge(message));
+        }
+        Ok(())
+    }
+}
+
+/// The sum. It does not wrap: one addend is far over every limit, and 4 billion of them are not made.
+fn add(counter: &AtomicUsize, n: usize) -> usize {
+    let n = n.min(u32::MAX as usize);
+    counter.fetch_add(n, Ordering::Relaxed).saturating_add(n)
+}
 
 /// One question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +96,27 @@ pub enum HostReply {
     Read(Result<Option<Payload>, TraceError>),
 }
 
+impl HostReply {
+    /// Bytes of a trace that are in it.
+    #[must_use]
+    pub fn read_bytes(&self) -> usize {
+        match self {
+            Self::GetTrace(Ok(info)) => info.size(),
+            Self::ListObservations(Ok(page)) => page.size(),
+            Self::Read(Ok(Some(payload))) => payload.as_str().len(),
+            _ => 0,
+        }
+    }
+}
+
 impl HostRequest {
+    /// The answer when the evaluation has read too much.
+    #[must_use]
+    pub fn trace_refused(&self, error: &TraceError) -> HostReply {
+        let none = || ModelError::Unavailable("a trace was asked for".into());
+        self.refused(none, || error.clone())
+    }
+
     /// The answer to a question whose capability was not granted.
     #[must_use]
     pub fn not_granted(&self) -> HostReply {
@@ -198,6 +270,19 @@ pub struct TraceInfo {
     pub n_observations: u32,
 }
 
+impl TraceInfo {
+    /// Bytes it counts for.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let tags: usize = self.tags.iter().map(String::len).sum();
+        self.id.len() + length(&self.name) + length(&self.metadata) + tags
+    }
+}
+
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationHead {
     pub id: String,
@@ -228,6 +313,18 @@ pub struct ObservationPage {
     pub next_cursor: Option<String>,
 }
 
+impl ObservationPage {
+    /// Bytes it counts for.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let heads = self.observations.iter();
+        let size = |head: &ObservationHead| {
+            128 + head.id.len() + length(&head.name) + length(&head.status_message)
+        };
+        heads.map(size).sum()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TraceError {
     NotGranted(String),
@@ -235,4 +332,22 @@ pub enum TraceError {
     TooLarge(String),
     Unavailable(String),
     Cancelled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_the_allowance_is_refused_and_so_is_what_comes_after_it() {
+        let allowance = Allowance::default();
+        assert_eq!(allowance.ask_models(60), Ok(()));
+        assert!(allowance.ask_models(5).is_err());
+        assert!(allowance.ask_models(1).is_err());
+        assert_eq!(allowance.read(MAX_READ_BYTES), Ok(()));
+        assert!(allowance.read(1).is_err());
+        for _ in 0..3 {
+            assert!(allowance.read(usize::MAX).is_err());
+        }
+    }
 }

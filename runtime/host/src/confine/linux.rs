@@ -13,7 +13,7 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::{Role, wall};
+use super::{Given, Role, wall};
 
 /// With the process id it is a user of this process alone: siblings cannot signal each other.
 const FIRST_USER: u32 = 1_900_000_000;
@@ -116,10 +116,11 @@ fn at_most(resource: Resource, most: u64) -> io::Result<()> {
     Ok(setrlimit(resource, limit)?)
 }
 
-fn other_user() -> Result<String, String> {
+/// Who is not root has no rights of another to give up, and stays who he is.
+fn other_user() -> Result<Given, String> {
     let user = geteuid();
     if !user.is_root() {
-        return Ok(format!("not started as root, stays user {}", user.as_raw()));
+        return Ok(format!("not started as root, stays user {}", user.as_raw()).into());
     }
     let own = FIRST_USER + getpid().as_raw_nonzero().get().cast_unsigned();
     // Groups cannot be changed any more when the user is another.
@@ -130,11 +131,17 @@ fn other_user() -> Result<String, String> {
     }
     let user = change.map_err(|error| format!("root stays root: {error}"))?;
     groups.map_err(|error| format!("user {user}, but the groups stay: {error}"))?;
-    if user == own {
-        // The user has no other process: its threads are these.
-        at_most(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
+    let how = format!("user {user}");
+    if user != own {
+        let lacks = format!("user {user} is not its own: other processes may have it too");
+        return Ok(Given {
+            how,
+            lacks: Some(lacks),
+        });
     }
-    Ok(format!("user {user}"))
+    // The user has no other process: its threads are these.
+    at_most(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
+    Ok(how.into())
 }
 
 fn switch(id: u32) -> io::Result<()> {
@@ -166,7 +173,7 @@ fn no_new_privileges() -> Result<String, String> {
 
 /// No path below any directory, no TCP port, no signal or abstract socket outside: as much of it as the
 /// kernel knows.
-fn landlock() -> Result<String, String> {
+fn landlock() -> Result<Given, String> {
     let abi = ABI::V6;
     let enforce = || {
         Ruleset::default()
@@ -183,10 +190,30 @@ fn landlock() -> Result<String, String> {
         _ => return Err("this kernel has none".into()),
     };
     match status.ruleset {
-        RulesetStatus::FullyEnforced => Ok("no files, no network, no signals".into()),
-        RulesetStatus::PartiallyEnforced => Ok(format!("no files; ABI {version} of 6")),
+        RulesetStatus::FullyEnforced => Ok("no files, no network, no signals".to_owned().into()),
+        RulesetStatus::PartiallyEnforced => Ok(Given {
+            how: format!("ABI {version} of 6"),
+            lacks: Some(beyond(version)),
+        }),
         RulesetStatus::NotEnforced => Err("this kernel enforces none of it".into()),
     }
+}
+
+/// What a kernel with this ABI does not know to forbid.
+fn beyond(abi: i32) -> String {
+    let later = [
+        (2, "moving files between directories"),
+        (3, "truncating files"),
+        (4, "TCP ports"),
+        (5, "commands to devices"),
+        (6, "signals and abstract sockets"),
+    ];
+    let open = later.iter().filter(|(since, _)| abi < *since);
+    let open: Vec<&str> = open.map(|(_, what)| *what).collect();
+    format!(
+        "this kernel has ABI {abi} of 6, which leaves open: {}",
+        open.join(", ")
+    )
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -11,8 +11,8 @@ use std::thread;
 use super::*;
 
 /// Runs `inside` behind a wall that only this new thread gets.
-fn behind<T: Send>(
-    wall: fn() -> Result<String, String>,
+fn behind<W, T: Send>(
+    wall: fn() -> Result<W, String>,
     inside: impl FnOnce() -> T + Send,
 ) -> Option<T> {
     thread::scope(|scope| {
@@ -195,4 +195,10 @@ fn a_process_with_threads_is_not_confined() {
     // The harness has more than one.
     let refused = thread::spawn(|| confine(Role::Worker)).join().unwrap();
     assert!(refused.unwrap_err().contains("threads run already"));
+}
+
+#[test]
+fn what_an_older_kernel_leaves_open_is_named() {
+    assert!(beyond(1).ends_with("TCP ports, commands to devices, signals and abstract sockets"));
+    assert!(beyond(5).ends_with("open: signals and abstract sockets"));
 }

@@ -131,6 +131,7 @@ const DELETE_COMPONENT: &str = "
 /// Asked where a version is written: bytes that are there then stay, for a deletion sees the version.
 pub(super) const N_COMPONENTS: &str = "SELECT COUNT(*) FROM components WHERE digest = $1";
 const COMPONENT: &str = "SELECT bytes FROM components WHERE digest = $1";
+const DIGESTS: &str = "SELECT digest FROM components";
 
 impl Store {
     /// Registers a component under the name and version it gives itself; again is a no-op. `owner` is
@@ -337,6 +338,20 @@ impl Store {
                 .await?;
         });
         Ok(())
+    }
+
+    /// The digests of all components there are. Crosses tenants: for what is kept of each outside the
+    /// database.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn component_digests(&self) -> Result<Vec<Digest>, Error> {
+        let rows: Vec<Vec<u8>> = on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(DIGESTS).fetch_all(db).await?
+        });
+        rows.iter()
+            .map(|bytes| digest("component", bytes))
+            .collect()
     }
 
     /// The bytes behind a digest, for the workers. Crosses tenants: whoever holds a digest got it from a

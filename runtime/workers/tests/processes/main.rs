@@ -5,9 +5,11 @@
 mod guest;
 
 mod bombs;
+mod fakes;
 mod faults;
 mod losses;
 mod replay;
+mod stuck;
 mod walls;
 
 use std::collections::HashMap;
@@ -33,6 +35,10 @@ fn main() -> ExitCode {
             std::thread::park();
         },
         _ => {
+            let arguments: Vec<String> = std::env::args().skip(1).collect();
+            if let Some(code) = fakes::program(&arguments) {
+                return code;
+            }
             if let Some(code) = walls::with_a_secret() {
                 return code;
             }
@@ -72,6 +78,12 @@ fn trials() -> Vec<Trial> {
         bombs::components_that_are_hard_to_compile_end_in_bounded_time,
         replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
         losses::a_thread_that_hangs_is_noticed_while_others_answer,
+        stuck::a_cancelled_call_that_keeps_its_thread_is_noticed,
+        stuck::a_worker_that_does_not_end_when_it_is_told_to_is_ended,
+        stuck::a_worker_that_reads_no_traces_it_asked_for_is_ended_and_few_are_read,
+        stuck::a_worker_that_leaves_its_answers_unread_is_ended_before_they_fill_the_server,
+        stuck::calls_wait_for_the_lane_that_works_when_another_gets_no_worker,
+        stuck::calls_fail_with_the_cause_when_no_lane_gets_a_worker,
         walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
         walls::a_compiler_is_confined_before_it_reads_the_component,
         walls::from_inside_a_worker_nothing_outside_can_be_reached,

@@ -177,6 +177,17 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
             // Older kernels have no Landlock; all else is there since Linux 3.17.
             assert!(wall.given.is_ok() || wall.name == "landlock", "{wall:?}");
         }
+        // Where all are required, a wall with a gap is as none.
+        let gaps: Vec<_> = walls.iter().filter_map(|wall| wall.gap()).collect();
+        let require = |options: &mut assay_workers::Options| options.require_walls = true;
+        let bench = start(&[], require, Arc::new(NoHostCalls));
+        match bench.workers.walls().await {
+            Ok(_) => assert!(gaps.is_empty(), "{gaps:?}"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(!gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)), "{said}");
+            }
+        }
     });
 }
 

@@ -1,0 +1,126 @@
+//! Programs that speak as workers do and do not behave: what a worker that was broken into could be.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use assay_domain::plugin::CallResult;
+use assay_domain::protocol::host_call::{CacheMode, CompletionRequest, Part};
+use assay_domain::protocol::{self, CallId, FromWorker, HostRequest, PREFIX, Ready, ToWorker};
+
+use crate::faults;
+
+/// The program of this name, where it is one of these.
+pub(crate) fn program(arguments: &[String]) -> Option<ExitCode> {
+    let name = arguments.first()?.as_str();
+    let ended = match name {
+        "worker-once" => return Some(worker_once(arguments.get(1)?)),
+        "never-ends" => never_ends(),
+        "asks-models-and-reads-nothing" => asks_and_reads_nothing(&model_request()),
+        "asks-traces-and-reads-nothing" => asks_and_reads_nothing(&trace_request()),
+        _ => return None,
+    };
+    Some(match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
+}
+
+/// A real worker for whoever comes first; nothing for all others.
+fn worker_once(mark: &str) -> ExitCode {
+    match OpenOptions::new().write(true).create_new(true).open(mark) {
+        Ok(_) => assay_host::worker_main_with(faults::before_call),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Socket(UnixStream);
+
+impl Socket {
+    fn open() -> io::Result<Self> {
+        let mut socket = Self(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
+        socket.say(&FromWorker::Ready(Ready::default()))?;
+        Ok(socket)
+    }
+
+    fn say(&mut self, message: &FromWorker) -> io::Result<()> {
+        let mut frame = Vec::new();
+        protocol::write_frame(message, &mut frame).map_err(io::Error::other)?;
+        self.0.write_all(&frame)
+    }
+
+    fn hear(&mut self) -> io::Result<ToWorker> {
+        let mut prefix = [0; PREFIX];
+        self.0.read_exact(&mut prefix)?;
+        let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+        self.0.read_exact(&mut frame)?;
+        protocol::read_frame(&frame).map_err(io::Error::other)
+    }
+
+    fn first_call(&mut self) -> io::Result<CallId> {
+        loop {
+            if let ToWorker::Calls(calls) = self.hear()?
+                && let Some((id, _)) = calls.first()
+            {
+                return Ok(*id);
+            }
+        }
+    }
+}
+
+/// As many as may be open at a time, about.
+const N_QUESTIONS: u64 = 10_000;
+
+/// Answers every call, and does not end when it is told to.
+fn never_ends() -> io::Result<()> {
+    let mut socket = Socket::open()?;
+    loop {
+        match socket.hear()? {
+            ToWorker::Calls(calls) => {
+                let answer = |(id, _)| (id, CallResult::empty());
+                let answers = calls.into_iter().map(answer).collect();
+                socket.say(&FromWorker::Results(answers))?;
+            }
+            ToWorker::Ping(number) => socket.say(&FromWorker::Pong(number))?,
+            _ => {}
+        }
+    }
+}
+
+fn asks_and_reads_nothing(request: &HostRequest) -> io::Result<()> {
+    let mut socket = Socket::open()?;
+    let call = socket.first_call()?;
+    for id in 0..N_QUESTIONS {
+        let request = request.clone();
+        socket.say(&FromWorker::HostCall { id, call, request })?;
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+fn trace_request() -> HostRequest {
+    HostRequest::Read {
+        trace_id: "trace".into(),
+        observation_id: "observation".into(),
+        part: Part::Output,
+    }
+}
+
+fn model_request() -> HostRequest {
+    HostRequest::Complete(vec![CompletionRequest {
+        slot: None,
+        messages: Vec::new(),
+        response_schema: None,
+        temperature: None,
+        top_p: None,
+        max_output_tokens: None,
+        seed: None,
+        stop: Vec::new(),
+        top_logprobs: None,
+        cache: CacheMode::Standard,
+        extra: None,
+    }])
+}
