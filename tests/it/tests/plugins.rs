@@ -178,6 +178,11 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
     let app = TestApp::new().await.unwrap();
     let old = pushed(&app, &ours(&app, "0.1.0").await).await;
     let kept = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    // Nowhere to go.
+    let (status, problem) = roll_back(&app, json!({ "name": OURS })).await;
+    assert_eq!(status, 422, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("no former version"), "{problem}");
     let new = pushed(&app, &ours(&app, "0.2.0").await).await;
     let moved = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
     let digest_of = async |id: &str| {
@@ -198,18 +203,6 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
     let path = format!("{PLUGINS}/{new}");
     let shown = app.client.get(&path).await.unwrap().json();
     assert_eq!(shown["versions"].as_array().unwrap().len(), 2, "{shown}");
-
-    // The one on the oldest version has nowhere to go: none of them is changed.
-    let (status, problem) = roll_back(&app, json!({ "name": OURS })).await;
-    assert_eq!(status, 422, "{problem}");
-    assert!(
-        problem["detail"]
-            .as_str()
-            .unwrap()
-            .contains("no former version"),
-        "{problem}"
-    );
-    assert_eq!(digest_of(&moved).await, new);
 
     let to_old = |dry_run: bool| json!({ "name": OURS, "to": "0.1.0", "dryRun": dry_run });
     let (status, planned) = roll_back(&app, to_old(true)).await;
@@ -243,6 +236,45 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
     assert_eq!(status, 404);
     let (status, problem) = roll_back(&app, json!({ "name": OURS, "too": "1" })).await;
     assert_eq!(status, 400, "{problem}");
+}
+
+#[tokio::test]
+async fn a_rollback_without_a_target_is_once_however_often_it_is_sent() {
+    let app = TestApp::new().await.unwrap();
+    pushed(&app, &ours(&app, "0.1.0").await).await;
+    let oldest = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    pushed(&app, &ours(&app, "0.2.0").await).await;
+    pushed(&app, &ours(&app, "0.3.0").await).await;
+    let newest = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
+    let used = async |id: &str| {
+        let path = format!("{EVALUATORS}/{id}");
+        let shown = app.client.get(&path).await.unwrap().json();
+        let version = shown["plugin"]["version"].as_str().unwrap().to_owned();
+        (version, shown["version"].clone())
+    };
+    // Three at the same time, as a client that repeats what it got no answer to.
+    let body = || json!({ "name": OURS });
+    let (one, two, three) = tokio::join!(
+        roll_back(&app, body()),
+        roll_back(&app, body()),
+        roll_back(&app, body())
+    );
+    let mut n_moved = 0;
+    for (status, answer) in [one, two, three] {
+        match status {
+            200 => n_moved += count(&answer),
+            // Another one was first.
+            409 => assert_eq!(answer["code"], "conflict", "{answer}"),
+            _ => unreachable!("{answer}"),
+        }
+    }
+    assert_eq!(n_moved, 1);
+    assert_eq!(used(&newest).await, ("0.2.0".to_owned(), json!(2)));
+    let (status, again) = roll_back(&app, body()).await;
+    assert_eq!((status, count(&again)), (200, 0), "{again}");
+    assert_eq!(used(&newest).await, ("0.2.0".to_owned(), json!(2)));
+    assert_eq!(used(&oldest).await, ("0.1.0".to_owned(), json!(1)));
+    app.stop().await.unwrap();
 }
 
 #[tokio::test]

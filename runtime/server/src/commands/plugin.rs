@@ -128,12 +128,12 @@ enum PluginCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Give the evaluators that use a plug-in the version before, as new versions of theirs
+    /// Give the evaluators that use a plug-in a former version of it, as new versions of theirs
     #[command(after_help = "Example:\n  assay plugin rollback acme/tone --to 1.1.0 --dry-run")]
     Rollback {
         /// The plug-in's name, VENDOR/NAME
         name: String,
-        /// The version to go to [default: the one before the version in use]
+        /// The version to go to [default: from the newest registered one to the one before it]
         #[arg(long)]
         to: Option<String>,
         /// Show what would change, and change nothing

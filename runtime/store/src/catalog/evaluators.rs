@@ -46,6 +46,17 @@ pub struct NewVersion {
     pub fingerprint: Fingerprint,
 }
 
+/// The next version of an evaluator whose newest one somebody looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Successor {
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// Number of the version it follows.
+    pub follows: u32,
+    /// The version.
+    pub version: NewVersion,
+}
+
 /// Where an evaluator is used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleUse {
@@ -199,6 +210,10 @@ const INSERT_VERSION: &str = "
 const NEXT_NUMBER: &str = "
     UPDATE evaluators SET version = version + 1, updated_at = $3
      WHERE project_id = $1 AND id = $2
+    RETURNING version";
+const NEXT_NUMBER_AFTER: &str = "
+    UPDATE evaluators SET version = version + 1, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND version = $4
     RETURNING version";
 const RENAME: &str = "
     UPDATE evaluators SET name = COALESCE($3, name), updated_at = $4
@@ -437,6 +452,52 @@ impl Store {
             insert_version!(tx, project, id, number, version, now);
         });
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Adds versions to evaluators and lets the paused among them go on: all of them or none. The numbers of
+    /// the versions, in the same order.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when one of them got another version since it was looked at, or is gone.
+    pub async fn add_successors(
+        &self,
+        project: &ProjectId,
+        successors: &[Successor],
+        now: Timestamp,
+    ) -> Result<Vec<u32>, Error> {
+        let mut numbers = Vec::with_capacity(successors.len());
+        in_transaction!(&self.pool, |tx| {
+            // Also what is written at the same time waits for this, so that no two wait for each other.
+            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            for Successor {
+                evaluator,
+                follows,
+                version,
+            } in successors
+            {
+                let follows = i32::try_from(*follows).unwrap_or(i32::MAX);
+                let number: Option<i32> = sqlx::query_scalar(NEXT_NUMBER_AFTER)
+                    .bind(project.as_str())
+                    .bind(evaluator.as_str())
+                    .bind(now.as_micros())
+                    .bind(follows)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                let number = number.ok_or(Error::Conflict(
+                    "an evaluator got another version or was deleted meanwhile: nothing was changed, look \
+                     at the evaluators again",
+                ))?;
+                insert_version!(tx, project, evaluator, number, version, now);
+                sqlx::query(UNPAUSE)
+                    .bind(project.as_str())
+                    .bind(evaluator.as_str())
+                    .bind(now.as_micros())
+                    .execute(&mut *tx)
+                    .await?;
+                numbers.push(number.max(0).cast_unsigned());
+            }
+        });
+        Ok(numbers)
     }
 
     /// Changes name and description where given; the version stays.

@@ -19,7 +19,7 @@ mod rules;
 mod tests;
 
 pub use active::{ActiveCatalog, ActiveRule};
-pub use evaluators::{NewEvaluator, NewVersion, RuleUse};
+pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor};
 pub use keys::{ApiKey, InvalidSecretHash, NewApiKey, Rights, SecretHash};
 pub use plugins::{Plugin, PluginUser};
 pub use projects::{Init, Organization, Project};

@@ -1,12 +1,15 @@
-//! Back to a former version of a plug-in, for every evaluator of the project that uses a later one.
+//! Back to a former version of a plug-in, for the evaluators of the project that use a later one.
 //!
-//! All or nothing as far as it can be known: every new version is checked before the first is written.
-//! With `to`, running it again goes on where it stopped, since what is at the target already is left alone;
-//! without it each run goes one version further back.
+//! - **All or nothing.** Every new version is checked before the first is written, and all are written in one
+//!   transaction.
+//! - **Nobody's change is lost.** What is written follows the versions that were looked at; where one of the
+//!   evaluators got another one meanwhile, the answer is 409 and nothing was changed.
+//! - **Twice is once.** With `to`, what is there already is left alone. Without it, what leaves is the newest
+//!   registered version, which nobody uses afterwards.
 
 use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
 use assay_domain::ids::ProjectId;
-use assay_store::catalog::{NewVersion, Plugin};
+use assay_store::catalog::{NewVersion, Plugin, Successor};
 use axum::Json;
 use axum::extract::State;
 use semver::Version;
@@ -31,7 +34,8 @@ const MAX_VERSIONS: u32 = 100;
 pub(super) struct Rollback {
     /// `vendor/name`.
     name: String,
-    /// The version to go to; when absent, for each evaluator the one before the version it uses.
+    /// The version to go to, for every evaluator that uses the plug-in; when absent, those that use the newest
+    /// registered version go to the one before it.
     #[serde(default)]
     to: Option<String>,
     /// Say what would change, and change nothing.
@@ -41,8 +45,8 @@ pub(super) struct Rollback {
 
 /// One evaluator that gets another version of the plug-in.
 struct Move {
-    evaluator: Evaluator,
-    version: NewVersion,
+    before: Evaluator,
+    successor: Successor,
 }
 
 pub(super) async fn roll_back(
@@ -65,10 +69,13 @@ pub(super) async fn roll_back(
     let mut moves = Vec::new();
     let mut issues = Vec::new();
     for evaluator in users(&app, project, &wanted.name).await? {
+        if wanted.to.is_none() && !is_newest(&registered, &evaluator.version) {
+            continue;
+        }
         match target(&registered, &evaluator.version, wanted.to.as_deref()) {
             Some(target) if target.digest == evaluator.version.plugin => {}
             Some(target) => match moved(&app, project, &evaluator, target).await {
-                Ok(version) => moves.push(Move { evaluator, version }),
+                Ok(version) => moves.push(Move::new(evaluator, version)),
                 Err(problem) => issues.push(issue(&evaluator, problem.message())),
             },
             None => {
@@ -84,15 +91,15 @@ pub(super) async fn roll_back(
     if !issues.is_empty() {
         return Err(Problem::issues(Code::Unprocessable, issues));
     }
-    let mut data = Vec::with_capacity(moves.len());
-    for one in moves {
-        data.push(if wanted.dry_run {
-            shown(&one, None)
-        } else {
-            let number = written(&app, project, &one).await?;
-            shown(&one, Some(number))
-        });
-    }
+    let data: Vec<Value> = if wanted.dry_run {
+        moves.iter().map(|one| one.shown(None)).collect()
+    } else {
+        let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
+        let now = app.clock.now();
+        let numbers = app.store.add_successors(project, &successors, now).await?;
+        let made = moves.iter().zip(numbers);
+        made.map(|(one, number)| one.shown(Some(number))).collect()
+    };
     Ok(Json(json!({ "data": data, "dryRun": wanted.dry_run })))
 }
 
@@ -144,6 +151,12 @@ async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluat
     }
 }
 
+/// Whether a version is made from the newest that is registered.
+fn is_newest(registered: &[Plugin], current: &EvaluatorVersion) -> bool {
+    let newest = registered.last();
+    newest.is_some_and(|newest| newest.info.version == current.plugin_version)
+}
+
 /// Where an evaluator goes: to the version that was asked for, or to the nearest below its own.
 fn target<'p>(
     registered: &'p [Plugin],
@@ -193,33 +206,31 @@ async fn moved(
     }
 }
 
-async fn written(app: &App, project: &ProjectId, one: &Move) -> Result<u32, Problem> {
-    let now = app.clock.now();
-    let id = &one.evaluator.id;
-    let made = app
-        .store
-        .add_evaluator_version(project, id, &one.version, now)
-        .await?;
-    if made.paused.is_some() {
-        app.store.unpause_evaluator(project, id, now).await?;
+impl Move {
+    fn new(before: Evaluator, version: NewVersion) -> Self {
+        let successor = Successor {
+            evaluator: before.id.clone(),
+            follows: before.version.number,
+            version,
+        };
+        Self { before, successor }
     }
-    Ok(made.version.number)
-}
 
-fn shown(one: &Move, number: Option<u32>) -> Value {
-    let current = &one.evaluator.version;
-    json!({
-        "evaluatorId": one.evaluator.id,
-        "name": one.evaluator.name,
-        "before": {
-            "evaluatorVersion": current.number,
-            "pluginVersion": current.plugin_version,
-            "digest": current.plugin,
-        },
-        "after": {
-            "evaluatorVersion": number,
-            "pluginVersion": one.version.plugin_version,
-            "digest": one.version.plugin,
-        },
-    })
+    fn shown(&self, number: Option<u32>) -> Value {
+        let (current, next) = (&self.before.version, &self.successor.version);
+        json!({
+            "evaluatorId": self.before.id,
+            "name": self.before.name,
+            "before": {
+                "evaluatorVersion": current.number,
+                "pluginVersion": current.plugin_version,
+                "digest": current.plugin,
+            },
+            "after": {
+                "evaluatorVersion": number,
+                "pluginVersion": next.plugin_version,
+                "digest": next.plugin,
+            },
+        })
+    }
 }

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::{
     Init, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch, SecretHash,
+    Successor,
 };
 use crate::testing::on_each_database;
 use crate::{Error, Store};

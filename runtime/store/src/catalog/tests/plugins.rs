@@ -214,3 +214,64 @@ async fn no_version_is_made_from_a_plugin_that_was_deleted_meanwhile() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn successors_follow_the_version_that_was_seen_all_of_them_or_none() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        for id in ["a", "b"] {
+            evaluator(&store, &home, id, at(0)).await;
+        }
+        let successor = |id: &str, follows: u32, name: &str| Successor {
+            evaluator: evaluator_id(id),
+            follows,
+            version: version(name),
+        };
+        assert!(
+            store
+                .pause_evaluator(&home, &evaluator_id("a"), &pause("it fails"))
+                .await
+                .unwrap()
+        );
+        let both = [successor("a", 1, "a-2"), successor("b", 1, "b-2")];
+        let made = store.add_successors(&home, &both, at(1)).await.unwrap();
+        assert_eq!(made, [2, 2]);
+        let number = async |id: &str| {
+            let found = store.evaluator(&home, &evaluator_id(id)).await.unwrap();
+            let found = found.unwrap();
+            assert_eq!(found.paused, None);
+            found.version.number
+        };
+        // One of them was changed since: the other is not either.
+        let late = [successor("a", 2, "a-3"), successor("b", 1, "b-3")];
+        let refused = store.add_successors(&home, &late, at(2)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        assert_eq!((number("a").await, number("b").await), (2, 2));
+        let gone = [successor("none", 1, "c-2")];
+        let refused = store.add_successors(&home, &gone, at(2)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+
+        // Of several at the same time, one is first.
+        let race = (0..4).map(|n| {
+            let (store, home) = (store.clone(), home.clone());
+            let next = [successor("a", 2, &format!("a-3-{n}"))];
+            async move { store.add_successors(&home, &next, at(3)).await }
+        });
+        let made = futures_util::future::join_all(race).await;
+        let n_made = made.iter().filter(|made| made.is_ok()).count();
+        assert_eq!((n_made, number("a").await), (1, 3), "{made:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_digests_of_all_components_are_told() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        assert_eq!(store.component_digests().await.unwrap(), []);
+        let one = info("acme/tone", "1.0.0");
+        let put = store.put_plugin(Some(&home), &one, b"bytes", at(0)).await;
+        assert_eq!(store.component_digests().await.unwrap(), [put.unwrap()]);
+    })
+    .await;
+}
