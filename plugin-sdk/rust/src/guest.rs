@@ -3,6 +3,7 @@
 //! [`model`](crate::model) and [`trace`](crate::trace).
 
 pub(crate) mod calls;
+mod print;
 
 use crate::model::{Slot, SlotKind};
 use crate::{Domain, EvalError, Item, Json, Parts, Payload, Plugin, Score, ScoreValue, TraceRef};
@@ -60,10 +61,9 @@ impl<P: Plugin> batch::exports::assay::evaluator::batch::Guest for P {
         config: String,
     ) -> Vec<Result<Vec<types::Score>, types::EvalError>> {
         let items: Vec<Item> = items.into_iter().map(from_wire).collect();
-        P::evaluate_batch(&evaluator_id, &items, &config)
-            .into_iter()
-            .map(to_wire)
-            .collect()
+        let outcomes = P::evaluate_batch(&evaluator_id, &items, &config);
+        print::flush();
+        outcomes.into_iter().map(to_wire).collect()
     }
 }
 
@@ -100,7 +100,9 @@ impl<P: Plugin> Guest for P {
         item: types::Item,
         config: String,
     ) -> Result<Vec<types::Score>, types::EvalError> {
-        to_wire(P::evaluate(&evaluator_id, &from_wire(item), &config))
+        let outcome = P::evaluate(&evaluator_id, &from_wire(item), &config);
+        print::flush();
+        to_wire(outcome)
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::json;
 
 const JUDGE: &str = include_str!("../../../examples/plugin-judge-rust/src/lib.rs");
 const TOOLS: &str = include_str!("rust/tools.rs");
+const TALKER: &str = include_str!("rust/talker.rs");
 
 fn a_new_project_gives_scores() -> Tested {
     let template = template("rust")?;
@@ -153,6 +154,44 @@ fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
     Ok(())
 }
 
+fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic() -> Tested {
+    let component = with_source(TALKER)?;
+    let guest = Guest::new(&component);
+    let result = guest.result("talker", &json!({}), &output("in order"));
+    assert!(result.outcome.is_ok(), "{:?}", result.outcome);
+    let lines: Vec<_> = result.log.iter().map(|line| &*line.message).collect();
+    let long = format!("stdout: {}", "x".repeat(8000));
+    let expected = [
+        "stdout: \u{fc}ber in order",
+        "stderr: 1 and 2",
+        long.as_str(),
+        "stdout: xx",
+        "stdout: HOME is not set",
+        "stderr: no end",
+    ];
+    assert_eq!(lines, expected);
+    let failed = guest.result("talker", &json!({}), &output("panic"));
+    assert_eq!(failed.outcome.unwrap_err().class, FailureClass::PluginTrap);
+    let said = failed.log.last().map(|line| line.message.clone());
+    let said = said.unwrap_or_default();
+    assert!(
+        failed
+            .log
+            .iter()
+            .any(|line| line.message.contains("it is over")),
+        "{said}"
+    );
+    Ok(())
+}
+
+fn a_component_imports_no_part_of_wasi_that_it_does_not_use() -> Tested {
+    let component = with_source(TALKER)?;
+    let text = String::from_utf8_lossy(&component);
+    assert!(text.contains("assay:evaluator/log@1.0.0"));
+    assert!(!text.contains("wasi:"), "each import costs every call time");
+    Ok(())
+}
+
 /// A tool call with the id of its name.
 fn tool(name: &str) -> ObservationHead {
     ObservationHead {
@@ -178,6 +217,8 @@ fn main() -> ExitCode {
         an_error_of_the_model_ends_as_one_of_the_provider,
         a_configuration_is_checked_beyond_its_schema,
         a_trace_is_read_and_scores_may_be_named_by_the_data,
+        what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic,
+        a_component_imports_no_part_of_wasi_that_it_does_not_use,
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
