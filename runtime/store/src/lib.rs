@@ -13,6 +13,7 @@
 pub mod catalog;
 pub mod comments;
 pub mod connections;
+pub mod dashboards;
 pub mod datasets;
 pub mod evaluation;
 mod filter_sql;

@@ -36,6 +36,10 @@ const STEPS: &[(&str, &str)] = &[
         "trace filters",
         include_str!("../migrations/0016_trace_filters.sql"),
     ),
+    (
+        "dashboards",
+        include_str!("../migrations/0018_dashboards.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

@@ -1,0 +1,456 @@
+//! Dashboards with their tiles.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::widgets::is_reference;
+use super::{Content, Dashboard, Placement, Tile};
+use crate::catalog::{from_json, to_json};
+use crate::list::{Listed, Numbered, Paging};
+use crate::pool::in_transaction;
+use crate::telemetry::db::{Arg, bind_args, value_list};
+use crate::{Error, Store};
+
+/// A change of a dashboard; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DashboardPatch {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another description.
+    pub description: Option<String>,
+    /// Other conditions.
+    pub filters: Option<Vec<Value>>,
+    /// Other tiles instead of all there are.
+    pub placements: Option<Vec<Placement>>,
+}
+
+/// A tile to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPlacement {
+    /// Its id.
+    pub id: String,
+    /// What it shows.
+    pub content: Content,
+    /// First column.
+    pub x: i64,
+    /// First row; below all there are when absent.
+    pub y: Option<i64>,
+    /// Columns.
+    pub width: i64,
+    /// Rows.
+    pub height: i64,
+}
+
+const COLUMNS: &str = "id, name, description, filters, created_at, updated_at";
+const INSERT: &str = "
+    INSERT INTO dashboards (project_id, id, name, description, filters, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const UPDATE: &str = "
+    UPDATE dashboards SET name = COALESCE($3, name), description = COALESCE($4, description),
+           filters = COALESCE($5, filters), updated_at = $6
+     WHERE project_id = $1 AND id = $2";
+const TOUCH: &str = "UPDATE dashboards SET updated_at = $3 WHERE project_id = $1 AND id = $2";
+const DELETE: &str = "DELETE FROM dashboards WHERE project_id = $1 AND id = $2";
+const CLEAR: &str = "DELETE FROM dashboard_placements WHERE project_id = $1 AND dashboard_id = $2";
+const END: &str = "
+    SELECT COALESCE(MAX(y + height), 0), COALESCE(MAX(place) + 1, 0), COUNT(*)
+      FROM dashboard_placements WHERE project_id = $1 AND dashboard_id = $2";
+const PUT: &str = "
+    INSERT INTO dashboard_placements
+        (project_id, dashboard_id, id, place, widget_id, preset_id, x, y, width, height)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    ON CONFLICT (project_id, dashboard_id, id) DO NOTHING";
+const MOVE: &str = "
+    UPDATE dashboard_placements SET x = $4, y = $5, width = $6, height = $7
+     WHERE project_id = $1 AND dashboard_id = $2 AND id = $3";
+const REMOVE: &str = "
+    DELETE FROM dashboard_placements WHERE project_id = $1 AND dashboard_id = $2 AND id = $3";
+
+#[derive(sqlx::FromRow)]
+struct DashboardRow {
+    id: String,
+    name: String,
+    description: String,
+    filters: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<DashboardRow> for Dashboard {
+    type Error = Error;
+
+    fn try_from(row: DashboardRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            description: row.description,
+            filters: from_json("dashboard", &row.filters)?,
+            placements: Vec::new(),
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct PlacementRow {
+    dashboard_id: String,
+    id: String,
+    widget_id: Option<String>,
+    preset_id: Option<String>,
+    x: i64,
+    y: i64,
+    width: i64,
+    height: i64,
+}
+
+impl From<PlacementRow> for Placement {
+    fn from(row: PlacementRow) -> Self {
+        Self {
+            id: row.id,
+            content: match row.widget_id {
+                Some(id) => Content::Widget(id),
+                None => Content::Preset(row.preset_id.unwrap_or_default()),
+            },
+            tile: Tile {
+                x: row.x,
+                y: row.y,
+                width: row.width,
+                height: row.height,
+            },
+        }
+    }
+}
+
+/// The values of [`PUT`].
+fn row<'a>(
+    project: &'a ProjectId,
+    dashboard: &'a str,
+    placement: &'a Placement,
+    place: i64,
+) -> [Arg<'a>; 10] {
+    let (widget, preset) = match &placement.content {
+        Content::Widget(id) => (Some(id.as_str()), None),
+        Content::Preset(id) => (None, Some(id.as_str())),
+    };
+    let tile = placement.tile;
+    [
+        project.as_str().into(),
+        dashboard.into(),
+        placement.id.as_str().into(),
+        place.into(),
+        widget.into(),
+        preset.into(),
+        tile.x.into(),
+        tile.y.into(),
+        tile.width.into(),
+        tile.height.into(),
+    ]
+}
+
+/// Runs a statement in a transaction; the rows it changed.
+macro_rules! run {
+    ($tx:ident, $sql:expr, $args:expr) => {{
+        let args = $args;
+        bind_args!(sqlx::query($sql), args)
+            .execute(&mut *$tx)
+            .await?
+            .rows_affected()
+    }};
+}
+
+/// Puts tiles on an empty grid.
+macro_rules! put_all {
+    ($tx:ident, $project:expr, $dashboard:expr, $placements:expr) => {
+        for (place, placement) in (0_i64..).zip($placements) {
+            if run!($tx, PUT, &row($project, $dashboard, placement, place)) == 0 {
+                return Err(Error::Conflict(SAME_ID));
+            }
+        }
+    };
+}
+
+const SAME_ID: &str = "the dashboard has a placement with this id";
+
+/// A widget that is not there is not found, like a dashboard that is not.
+fn missing(error: Error) -> Error {
+    match is_reference(&error) {
+        true => Error::NotFound,
+        false => error,
+    }
+}
+
+impl Store {
+    /// Stores a new dashboard with its tiles.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when a tile shows a widget that the project has not.
+    pub async fn create_dashboard(
+        &self,
+        project: &ProjectId,
+        dashboard: &Dashboard,
+    ) -> Result<(), Error> {
+        let made = self.insert_dashboard(project, dashboard);
+        made.await.map_err(missing)
+    }
+
+    async fn insert_dashboard(
+        &self,
+        project: &ProjectId,
+        dashboard: &Dashboard,
+    ) -> Result<(), Error> {
+        let filters = to_json("dashboard", &dashboard.filters)?;
+        let args: [Arg<'_>; 7] = [
+            project.as_str().into(),
+            dashboard.id.as_str().into(),
+            dashboard.name.as_str().into(),
+            dashboard.description.as_str().into(),
+            filters.as_str().into(),
+            dashboard.created_at.as_micros().into(),
+            dashboard.updated_at.as_micros().into(),
+        ];
+        in_transaction!(&self.pool, |tx| {
+            run!(tx, INSERT, &args);
+            put_all!(tx, project, &dashboard.id, &dashboard.placements);
+        });
+        Ok(())
+    }
+
+    /// Changes a dashboard.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none, or a tile shows a widget that the project has not.
+    pub async fn update_dashboard(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        patch: &DashboardPatch,
+        now: Timestamp,
+    ) -> Result<Dashboard, Error> {
+        let changed = self.write_patch(project, id, patch, now);
+        changed.await.map_err(missing)?;
+        self.dashboard(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    async fn write_patch(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        patch: &DashboardPatch,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let filters = patch.filters.as_ref();
+        let filters = filters.map(|all| to_json("dashboard", all)).transpose()?;
+        let args: [Arg<'_>; 6] = [
+            project.as_str().into(),
+            id.into(),
+            patch.name.as_deref().into(),
+            patch.description.as_deref().into(),
+            filters.as_deref().into(),
+            now.as_micros().into(),
+        ];
+        in_transaction!(&self.pool, |tx| {
+            if run!(tx, UPDATE, &args) == 0 {
+                return Err(Error::NotFound);
+            }
+            if let Some(placements) = &patch.placements {
+                run!(tx, CLEAR, &args[..2]);
+                put_all!(tx, project, id, placements);
+            }
+        });
+        Ok(())
+    }
+
+    /// Deletes a dashboard with its tiles; the widgets stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none.
+    pub async fn delete_dashboard(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        let args = [project.as_str().into(), id.into()];
+        match self.change(DELETE, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// One dashboard.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dashboard(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<Dashboard>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM dashboards WHERE project_id = $1 AND id = $2");
+        let args = [project.as_str().into(), id.into()];
+        let rows: Vec<DashboardRow> = self.select(&sql, &args).await?;
+        let found = rows.into_iter().map(TryInto::try_into);
+        let mut found = found.collect::<Result<Vec<Dashboard>, Error>>()?;
+        self.fill(project, &mut found).await?;
+        Ok(found.pop())
+    }
+
+    /// Dashboards, the last changed first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dashboards(
+        &self,
+        project: &ProjectId,
+        paging: Paging,
+    ) -> Result<Numbered<Dashboard>, Error> {
+        let args: [Arg<'_>; 1] = [project.as_str().into()];
+        let listed = Listed {
+            select: COLUMNS,
+            from: "FROM dashboards WHERE project_id = $1",
+            args: &args,
+            order: "updated_at DESC, id DESC",
+        };
+        let mut found = self
+            .numbered::<DashboardRow, Dashboard>(&listed, paging)
+            .await?;
+        self.fill(project, &mut found.items).await?;
+        Ok(found)
+    }
+
+    /// Reads the tiles of these dashboards.
+    async fn fill(&self, project: &ProjectId, dashboards: &mut [Dashboard]) -> Result<(), Error> {
+        if dashboards.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT dashboard_id, id, widget_id, preset_id, x, y, width, height
+               FROM dashboard_placements WHERE project_id = $1 AND dashboard_id IN ({})
+              ORDER BY dashboard_id, place, id",
+            value_list(dashboards.len(), 2)
+        );
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+        args.extend(dashboards.iter().map(|each| Arg::from(each.id.as_str())));
+        let rows: Vec<PlacementRow> = self.select(&sql, &args).await?;
+        for row in rows {
+            let mut of = dashboards.iter_mut();
+            if let Some(dashboard) = of.find(|each| each.id == row.dashboard_id) {
+                dashboard.placements.push(row.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a tile on a dashboard that has fewer than `max` of them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] without the dashboard or the widget, [`Error::Conflict`] when a tile has this id
+    /// or there are too many.
+    pub async fn add_placement(
+        &self,
+        project: &ProjectId,
+        dashboard: &str,
+        new: &NewPlacement,
+        max: i64,
+        now: Timestamp,
+    ) -> Result<Placement, Error> {
+        let added = self.insert_placement(project, dashboard, new, max, now);
+        added.await.map_err(missing)
+    }
+
+    async fn insert_placement(
+        &self,
+        project: &ProjectId,
+        dashboard: &str,
+        new: &NewPlacement,
+        max: i64,
+        now: Timestamp,
+    ) -> Result<Placement, Error> {
+        let args: [Arg<'_>; 3] = [
+            project.as_str().into(),
+            dashboard.into(),
+            now.as_micros().into(),
+        ];
+        Ok(in_transaction!(&self.pool, |tx| {
+            if run!(tx, TOUCH, &args) == 0 {
+                return Err(Error::NotFound);
+            }
+            let (end, place, n_tiles): (i64, i64, i64) =
+                bind_args!(sqlx::query_as(END), &args[..2])
+                    .fetch_one(&mut *tx)
+                    .await?;
+            if n_tiles >= max {
+                return Err(Error::Conflict(
+                    "the dashboard has no room for more placements",
+                ));
+            }
+            let placement = Placement {
+                id: new.id.clone(),
+                content: new.content.clone(),
+                tile: Tile {
+                    x: new.x,
+                    y: new.y.unwrap_or(end),
+                    width: new.width,
+                    height: new.height,
+                },
+            };
+            if run!(tx, PUT, &row(project, dashboard, &placement, place)) == 0 {
+                return Err(Error::Conflict(SAME_ID));
+            }
+            placement
+        }))
+    }
+
+    /// Moves a tile.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the dashboard has no such tile.
+    pub async fn move_placement(
+        &self,
+        project: &ProjectId,
+        dashboard: &str,
+        id: &str,
+        tile: Tile,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 7] = [
+            project.as_str().into(),
+            dashboard.into(),
+            id.into(),
+            tile.x.into(),
+            tile.y.into(),
+            tile.width.into(),
+            tile.height.into(),
+        ];
+        self.change_grid(MOVE, &args, now).await
+    }
+
+    /// Takes a tile away; what it shows stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the dashboard has no such tile.
+    pub async fn delete_placement(
+        &self,
+        project: &ProjectId,
+        dashboard: &str,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 3] = [project.as_str().into(), dashboard.into(), id.into()];
+        self.change_grid(REMOVE, &args, now).await
+    }
+
+    /// Changes one tile, whose first two values name the dashboard, and the time of its dashboard.
+    async fn change_grid(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut touch: Vec<Arg<'_>> = args.iter().take(2).cloned().collect();
+        touch.push(now.as_micros().into());
+        in_transaction!(&self.pool, |tx| {
+            if run!(tx, TOUCH, &touch) == 0 || run!(tx, sql, args) == 0 {
+                return Err(Error::NotFound);
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Widgets as rows.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use super::Widget;
+use crate::catalog::{from_json, to_json};
+use crate::list::{Listed, Numbered, Paging};
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
+const INSERT: &str = "
+    INSERT INTO dashboard_widgets (project_id, id, name, description, chart, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+/// The time of the last change says that nobody came between reading and writing.
+const UPDATE: &str = "
+    UPDATE dashboard_widgets SET name = $3, description = $4, chart = $5, updated_at = $6
+     WHERE project_id = $1 AND id = $2 AND updated_at = $7";
+const DELETE: &str = "DELETE FROM dashboard_widgets WHERE project_id = $1 AND id = $2";
+
+#[derive(sqlx::FromRow)]
+struct WidgetRow {
+    id: String,
+    name: String,
+    description: String,
+    chart: String,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<WidgetRow> for Widget {
+    type Error = Error;
+
+    fn try_from(row: WidgetRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            description: row.description,
+            chart: from_json("dashboard widget", &row.chart)?,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+/// Whether the database refused because something refers to the row, or the row refers to nothing.
+pub(super) fn is_reference(error: &Error) -> bool {
+    let Error::Sql(sqlx::Error::Database(error)) = error else {
+        return false;
+    };
+    error.is_foreign_key_violation()
+}
+
+impl Store {
+    /// Stores a new widget.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_widget(&self, project: &ProjectId, widget: &Widget) -> Result<(), Error> {
+        let chart = to_json("dashboard widget", &widget.chart)?;
+        let args: [Arg<'_>; 7] = [
+            project.as_str().into(),
+            widget.id.as_str().into(),
+            widget.name.as_str().into(),
+            widget.description.as_str().into(),
+            chart.as_str().into(),
+            widget.created_at.as_micros().into(),
+            widget.updated_at.as_micros().into(),
+        ];
+        self.change(INSERT, &args).await.map(drop)
+    }
+
+    /// Writes a changed widget over the one that was last changed at `seen`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it is gone or was changed since.
+    pub async fn update_widget(
+        &self,
+        project: &ProjectId,
+        widget: &Widget,
+        seen: Timestamp,
+    ) -> Result<(), Error> {
+        let chart = to_json("dashboard widget", &widget.chart)?;
+        let args: [Arg<'_>; 7] = [
+            project.as_str().into(),
+            widget.id.as_str().into(),
+            widget.name.as_str().into(),
+            widget.description.as_str().into(),
+            chart.as_str().into(),
+            widget.updated_at.as_micros().into(),
+            seen.as_micros().into(),
+        ];
+        match self.change(UPDATE, &args).await? {
+            0 => Err(Error::Conflict("the widget was changed meanwhile")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes a widget that stands on no dashboard.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and [`Error::Conflict`] while it is placed.
+    pub async fn delete_widget(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        let args = [project.as_str().into(), id.into()];
+        match self.change(DELETE, &args).await {
+            Ok(0) => Err(Error::NotFound),
+            Ok(_) => Ok(()),
+            Err(error) if is_reference(&error) => {
+                Err(Error::Conflict("the widget is placed on a dashboard"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One widget.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn widget(&self, project: &ProjectId, id: &str) -> Result<Option<Widget>, Error> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM dashboard_widgets WHERE project_id = $1 AND id = $2");
+        let args = [project.as_str().into(), id.into()];
+        let mut rows: Vec<WidgetRow> = self.select(&sql, &args).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// Widgets, the last changed first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn widgets(
+        &self,
+        project: &ProjectId,
+        paging: Paging,
+    ) -> Result<Numbered<Widget>, Error> {
+        let args: [Arg<'_>; 1] = [project.as_str().into()];
+        let listed = Listed {
+            select: COLUMNS,
+            from: "FROM dashboard_widgets WHERE project_id = $1",
+            args: &args,
+            order: "updated_at DESC, id DESC",
+        };
+        self.numbered::<WidgetRow, _>(&listed, paging).await
+    }
+}
