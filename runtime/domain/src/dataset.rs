@@ -11,6 +11,8 @@ use crate::time::Timestamp;
 
 /// The longest id of an item in characters.
 pub const MAX_ITEM_ID_CHARS: usize = 255;
+/// The longest name in bytes: with its project it fits into a key of an index.
+pub const MAX_NAME_BYTES: usize = 2_400;
 
 named_enum!(
     /// Whether an item is part of the dataset now.
@@ -30,7 +32,8 @@ impl DatasetName {
     /// # Errors
     /// [`InvalidId`] when it is empty, too long or has control characters.
     pub fn new(raw: &str) -> Result<Self, InvalidId> {
-        let is_long = MAX_ID_CHARS < raw.len() && MAX_ID_CHARS < raw.chars().count();
+        let is_long = MAX_NAME_BYTES < raw.len()
+            || (MAX_ID_CHARS < raw.len() && MAX_ID_CHARS < raw.chars().count());
         if raw.trim().is_empty() || is_long || raw.chars().any(char::is_control) {
             return Err(InvalidId);
         }

@@ -5,18 +5,24 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// An identifier that is empty, longer than 800 characters, or holds a control character.
+/// An identifier that is empty, longer than 800 characters or 1,200 bytes, or holds a control character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an id has 1 to 800 characters and no control characters")]
+#[error("an id has 1 to 800 characters, at most 1,200 bytes, and no control characters")]
 pub struct InvalidId;
 
 /// The longest identifier in characters.
 pub const MAX_ID_CHARS: usize = 800;
+/// The longest identifier in bytes: two of them fit into one key of an index in every database.
+pub const MAX_ID_BYTES: usize = 1_200;
+
+/// Whether a text is short enough to identify something: indexes hold it as a whole.
+#[must_use]
+pub fn fits(raw: &str) -> bool {
+    raw.len() <= MAX_ID_BYTES && (raw.len() <= MAX_ID_CHARS || raw.chars().count() <= MAX_ID_CHARS)
+}
 
 fn checked(raw: &str) -> Result<Arc<str>, InvalidId> {
-    let bad = raw.is_empty()
-        || raw.chars().any(char::is_control)
-        || (raw.len() > MAX_ID_CHARS && raw.chars().count() > MAX_ID_CHARS);
+    let bad = raw.is_empty() || raw.chars().any(char::is_control) || !fits(raw);
     if bad {
         Err(InvalidId)
     } else {

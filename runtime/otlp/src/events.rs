@@ -7,16 +7,16 @@
 //! Invariants: those of this crate. An event that is wrong is named by its field and costs no other one.
 
 use assay_domain::batch::Media;
-use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use assay_domain::observation::{Level, ObservationKind as Kind, PromptLink};
 use assay_domain::patch::{About, Patch, record_id};
 use assay_domain::payload::Payload;
 use assay_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use crate::limits::{Limits, cut_chars};
+use crate::limits::{Limits, cut_chars, cut_fact, cut_name};
 use crate::media::Extractor;
-use crate::{mapping, metadata, tools, usage};
+use crate::{facts, mapping, metadata, tools, usage};
 
 /// What one event asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,9 @@ pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, EventError> {
         prefix: "",
     };
     let id = envelope.required("id")?;
+    if !fits(id) {
+        return Err(envelope.fault("id", &InvalidId.to_string()));
+    }
     let kind = envelope.required("type")?;
     let at = envelope
         .time("timestamp")?
@@ -174,13 +177,17 @@ impl<'e> Fields<'e> {
         let Some(text) = self.text(name)?.filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let bad = || {
-            self.fault(
-                name,
-                "an id has 1 to 800 characters and no control characters",
-            )
-        };
+        let bad = || self.fault(name, &InvalidId.to_string());
         read(text).map(Some).ok_or_else(bad)
+    }
+
+    /// What identifies somebody or something that has no row of its own.
+    fn key(&self, name: &str) -> Result<Option<String>, EventError> {
+        let key = self.word(name)?;
+        match key.as_deref().is_none_or(fits) {
+            true => Ok(key),
+            false => Err(self.fault(name, "at most 800 characters and 1,200 bytes are kept")),
+        }
     }
 
     fn truth(&self, name: &str) -> Result<Option<bool>, EventError> {
@@ -246,8 +253,8 @@ impl Part<'_> {
             .ok_or_else(|| body.fault("id", "is too long"))?;
         let mut patch = self.patch(false, About::Trace(id.clone()))?;
         patch.start = body.time("timestamp")?;
-        patch.user_id = body.word("userId")?;
-        patch.session_id = body.word("sessionId")?;
+        patch.user_id = body.key("userId")?;
+        patch.session_id = body.key("sessionId")?;
         patch.release = body.word("release")?;
         patch.public = body.truth("public")?;
         patch.tags = body.tags()?;
@@ -300,7 +307,7 @@ impl Part<'_> {
         let body = &self.body;
         let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
         let name = body.word("name")?;
-        patch.name = name.map(|name| cut_chars(&name, self.limits.max_name_chars).to_owned());
+        patch.name = name.map(|name| cut_name(&name, self.limits.max_name_chars).to_owned());
         patch.version = body.word("version")?;
         let environment = body.text("environment")?;
         patch.environment = environment.map(crate::normalized_environment);
@@ -362,8 +369,34 @@ impl Part<'_> {
         metadata::limit(metadata, self.limits);
         mapping::limit_payload(&mut patch.input, "input", self.limits, metadata);
         mapping::limit_payload(&mut patch.output, "output", self.limits, metadata);
+        limit_facts(patch);
         patch.tool_calls = tools::calls(patch.output.as_ref());
         found
+    }
+}
+
+/// Cuts over-long facts and tags, and notes their sizes.
+fn limit_facts(patch: &mut Patch) {
+    let mut notes = Map::new();
+    let prompt = patch.prompt.as_mut();
+    let facts = [
+        ("model", patch.model.as_mut()),
+        ("release", patch.release.as_mut()),
+        ("version", patch.version.as_mut()),
+        ("promptName", prompt.map(|prompt| &mut prompt.name)),
+    ];
+    for (name, fact) in facts {
+        cut_fact(name, fact, &mut notes);
+    }
+    for tag in &mut patch.tags {
+        let kept = cut_chars(tag, facts::MAX_ID_CHARS).len();
+        if kept < tag.len() {
+            notes.insert("tags".to_owned(), tag.len().into());
+            tag.truncate(kept);
+        }
+    }
+    if !notes.is_empty() {
+        metadata::note(&mut patch.metadata, notes);
     }
 }
 
@@ -477,7 +510,22 @@ mod tests {
             let error = read(kind, body.clone()).unwrap_err();
             assert_eq!(error.field, field, "{kind} {body}: {error}");
         }
+        for (kind, body, field) in [
+            ("span-create", json!({ "id": long() }), "body.id"),
+            ("span-create", json!({ "traceId": long() }), "body.traceId"),
+            ("trace-create", json!({ "userId": long() }), "body.userId"),
+            (
+                "trace-create",
+                json!({ "sessionId": "字".repeat(500) }),
+                "body.sessionId",
+            ),
+        ] {
+            let error = read(kind, body).unwrap_err();
+            assert_eq!(error.field, field);
+            assert!(error.to_string().len() < 200);
+        }
         for (event, field) in [
+            (json!({ "id": long(), "type": "span-create" }), "id"),
             (json!(1), "event"),
             (json!({ "type": "span-create" }), "id"),
             (json!({ "id": "e", "type": "span-create" }), "timestamp"),
@@ -485,6 +533,32 @@ mod tests {
             let error = read_event(&event, &Limits::default()).unwrap_err();
             assert_eq!(error.field, field);
         }
+    }
+
+    fn long() -> String {
+        "x".repeat(1 << 20)
+    }
+
+    #[test]
+    fn facts_that_are_too_long_are_cut_and_noted() {
+        let body = json!({ "id": "o", "traceId": "t", "name": long(), "model": long(), "version": long(),
+            "promptName": long(), "promptVersion": 1, "metadata": { "k": 1 } });
+        let read = patch("generation-create", body);
+        assert_eq!(read.name.unwrap().len(), 1_024);
+        assert_eq!(read.model.unwrap().len(), 800);
+        assert_eq!(read.prompt.unwrap().name.len(), 800);
+        let notes = json!({ "model": 1 << 20, "version": 1 << 20, "promptName": 1 << 20 });
+        assert_eq!(
+            (&read.metadata["truncated"], &read.metadata["k"]),
+            (&notes, &json!(1))
+        );
+        let body = json!({ "id": "t", "release": long(), "tags": ["short", long()] });
+        let read = patch("trace-create", body);
+        assert_eq!(
+            (read.tags[1].len(), read.release.unwrap().len()),
+            (200, 800)
+        );
+        assert_eq!(read.metadata["truncated"]["tags"], 1 << 20);
     }
 
     #[test]

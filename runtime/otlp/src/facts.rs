@@ -13,7 +13,7 @@ use crate::mapping::Source;
 use crate::model::Value;
 
 /// Longest user id, session id and tag in characters.
-const MAX_ID_CHARS: usize = 200;
+pub(crate) const MAX_ID_CHARS: usize = 200;
 const MAX_TAGS: usize = 100;
 
 pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {

@@ -1,5 +1,7 @@
 //! Limits on one span (otlp.md 6.3), and cutting text at them.
 
+use serde_json::{Map, Value as Json};
+
 /// Limits on what one span may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -46,6 +48,26 @@ pub(crate) const MAX_SLOTS: usize = 10_001;
 /// Number arrays longer than this are replaced by a note of their length.
 pub(crate) const MAX_NUMBERS: usize = 256;
 
+/// Characters of a fact that names something, such as a model or a release.
+const MAX_FACT_CHARS: usize = 800;
+/// Bytes of a name or a fact: indexes hold it as a whole.
+const MAX_FACT_BYTES: usize = 2_400;
+
+/// A name, cut to so many characters.
+pub(crate) fn cut_name(text: &str, max_chars: usize) -> &str {
+    cut_bytes(cut_chars(text, max_chars), MAX_FACT_BYTES)
+}
+
+/// Cuts a fact that is too long, and notes its size.
+pub(crate) fn cut_fact(name: &str, fact: Option<&mut String>, notes: &mut Map<String, Json>) {
+    let Some(text) = fact else { return };
+    let kept = cut_name(text, MAX_FACT_CHARS).len();
+    if kept < text.len() {
+        notes.insert(name.to_owned(), text.len().into());
+        text.truncate(kept);
+    }
+}
+
 /// The text cut to so many characters.
 pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
     if text.len() <= max_chars {
@@ -63,4 +85,23 @@ pub(crate) fn cut_bytes(text: &str, max_bytes: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
+        assert_eq!(cut_name(&"ä".repeat(2_000), 1_024).len(), 2_048);
+        assert_eq!(cut_name(&"字".repeat(2_000), 1_024).len(), 2_400);
+        let mut notes = Map::new();
+        let mut model = "🦀".repeat(1_000);
+        cut_fact("model", Some(&mut model), &mut notes);
+        assert_eq!((model.len(), &notes["model"]), (2_400, &4_000.into()));
+        let mut fine = "x".repeat(800);
+        cut_fact("release", Some(&mut fine), &mut notes);
+        cut_fact("version", None, &mut notes);
+        assert_eq!((fine.len(), notes.len()), (800, 1));
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, default_json, is_true, to_content};
 use crate::facts::plain_text;
-use crate::limits::{Limits, cut_bytes, cut_chars};
+use crate::limits::{Limits, cut_bytes, cut_chars, cut_fact, cut_name};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
 use crate::model::{Id, Request, Scope, Span, Value, to_object};
@@ -205,8 +205,29 @@ fn add_span(
         &context.limits,
         &mut content.metadata,
     );
+    limit_facts(&mut observation);
     add_scores(&source, &observation, batch);
     batch.observations.push(observation);
+}
+
+/// Cuts over-long facts and notes their sizes.
+fn limit_facts(observation: &mut Observation) {
+    let mut notes = Map::new();
+    let prompt = observation.prompt.as_mut();
+    let facts = [
+        ("model", observation.model.as_mut()),
+        ("provider", observation.provider.as_mut()),
+        ("release", observation.release.as_mut()),
+        ("version", observation.version.as_mut()),
+        ("promptName", prompt.map(|prompt| &mut prompt.name)),
+        ("responseId", observation.response_id.as_mut()),
+    ];
+    for (name, fact) in facts {
+        cut_fact(name, fact, &mut notes);
+    }
+    if !notes.is_empty() {
+        metadata::note(&mut observation.content.metadata, notes);
+    }
 }
 
 /// Cuts an over-long payload and notes its size; what is cut is stored as text.
@@ -244,7 +265,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         id: ids.id,
         parent_id: ids.parent_id,
         kind,
-        name: cut_chars(&facts::name(source, kind), limits.max_name_chars).to_owned(),
+        name: cut_name(&facts::name(source, kind), limits.max_name_chars).to_owned(),
         start,
         end: Some(end),
         completion_start: times::completion_start(source, start, end),
@@ -268,7 +289,8 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         aggregate_usage: numbers.aggregate_usage,
         aggregate_cost: numbers.aggregate_cost,
         response_id: response_id(source, &content),
-        scope_name: source.scope.name.as_ref().to_owned(),
+        // Whole in the metadata.
+        scope_name: cut_name(&source.scope.name, limits.max_name_chars).to_owned(),
         is_app_root: attributes
             .native("internal.is_app_root")
             .is_some_and(is_true),
@@ -346,7 +368,7 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
         name: attributes
             .native("trace.name")
             .and_then(plain_text)
-            .map(|name| cut_chars(&name, source.context.limits.max_name_chars).to_owned()),
+            .map(|name| cut_name(&name, source.context.limits.max_name_chars).to_owned()),
         input: payload("trace.input"),
         output: payload("trace.output"),
         metadata: metadata::of_trace(source),
@@ -364,6 +386,8 @@ fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
         return None;
     }
     let text = |suffix: &str| attributes.native(suffix).and_then(plain_text);
+    // One that is too long is ignored: cut it could be that of another thing.
+    let id = |suffix: &str| text(suffix).filter(|id| assay_domain::ids::fits(id));
     let metadata = |suffix: &str| {
         let mut merged = match attributes.native(suffix).map(default_json) {
             Some(Json::Object(object)) => object,
@@ -380,18 +404,18 @@ fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
         (!merged.is_empty()).then_some(Json::Object(merged))
     };
     let link = ExperimentLink {
-        id: text("experiment.id"),
+        id: id("experiment.id"),
         name: text("experiment.name"),
         description: text("experiment.description"),
         metadata: metadata("experiment.metadata"),
-        dataset_id: text("experiment.dataset.id"),
-        item_id: text("experiment.item.id"),
+        dataset_id: id("experiment.dataset.id"),
+        item_id: id("experiment.item.id"),
         item_version: text("experiment.item.version").and_then(|t| Timestamp::parse(&t).ok()),
         item_expected_output: attributes
             .native("experiment.item.expected_output")
             .map(|value| Payload::from_value(default_json(value))),
         item_metadata: metadata("experiment.item.metadata"),
-        item_root_observation_id: text("experiment.item.root_observation_id"),
+        item_root_observation_id: id("experiment.item.root_observation_id"),
     };
     (link != ExperimentLink::default()).then(|| Box::new(link))
 }

@@ -1,13 +1,15 @@
 //! Scores that evaluation events carry (otlp.md 2.16).
 
-use assay_domain::ids::{ObservationId, ScoreId, TraceId};
+use assay_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS, ObservationId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
 use crate::attributes::Attributes;
+use crate::limits::{cut_bytes, cut_chars};
 use crate::messages::unflatten;
+use crate::metadata;
 
 /// What a score belongs to.
 #[derive(Clone, Debug)]
@@ -76,7 +78,8 @@ fn score(
         let text = value?.as_str()?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     };
-    let name = text(name)?;
+    let mut name = text(name)?;
+    let id = derived_id(place, &name, index)?;
     let label = text(label);
     let number = value.and_then(|value| match value {
         Json::Number(number) => number.as_f64(),
@@ -84,6 +87,12 @@ fn score(
         _ => None,
     });
     let mut metadata = Map::new();
+    let kept = cut_bytes(cut_chars(&name, MAX_ID_CHARS), MAX_ID_BYTES).len();
+    if kept < name.len() {
+        let note = std::iter::once(("name".to_owned(), name.len().into())).collect();
+        metadata::note(&mut metadata, note);
+        name.truncate(kept);
+    }
     let value = match (number.filter(|number| number.is_finite()), label) {
         (Some(number), label) => {
             if let Some(label) = label {
@@ -98,7 +107,7 @@ fn score(
         },
     };
     Some(NewScore {
-        id: derived_id(place, &name, index)?,
+        id,
         value,
         subject: Subject::Observation(place.trace_id.clone(), place.observation_id.clone()),
         source: ScoreSource::Api,

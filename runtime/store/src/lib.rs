@@ -59,6 +59,12 @@ pub enum Error {
     /// The store cannot take more now; the caller may try again later.
     #[error("the store cannot take the write now: {0}")]
     Unavailable(String),
+    /// A name or an id is longer than an index can hold.
+    #[error("a name or an id is too long")]
+    TooLong,
+    /// Another transaction was in the way of this one, which was undone; the caller may try again at once.
+    #[error("another transaction was in the way: {0}")]
+    Collision(String),
     /// The database failed.
     #[error("database: {0}")]
     Sql(#[source] sqlx::Error),
@@ -82,7 +88,11 @@ pub enum Error {
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        if pool::is_passing(&error) {
+        if pool::is_too_long(&error) {
+            Self::TooLong
+        } else if pool::is_collision(&error) {
+            Self::Collision(error.to_string())
+        } else if pool::is_passing(&error) {
             // A full disk, a lock held elsewhere, a lost connection: the same write may succeed later.
             Self::Unavailable(error.to_string())
         } else {

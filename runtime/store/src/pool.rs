@@ -178,6 +178,42 @@ pub(crate) fn is_passing(error: &sqlx::Error) -> bool {
     }
 }
 
+/// True when PostgreSQL undid a transaction because another one was in its way: a deadlock, or an order
+/// that does not exist. Run again as a whole it may succeed at once.
+pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("40P01" | "40001"))
+}
+
+/// True when a value does not fit into an index of PostgreSQL. Those who take names and ids hold them to
+/// less; this is for what they forget.
+pub(crate) fn is_too_long(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.as_deref() == Some("54000")
+}
+
+/// How often a transaction is run again that another one got in the way of.
+pub(crate) const MAX_COLLISIONS: u32 = 8;
+
+/// The expression, which awaits a whole transaction, evaluated again while another one is in its way.
+macro_rules! despite_collisions {
+    ($transaction:expr) => {{
+        let mut n_collisions = 0;
+        loop {
+            match $transaction {
+                Err($crate::Error::Collision(reason))
+                    if n_collisions < $crate::pool::MAX_COLLISIONS =>
+                {
+                    n_collisions += 1;
+                    tracing::debug!(reason, n_collisions, "a transaction runs again");
+                }
+                result => break result,
+            }
+        }
+    }};
+}
+pub(crate) use despite_collisions;
+
 /// Runs the body with an executor for reading, once for each driver: `on_reader!(&pool, |db| { .. })`.
 macro_rules! on_reader {
     ($pool:expr, |$db:ident| $body:block) => {

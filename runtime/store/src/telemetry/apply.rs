@@ -13,30 +13,14 @@ use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 
 use super::db::{Arg, As, Db, Sized, value_list, value_rows};
+use super::gathered::{Gathered, Touch};
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
 use super::row::{self, ObservationRow, Place};
-use super::{Tenant, block, rollup, to_touched_body};
+use super::{Tenant, block, to_touched_body};
 use crate::Error;
 
 /// Log records without a span are kept this long.
 const LOGS_WAIT_MS: i64 = 3_600_000;
-const N_TRACE_COLUMNS: usize = 9 + row::TRACE_COMPUTED.len() + 1;
-
-static INSERT_TRACES: Sized = Sized::new(|n| {
-    format!(
-        "INSERT INTO traces (tenant, trace_id, revision, stale, first_seen, last_seen, root_ended_at, \
-         n_open, has_marker, {}, detail) VALUES {} ON CONFLICT (tenant, trace_id) DO NOTHING \
-         RETURNING number, trace_id",
-        row::TRACE_COMPUTED.join(", "),
-        value_rows(n, N_TRACE_COLUMNS, 1)
-    )
-});
-static FIND_TRACES: Sized = Sized::new(|n| {
-    format!(
-        "SELECT number, trace_id FROM traces WHERE tenant = $1 AND trace_id IN ({})",
-        value_list(n, 2)
-    )
-});
 static INSERT_OBSERVATIONS: Sized = Sized::new(|n| {
     format!(
         "INSERT INTO observations ({}) VALUES {} ON CONFLICT (trace, id) DO NOTHING",
@@ -70,13 +54,6 @@ const PAYLOAD: &str = "SELECT body FROM payloads WHERE seq = $1";
 const DELETE_UNUSED_PAYLOAD: &str = "
     DELETE FROM payloads WHERE seq = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $2 AND payload = $1)";
-const TOUCH_TRACE: &str = "
-    UPDATE traces
-       SET revision = revision + 1, stale = 1, last_seen = $2,
-           root_ended_at = COALESCE($3, root_ended_at),
-           n_open = n_open + $5,
-           has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END
-     WHERE number = $1";
 const TOUCHED: &str = "INSERT INTO touched (project_id, received_at, body) VALUES ($1, $2, $3)";
 
 const HAS_LOGS: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM span_logs WHERE tenant = $1 LIMIT 1) x";
@@ -119,24 +96,32 @@ pub(super) struct Applied {
     pub(super) is_all_new: bool,
 }
 
-/// Writes one batch.
-pub(super) async fn apply(
+/// Whose batch it is, when it came, and its place among those of the transaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'t> {
+    pub(super) tenant: &'t Tenant,
+    pub(super) now: Timestamp,
+    pub(super) place: usize,
+}
+
+/// Writes one batch of those that share a transaction, whose traces have numbers.
+pub(super) async fn apply<'b>(
     db: &mut Db<'_>,
-    tenant: &Tenant,
-    batch: &Prepared,
-    now: Timestamp,
+    arrival: Arrival<'_>,
+    batch: &'b Prepared,
+    gathered: &mut Gathered<'b>,
 ) -> Result<Applied, Error> {
+    let Arrival { tenant, now, .. } = arrival;
     let mut changed: Vec<Pair> = Vec::new();
-    let numbers = number_traces(db, tenant, &batch.traces, now).await?;
-    let mut is_all_new = insert_rows(db, tenant, batch, &numbers, now, &mut changed).await?;
+    let mut is_all_new = insert_rows(db, arrival, batch, gathered, &mut changed).await?;
     insert_logs(db, tenant, &batch.logs, now).await?;
     for pair in spans_to_join(db, tenant, batch).await? {
         is_all_new = false;
-        if join(db, tenant, &pair, now).await? && !changed.contains(&pair) {
+        if join(db, arrival, &pair, gathered).await? && !changed.contains(&pair) {
             changed.push(pair);
         }
     }
-    touch_traces(db, tenant, batch, &numbers, &changed, now).await?;
+    touch_traces(db, arrival, batch, gathered, &changed).await?;
     insert_media(db, tenant, &batch.media, now).await?;
     if !batch.scores.is_empty() {
         db.put_scores(&tenant.project, &batch.scores, now).await?;
@@ -157,86 +142,6 @@ pub(super) async fn apply(
     })
 }
 
-/// The number of a trace, and whether this batch made it.
-#[derive(Clone, Copy, Debug)]
-struct Number {
-    number: i64,
-    is_new: bool,
-}
-
-/// A new trace is inserted complete, as folded from the batch.
-async fn number_traces(
-    db: &mut Db<'_>,
-    tenant: &Tenant,
-    traces: &[PreparedTrace],
-    now: Timestamp,
-) -> Result<HashMap<TraceId, Number>, Error> {
-    let mut found: HashMap<String, Number> = HashMap::with_capacity(traces.len());
-    let mut rest = traces;
-    while !rest.is_empty() {
-        let (sql, n) = INSERT_TRACES.for_up_to(rest.len());
-        let (chunk, later) = rest.split_at(n);
-        let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_TRACE_COLUMNS);
-        for trace in chunk {
-            args.extend([
-                tenant.number.into(),
-                trace.id.as_str().into(),
-                1_i64.into(),
-                0_i64.into(),
-                now.as_micros().into(),
-                now.as_micros().into(),
-                trace.has_ended_root.then(|| now.as_micros()).into(),
-                trace.n_open.into(),
-                trace.has_marker.into(),
-            ]);
-            row::push_trace_args(&mut args, &trace.folded, &trace.detail);
-        }
-        for cells in db.rows(sql, &args, &[As::Int, As::Text]).await? {
-            let number = cells[0].int();
-            found.insert(
-                cells[1].text().to_owned(),
-                Number {
-                    number,
-                    is_new: true,
-                },
-            );
-        }
-        rest = later;
-    }
-    let old: Vec<&TraceId> = traces
-        .iter()
-        .map(|trace| &trace.id)
-        .filter(|id| !found.contains_key(id.as_str()))
-        .collect();
-    let mut rest = old.as_slice();
-    while !rest.is_empty() {
-        let (sql, n) = FIND_TRACES.for_up_to(rest.len());
-        let (chunk, later) = rest.split_at(n);
-        let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
-        args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
-        for cells in db.rows(sql, &args, &[As::Int, As::Text]).await? {
-            let number = cells[0].int();
-            found.insert(
-                cells[1].text().to_owned(),
-                Number {
-                    number,
-                    is_new: false,
-                },
-            );
-        }
-        rest = later;
-    }
-    let mut numbers = HashMap::with_capacity(found.len());
-    for trace in traces {
-        // Gone between the two statements: another node deletes it right now.
-        let number = found
-            .get(trace.id.as_str())
-            .ok_or_else(|| Error::Unavailable("a trace is being deleted".to_owned()))?;
-        numbers.insert(trace.id.clone(), *number);
-    }
-    Ok(numbers)
-}
-
 /// Fresh row numbers: of observations (0) or payloads (1).
 async fn next_seqs(db: &mut Db<'_>, table: usize, n: usize) -> Result<Vec<i64>, Error> {
     if n == 0 {
@@ -254,23 +159,23 @@ async fn next_seqs(db: &mut Db<'_>, table: usize, n: usize) -> Result<Vec<i64>, 
 }
 
 /// True when none of the rows stood before.
-async fn insert_rows(
+async fn insert_rows<'b>(
     db: &mut Db<'_>,
-    tenant: &Tenant,
-    batch: &Prepared,
-    numbers: &HashMap<TraceId, Number>,
-    now: Timestamp,
+    arrival: Arrival<'_>,
+    batch: &'b Prepared,
+    gathered: &mut Gathered<'b>,
     changed: &mut Vec<Pair>,
 ) -> Result<bool, Error> {
+    let Arrival { tenant, now, .. } = arrival;
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
     let seqs = next_seqs(db, 0, n_rows).await?;
     let payload_seqs = next_seqs(db, 1, n_blocks).await?;
-    let mut rows: Vec<(Place, &PreparedRow)> = Vec::with_capacity(n_rows);
+    let mut rows: Vec<(Place, &'b PreparedRow)> = Vec::with_capacity(n_rows);
     let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
     for trace in &batch.traces {
         let first_block = blocks.len();
-        let Some(number) = numbers.get(&trace.id) else {
+        let Some(number) = gathered.number_of(tenant.number, &trace.id) else {
             continue;
         };
         for body in &trace.blocks {
@@ -293,8 +198,7 @@ async fn insert_rows(
     if n_inserted as usize == rows.len() {
         changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
         insert_blocks(db, &blocks).await?;
-        let added = rows.iter().map(|(_, row)| (1, &row.observation));
-        rollup::change(db, tenant.number, added).await?;
+        gathered.rollups.add_all(tenant.number, &batch.sums);
         return Ok(true);
     }
     let standing = standing(db, &seqs).await?;
@@ -304,6 +208,7 @@ async fn insert_rows(
         if standing.contains(&place.seq) {
             used.extend(place.payload);
             changed.push(pair(&row.observation));
+            gathered.rollups.add(tenant.number, &row.observation);
         } else {
             known.push((place.trace, *row));
         }
@@ -311,14 +216,8 @@ async fn insert_rows(
     // Before the updates, which take numbers for blocks of their own.
     blocks.retain(|(seq, _)| used.contains(seq));
     insert_blocks(db, &blocks).await?;
-    let is_new = |(place, _): &&(Place, &PreparedRow)| standing.contains(&place.seq);
-    let added = rows
-        .iter()
-        .filter(is_new)
-        .map(|(_, row)| (1, &row.observation));
-    rollup::change(db, tenant.number, added).await?;
     for (trace, row) in known {
-        if update(db, tenant, trace, row, now).await? {
+        if update(db, arrival, trace, row, gathered).await? {
             changed.push(pair(&row.observation));
         }
     }
@@ -415,11 +314,12 @@ pub(super) async fn load(
 /// Another version of an observation that stands: true when it took its place.
 async fn update(
     db: &mut Db<'_>,
-    tenant: &Tenant,
+    arrival: Arrival<'_>,
     trace: i64,
     arrived: &PreparedRow,
-    now: Timestamp,
+    gathered: &mut Gathered<'_>,
 ) -> Result<bool, Error> {
+    let tenant = arrival.tenant;
     let (trace_id, id) = pair(&arrived.observation);
     let Some(stored) = load(db, tenant, &trace_id, &id).await? else {
         return Err(Error::Unavailable(
@@ -446,7 +346,7 @@ async fn update(
         Ordering::Equal => differs(),
     };
     if is_better {
-        rewrite(db, tenant, &stored, &version, &content, now).await?;
+        rewrite(db, arrival, &stored, (&version, &content), gathered).await?;
     }
     Ok(is_better)
 }
@@ -494,13 +394,13 @@ fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Res
     Ok(text)
 }
 
+/// Puts a version, with the text of its content, in the place of what stands.
 async fn rewrite(
     db: &mut Db<'_>,
-    tenant: &Tenant,
+    Arrival { tenant, now, .. }: Arrival<'_>,
     stored: &Standing,
-    version: &Observation,
-    content: &str,
-    now: Timestamp,
+    (version, content): (&Observation, &str),
+    gathered: &mut Gathered<'_>,
 ) -> Result<(), Error> {
     let mut place = Place {
         seq: stored.row.seq,
@@ -522,8 +422,9 @@ async fn rewrite(
         }
     }
     db.execute(DELETE_ROW, &[place.seq.into()]).await?;
-    let changes = [(-1, &stored.observation), (1, version)];
-    rollup::change(db, tenant.number, changes.into_iter()).await?;
+    let rollups = &mut gathered.rollups;
+    rollups.take_away(tenant.number, &stored.observation);
+    rollups.add_other(tenant.number, version);
     let row = PreparedRow {
         detail: row::detail(version)?,
         observation: version.clone(),
@@ -649,10 +550,11 @@ async fn spans_to_join(
 /// Joins all log records of a span onto it; true when that changed it.
 async fn join(
     db: &mut Db<'_>,
-    tenant: &Tenant,
+    arrival: Arrival<'_>,
     (trace, id): &Pair,
-    now: Timestamp,
+    gathered: &mut Gathered<'_>,
 ) -> Result<bool, Error> {
+    let tenant = arrival.tenant;
     let Some(stored) = load(db, tenant, trace, id).await? else {
         return Ok(false);
     };
@@ -668,19 +570,18 @@ async fn join(
     let is_changed =
         content != stored.content || version.has_content != stored.observation.has_content;
     if is_changed {
-        rewrite(db, tenant, &stored, &version, &content, now).await?;
+        rewrite(db, arrival, &stored, (&version, &content), gathered).await?;
     }
     Ok(is_changed)
 }
 
-/// Marks the traces that stood before, and changed, stale.
+/// Notes which traces that stood before have changed: they become stale.
 async fn touch_traces(
     db: &mut Db<'_>,
-    tenant: &Tenant,
+    Arrival { tenant, now, place }: Arrival<'_>,
     batch: &Prepared,
-    numbers: &HashMap<TraceId, Number>,
+    gathered: &mut Gathered<'_>,
     changed: &[Pair],
-    now: Timestamp,
 ) -> Result<(), Error> {
     let traces: BTreeSet<&TraceId> = changed.iter().map(|(trace, _)| trace).collect();
     let arrived: HashMap<&TraceId, &PreparedTrace> = batch
@@ -689,30 +590,21 @@ async fn touch_traces(
         .map(|trace| (&trace.id, trace))
         .collect();
     for id in traces {
-        let number = match numbers.get(id) {
-            Some(Number { is_new: true, .. }) if batch.logs.is_empty() => continue,
-            Some(number) => number.number,
+        let number = match gathered.number_of(tenant.number, id) {
+            Some(found) if found.made_by == Some(place) && batch.logs.is_empty() => continue,
+            Some(found) => found.number,
             // Only log records arrived for it.
-            None => {
-                let (sql, _) = FIND_TRACES.for_up_to(1);
-                let args = [tenant.number.into(), id.as_str().into()];
-                db.integer(sql, &args).await?
-            }
+            None => Gathered::look_up(db, tenant.number, id).await?,
         };
         let part = arrived.get(id);
-        let root_ended = part.is_some_and(|part| part.has_ended_root);
-        let args = [
-            number.into(),
-            now.as_micros().into(),
-            root_ended.then(|| now.as_micros()).into(),
-            part.is_some_and(|part| part.has_marker).into(),
-            // Too many rather than too few until the trace is folded: completeness may wait, not err.
-            part.map_or(0, |part| part.n_open).into(),
-        ];
-        if db.execute(TOUCH_TRACE, &args).await? == 0 {
-            // Nothing would lead to the observations just written.
-            return Err(Error::Unavailable("a trace is being deleted".to_owned()));
-        }
+        let touch = Touch {
+            number,
+            at: now,
+            root_ended: part.is_some_and(|part| part.has_ended_root),
+            has_marker: part.is_some_and(|part| part.has_marker),
+            n_open: part.map_or(0, |part| part.n_open),
+        };
+        gathered.touch(tenant.number, id.clone(), touch);
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ impl<'a> From<&'a [u8]> for Arg<'a> {
 }
 
 /// PostgreSQL keeps no NUL in text.
-fn storable(text: &str) -> Cow<'_, str> {
+pub(super) fn storable(text: &str) -> Cow<'_, str> {
     if text.as_bytes().contains(&0) {
         text.replace('\0', "\u{fffd}").into()
     } else {
@@ -100,6 +100,7 @@ pub(crate) use bind_args;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Int(i64),
+    Float(f64),
     Text(String),
     Blob(Vec<u8>),
     Null,
@@ -109,6 +110,7 @@ pub(super) enum Cell {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum As {
     Int,
+    Float,
     Text,
     Blob,
 }
@@ -121,6 +123,7 @@ macro_rules! cells {
             cells.push(match (is_null, kind) {
                 (true, _) => Cell::Null,
                 (_, As::Int) => Cell::Int($row.try_get(at)?),
+                (_, As::Float) => Cell::Float($row.try_get(at)?),
                 (_, As::Text) => Cell::Text($row.try_get(at)?),
                 (_, As::Blob) => Cell::Blob($row.try_get(at)?),
             });
@@ -263,6 +266,13 @@ impl Cell {
         match self {
             Self::Int(value) => *value,
             _ => 0,
+        }
+    }
+
+    pub(super) fn float(&self) -> f64 {
+        match self {
+            Self::Float(value) => *value,
+            _ => 0.0,
         }
     }
 

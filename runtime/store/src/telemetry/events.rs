@@ -13,17 +13,28 @@ use assay_domain::patch::{About, Patch, condense, merge_onto};
 use assay_domain::pricing::PriceTable;
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
+use sha2::{Digest as _, Sha256};
 
-use super::apply::{LOCK_TRACE_POSTGRES, apply, load};
-use super::db::{Arg, As, Db};
+use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load};
+use super::db::{Arg, As, Cell, Db};
+use super::gathered::Gathered;
 use super::prepare::prepare;
-use super::{Tenant, block, rollup};
-use crate::pool::in_transaction;
+use super::rollup::Changes;
+use super::{Tenant, block};
+use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
 
 /// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
 /// not make reading it slower and slower.
 const MAX_PARTS: usize = 1_000;
+/// Bytes of them as JSON, likewise.
+const MAX_PART_BYTES: usize = 4 << 20;
+/// One transaction takes up to so many things, and stops after one that makes it hold more than so many
+/// bytes: what a request asks for beyond that waits for a further one, and other writers come in between.
+const MAX_THINGS: usize = 100;
+const MAX_BYTES: usize = 2 << 20;
+/// Scores of one transaction.
+const MAX_SCORES: usize = 500;
 
 const INSERT: &str = "
     INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, $2, $3, $4, $5)
@@ -38,9 +49,15 @@ const BASE: &str =
 const SET_BASE: &str = "
     INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, 2, $2, '', $3)
     ON CONFLICT (tenant, kind, entity, event_id) DO UPDATE SET body = excluded.body";
-/// Two nodes that take parts of the same thing take turns, or each would write what its own parts make.
-/// The lock ends with the transaction.
-const LOCK_POSTGRES: &str = "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended($1, $2))";
+/// Two nodes that take parts of the same thing take turns, or each would write what its own parts make. A
+/// turn is for all things of a bucket, so that the locks of a transaction stay few; they end with it. The
+/// buckets come as a comma list, in their order.
+const LOCK_POSTGRES: &str = "
+    SELECT COUNT(pg_advisory_xact_lock($1 + bucket))
+      FROM unnest(string_to_array($2, ',')::bigint[]) bucket";
+/// Keeps the locks apart from others that are taken in this database.
+const FIRST_LOCK: i64 = 4_707_215 << 32;
+const N_BUCKETS: i64 = 256;
 
 const FIND: &str = "
     SELECT o.seq, o.trace, COALESCE(o.payload, 0) FROM traces t JOIN observations o ON o.trace = t.number
@@ -73,13 +90,20 @@ fn entity(about: &About) -> (i64, &str) {
     }
 }
 
-async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<Vec<Patch>, Error> {
+/// What is known of one thing, and the bytes it was read from.
+async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
     let (kind, entity) = entity(about);
     let args = [tenant.into(), kind.into(), entity.into()];
     let rows = db.rows(PARTS, &args, &[As::Blob]).await?;
-    rows.iter()
-        .map(|cells| block::from_json(block::unpack(cells[0].blob())?.text(0)?))
-        .collect()
+    let mut n_bytes = 0;
+    let mut read = |cells: &Vec<Cell>| {
+        let block = block::unpack(cells[0].blob())?;
+        let text = block.text(0)?;
+        n_bytes += text.len();
+        block::from_json(text)
+    };
+    let parts = rows.iter().map(&mut read).collect::<Result<_, _>>()?;
+    Ok((parts, n_bytes))
 }
 
 /// The observation that came whole before its parts.
@@ -135,14 +159,19 @@ async fn whole(
     Ok(Some(whole))
 }
 
-/// Makes one part of the oldest when there are too many.
+/// Makes one part of the oldest when there are too many, or of all when they are too large together.
 async fn shorten(
     db: &mut Db<'_>,
     tenant: i64,
     about: &About,
-    all: &mut Vec<Patch>,
+    (all, n_bytes): (&mut Vec<Patch>, usize),
 ) -> Result<(), Error> {
-    let gone = condense(all, MAX_PARTS);
+    let max = if MAX_PART_BYTES < n_bytes {
+        2
+    } else {
+        MAX_PARTS
+    };
+    let gone = condense(all, max);
     let (Some(first), false) = (all.first(), gone.is_empty()) else {
         return Ok(());
     };
@@ -168,15 +197,30 @@ async fn shorten(
     Ok(())
 }
 
-/// Adds parts to one thing. Gives what it was and what it is.
+/// A part, ready to be written.
+pub(super) struct Packed<'p> {
+    patch: &'p Patch,
+    body: Vec<u8>,
+    /// As JSON.
+    n_bytes: usize,
+}
+
+/// What a thing was, what it is, and the bytes of all its parts.
+struct Added {
+    before: Option<Observation>,
+    after: Option<Observation>,
+    n_bytes: usize,
+}
+
+/// Adds parts to one thing.
 async fn add(
     db: &mut Db<'_>,
     tenant: &Tenant,
     about: &About,
-    patches: &[(&Patch, Vec<u8>)],
-) -> Result<(Option<Observation>, Option<Observation>), Error> {
+    patches: &[Packed<'_>],
+) -> Result<Added, Error> {
     let (kind, entity) = entity(about);
-    let mut all = parts(db, tenant.number, about).await?;
+    let (mut all, mut n_bytes) = parts(db, tenant.number, about).await?;
     let under = match about {
         About::Trace(_) => None,
         About::Observation(id) => base(db, tenant.number, id).await?,
@@ -185,46 +229,66 @@ async fn add(
         true => None,
         false => merge_onto(under.as_ref(), &all),
     };
-    for (patch, body) in patches {
+    for packed in patches {
         let args: [Arg<'_>; 5] = [
             tenant.number.into(),
             kind.into(),
             entity.into(),
-            patch.event_id.as_str().into(),
-            Arg::Blob(body),
+            packed.patch.event_id.as_str().into(),
+            Arg::Blob(&packed.body),
         ];
         if db.execute(INSERT, &args).await? == 1 {
-            all.push((*patch).clone());
+            all.push(packed.patch.clone());
+            n_bytes += packed.n_bytes;
         }
     }
-    shorten(db, tenant.number, about, &mut all).await?;
+    shorten(db, tenant.number, about, (&mut all, n_bytes)).await?;
     let after = merge_onto(under.as_ref(), &all);
     if let (About::Observation(_), Some(made)) = (about, &after)
         && let Some(whole) = whole(db, tenant, before.as_ref(), made).await?
     {
         let after = merge_onto(Some(&whole), &all);
-        return Ok((before, after));
+        return Ok(Added {
+            before,
+            after,
+            n_bytes,
+        });
     }
-    Ok((before, after))
+    Ok(Added {
+        before,
+        after,
+        n_bytes,
+    })
+}
+
+/// The parts of one thing.
+pub(super) type Thing<'p> = (&'p About, Vec<Packed<'p>>);
+
+/// The bucket that all nodes put a thing into.
+fn bucket(tenant: i64, about: &About) -> i64 {
+    let (kind, entity) = entity(about);
+    let mut hash = Sha256::new();
+    hash.update(tenant.to_be_bytes());
+    hash.update([kind as u8]);
+    hash.update(entity);
+    let digest = hash.finalize();
+    i64::from(u16::from_be_bytes([digest[0], digest[1]])) % N_BUCKETS
 }
 
 /// Locks what parts are about, then the traces that they name, each in their order, so that nobody waits
 /// in a circle and nobody replaces an observation while parts are laid onto it.
-async fn lock(
-    db: &mut Db<'_>,
-    tenant: i64,
-    by_entity: &BTreeMap<&About, Vec<(&Patch, Vec<u8>)>>,
-) -> Result<(), Error> {
+pub(super) async fn lock(db: &mut Db<'_>, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
     if !db.is_postgres() {
         return Ok(());
     }
-    for about in by_entity.keys() {
-        let args: [Arg<'_>; 2] = [entity(about).1.into(), tenant.into()];
-        db.execute(LOCK_POSTGRES, &args).await?;
-    }
-    let patches = by_entity.values().flatten();
-    let traces: BTreeSet<&TraceId> = patches
-        .filter_map(|(patch, _)| patch.trace_id.as_ref())
+    let buckets = things.iter().map(|(about, _)| bucket(tenant, about));
+    let buckets: BTreeSet<i64> = buckets.collect();
+    let buckets: Vec<String> = buckets.iter().map(i64::to_string).collect();
+    let args: [Arg<'_>; 2] = [FIRST_LOCK.into(), Arg::Text(Some(buckets.join(",").into()))];
+    db.integer(LOCK_POSTGRES, &args).await?;
+    let parts = things.iter().flat_map(|(_, parts)| parts);
+    let traces: BTreeSet<&TraceId> = parts
+        .filter_map(|packed| packed.patch.trace_id.as_ref())
         .collect();
     for trace in traces {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
@@ -234,11 +298,12 @@ async fn lock(
 }
 
 impl Store {
-    /// Takes create and update events, in a transaction of its own. When this returns `Ok`, all of it
-    /// survives power loss; the same events again change nothing, in whatever order or grouping.
+    /// Takes create and update events. When this returns `Ok`, all of it survives power loss; the same
+    /// events again change nothing, in whatever order or grouping. Many of them take several transactions.
     ///
     /// # Errors
-    /// When the database fails; nothing is written then.
+    /// When the database fails; of what was to be written some may stand then, and the same events again
+    /// complete it.
     pub async fn write_events(
         &self,
         project: &ProjectId,
@@ -247,55 +312,110 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let tenant = self.make_tenant(project).await?;
-        let mut by_entity: BTreeMap<&About, Vec<(&Patch, Vec<u8>)>> = BTreeMap::new();
+        let mut by_entity: BTreeMap<&About, Vec<Packed<'_>>> = BTreeMap::new();
         for patch in &batch.patches {
-            let body = block::pack(&[block::to_json(patch)?.as_str()])?;
-            by_entity
-                .entry(&patch.about)
-                .or_default()
-                .push((patch, body));
+            let text = block::to_json(patch)?;
+            let packed = Packed {
+                patch,
+                body: block::pack(&[text.as_str()])?,
+                n_bytes: text.len(),
+            };
+            by_entity.entry(&patch.about).or_default().push(packed);
         }
-        in_transaction!(&self.pool, |tx| {
+        let things: Vec<Thing<'_>> = by_entity.into_iter().collect();
+        let mut work = Work {
+            tenant,
+            things: &things,
+            media: batch.media,
+            scores: &batch.scores,
+            prices,
+            now,
+        };
+        while !work.is_done() {
+            let n_things = despite_collisions!(self.write_some(&work).await)?;
+            work.things = &work.things[n_things..];
+            work.media.clear();
+            work.scores = work.scores.get(MAX_SCORES..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Takes as much as goes into one transaction: the media, some of the scores, and as many things as
+    /// the answer says.
+    async fn write_some(&self, work: &Work<'_>) -> Result<usize, Error> {
+        let tenant = &work.tenant;
+        let things = &work.things[..work.things.len().min(MAX_THINGS)];
+        Ok(in_transaction!(&self.pool, |tx| {
             let mut db: Db<'_> = (&mut *tx).into();
-            let merged = merged(&mut db, &tenant, &by_entity, prices, now).await?;
+            lock(&mut db, tenant.number, things).await?;
+            let mut gathered = Gathered::default();
+            let (n_things, merged) = merged(&mut db, work, things, &mut gathered.rollups).await?;
             let batch = Batch {
                 observations: merged,
-                media: batch.media.clone(),
-                scores: batch.scores.clone(),
+                media: work.media.clone(),
+                scores: work.scores[..work.scores.len().min(MAX_SCORES)].to_vec(),
                 logs: Vec::new(),
             };
             let prepared = prepare(batch)?.replacing();
-            let applied = apply(&mut db, &tenant, &prepared, now).await?;
+            let numbered = std::iter::once((tenant.number, &prepared, work.now));
+            gathered.number(&mut db, numbered).await?;
+            let arrival = Arrival {
+                tenant,
+                now: work.now,
+                place: 0,
+            };
+            let applied = apply(&mut db, arrival, &prepared, &mut gathered).await?;
+            gathered.write(&mut db).await?;
             self.writer.recent.forget(tenant.number, &applied.changed);
-        });
-        Ok(())
+            n_things
+        }))
     }
 }
 
-/// The observations that these parts make with those that stand.
+/// What is left of a request.
+struct Work<'w> {
+    tenant: Tenant,
+    things: &'w [Thing<'w>],
+    media: Vec<Media>,
+    scores: &'w [NewScore],
+    prices: &'w PriceTable,
+    now: Timestamp,
+}
+
+impl Work<'_> {
+    const fn is_done(&self) -> bool {
+        self.things.is_empty() && self.media.is_empty() && self.scores.is_empty()
+    }
+}
+
+/// How many of the things fit into the transaction, and the observations that their parts make with those
+/// that stand.
 async fn merged(
     db: &mut Db<'_>,
-    tenant: &Tenant,
-    by_entity: &BTreeMap<&About, Vec<(&Patch, Vec<u8>)>>,
-    prices: &PriceTable,
-    now: Timestamp,
-) -> Result<Vec<Observation>, Error> {
-    lock(db, tenant.number, by_entity).await?;
-    let mut merged = Vec::with_capacity(by_entity.len());
-    for (about, patches) in by_entity {
-        let (before, after) = add(db, tenant, about, patches).await?;
-        let Some(mut after) = after else { continue };
-        let place =
-            |o: &Observation| -> (TraceId, ObservationId) { (o.trace_id.clone(), o.id.clone()) };
-        if let Some(old) = before.as_ref().map(place)
-            && old != place(&after)
-        {
-            remove(db, tenant, &old, now).await?;
+    work: &Work<'_>,
+    things: &[Thing<'_>],
+    rollups: &mut Changes<'_>,
+) -> Result<(usize, Vec<Observation>), Error> {
+    let mut merged = Vec::with_capacity(things.len());
+    let mut n_bytes = 0;
+    for (at, (about, parts)) in things.iter().enumerate() {
+        let added = add(db, &work.tenant, about, parts).await?;
+        n_bytes += added.n_bytes;
+        if let Some(mut after) = added.after {
+            let place = |o: &Observation| (o.trace_id.clone(), o.id.clone());
+            if let Some(old) = added.before.as_ref().map(place)
+                && old != place(&after)
+            {
+                remove(db, &work.tenant, &old, (work.now, rollups)).await?;
+            }
+            work.prices.apply(&mut after);
+            merged.push(after);
         }
-        prices.apply(&mut after);
-        merged.push(after);
+        if MAX_BYTES < n_bytes {
+            return Ok((at + 1, merged));
+        }
     }
-    Ok(merged)
+    Ok((things.len(), merged))
 }
 
 /// Takes an observation away from a trace it does not belong to any more.
@@ -303,8 +423,12 @@ async fn remove(
     db: &mut Db<'_>,
     tenant: &Tenant,
     (trace, id): &(TraceId, ObservationId),
-    now: Timestamp,
+    (now, rollups): (Timestamp, &mut Changes<'_>),
 ) -> Result<(), Error> {
+    let Some(standing) = load(db, tenant, trace, id).await? else {
+        return Ok(());
+    };
+    rollups.take_away(tenant.number, &standing.observation);
     let args: [Arg<'_>; 3] = [
         tenant.number.into(),
         trace.as_str().into(),
@@ -314,8 +438,6 @@ async fn remove(
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());
     };
-    db.execute(rollup::subtract_row(), &[seq.int().into()])
-        .await?;
     db.execute(DELETE_ROW, &[seq.int().into()]).await?;
     let args = [payload.int().into(), trace.int().into()];
     db.execute(DELETE_PAYLOAD, &args).await?;

@@ -16,6 +16,7 @@ mod cells;
 mod contents;
 pub(crate) mod db;
 mod events;
+mod gathered;
 mod prepare;
 mod queue;
 pub(crate) mod read;

@@ -12,6 +12,7 @@ use assay_domain::score::NewScore;
 use assay_domain::trace::Trace;
 
 use super::block;
+use super::rollup::Changes;
 use super::row;
 use crate::Error;
 
@@ -51,6 +52,8 @@ pub(super) struct Prepared {
     pub(super) logs: Vec<SpanLog>,
     pub(super) media: Vec<Media>,
     pub(super) scores: Vec<NewScore>,
+    /// What its observations add to the sums, should all of them be new.
+    pub(super) sums: Changes<'static>,
     /// Memory it holds, roughly.
     pub(super) n_bytes: usize,
 }
@@ -179,7 +182,10 @@ pub(super) fn prepare(batch: Batch) -> Result<Prepared, Error> {
     let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
     let of_media: usize = batch.media.iter().map(|media| media.bytes.len()).sum();
     let others = 1_000 * (batch.logs.len() + batch.scores.len());
+    let rows = traces.iter().flat_map(|trace| &trace.rows);
+    let sums = Changes::of_batch(rows.map(|row| &row.observation));
     Ok(Prepared {
+        sums,
         n_bytes: of_rows + of_blocks + of_media + others,
         traces,
         logs: batch.logs,

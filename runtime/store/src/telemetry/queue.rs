@@ -10,11 +10,13 @@ use assay_domain::time::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::apply::apply;
+use super::apply::{Arrival, apply};
+use super::db::Db;
+use super::gathered::Gathered;
 use super::prepare::{Prepared, prepare};
 use super::recent::Recent;
 use super::{Tenant, refresh};
-use crate::pool::{Pool, in_transaction, on_reader};
+use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 use crate::{Error, Store};
 
 /// Batches that may wait; one more is refused.
@@ -105,18 +107,34 @@ async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     Some(group)
 }
 
-/// What [`Recent::keep`] asks for, when every observation of every batch is new.
+/// Commits batches together. Gives what [`Recent::keep`] asks for, when every observation of every batch
+/// is new.
 async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
+    despite_collisions!(commit_once(pool, recent, group).await)
+}
+
+async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
     let mut is_all_new = true;
     let n_forgotten = in_transaction!(pool, |tx| {
         let n_forgotten = recent.n_forgotten();
-        for job in group {
-            let applied = apply(&mut (&mut *tx).into(), &job.tenant, &job.batch, job.now).await?;
+        let mut db: Db<'_> = (&mut *tx).into();
+        let mut gathered = Gathered::default();
+        let batches = group.iter();
+        let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));
+        gathered.number(&mut db, batches).await?;
+        for (place, job) in group.iter().enumerate() {
+            let arrival = Arrival {
+                tenant: &job.tenant,
+                now: job.now,
+                place,
+            };
+            let applied = apply(&mut db, arrival, &job.batch, &mut gathered).await?;
             if !applied.is_all_new {
                 recent.forget(job.tenant.number, &applied.changed);
                 is_all_new = false;
             }
         }
+        gathered.write(&mut db).await?;
         n_forgotten
     });
     Ok(is_all_new.then_some(n_forgotten))
@@ -125,10 +143,10 @@ async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u6
 impl Job {
     /// Answers the caller of a committed batch.
     fn committed(self, recent: Option<(&Recent, u64)>) {
+        let _ = self.reply.send(Ok(()));
         if let Some((recent, n_forgotten)) = recent {
             recent.keep(self.tenant.number, self.batch, n_forgotten);
         }
-        let _ = self.reply.send(Ok(()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading traces and observations.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use assay_domain::filter::{Condition, Filter, Row, Test, TextOp};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -10,13 +10,14 @@ use sqlx::AssertSqlSafe;
 
 use super::cells::{CONTENT_COLUMNS, ObservationCells, SCORE_COLUMNS, TraceCells, is_about};
 use super::db::{Arg, Db, bind_args, value_list};
+use super::rollup::Changes;
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{
     ObservationCursor, ObservationQuery, Page, StoredMedia, StoredObservation, StoredTrace,
-    TraceOrder, TraceQuery, refresh, rollup,
+    TraceOrder, TraceQuery, refresh,
 };
 use crate::filter_sql::{Expr, Sql};
-use crate::pool::{Pool, in_transaction, on_reader};
+use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 use crate::{Error, Store};
 
 /// Rows looked at in one go where a part of the filter is tested in memory.
@@ -685,6 +686,19 @@ impl Store {
     /// # Errors
     /// When the database fails; nothing is deleted then.
     pub async fn delete_traces(&self, project: &ProjectId, ids: &[TraceId]) -> Result<(), Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(());
+        };
+        let ids: BTreeSet<&TraceId> = ids.iter().collect();
+        despite_collisions!(self.delete_once(project, tenant, &ids).await)
+    }
+
+    async fn delete_once(
+        &self,
+        project: &ProjectId,
+        tenant: i64,
+        ids: &BTreeSet<&TraceId>,
+    ) -> Result<(), Error> {
         const BY_NUMBER: [&str; 4] = [
             "DELETE FROM events
               WHERE tenant = (SELECT tenant FROM traces WHERE number = $1) AND kind IN (1, 2)
@@ -703,18 +717,15 @@ impl Store {
             "UPDATE traces SET revision = revision + 1 WHERE tenant = $1 AND trace_id = $2";
         const FIND: &str = "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2";
         const SCORES: &str = "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2";
-        let Some(tenant) = self.tenant(project).await? else {
-            return Ok(());
-        };
         in_transaction!(&self.pool, |tx| {
             self.writer.recent.forget_all();
             let mut db: Db<'_> = (&mut *tx).into();
+            let mut rollups = Changes::default();
             for id in ids {
                 let args = [tenant.into(), id.as_str().into()];
                 db.execute(LOCK, &args).await?;
                 let number = db.integer(FIND, &args).await?;
-                db.execute(rollup::subtract_trace(), &[number.into()])
-                    .await?;
+                rollups.take_away_trace(&mut db, number).await?;
                 for sql in BY_NUMBER {
                     db.execute(sql, &[number.into()]).await?;
                 }
@@ -724,6 +735,7 @@ impl Store {
                 let args = [project.as_str().into(), id.as_str().into()];
                 db.execute(SCORES, &args).await?;
             }
+            rollups.write(&mut db).await?;
         });
         Ok(())
     }

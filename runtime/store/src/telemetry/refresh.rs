@@ -8,11 +8,12 @@ use std::sync::OnceLock;
 
 use assay_domain::fold::fold;
 use assay_domain::ids::TraceId;
+use assay_domain::trace::Trace;
 
 use super::db::{Arg, Db, bind_args};
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
-use crate::pool::{Pool, in_transaction, on_reader};
+use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 
 /// Traces folded in one transaction.
 const CHUNK: i64 = 100;
@@ -60,7 +61,7 @@ fn update_sql() -> &'static str {
 }
 
 async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
-    let mut folded = Vec::with_capacity(stale.len());
+    let mut folded: Vec<Folded> = Vec::with_capacity(stale.len());
     for trace in stale {
         let rows: Vec<ObservationRow> = on_reader!(pool, |db| {
             sqlx::query_as(observations_sql())
@@ -78,8 +79,15 @@ async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
             folded.push((*trace, n_open, computed, detail));
         }
     }
+    despite_collisions!(write_all(pool, &folded).await)
+}
+
+/// A trace, its open observations, and what it was folded to.
+type Folded = (Stale, i64, Trace, String);
+
+async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
     in_transaction!(pool, |tx| {
-        for (trace, n_open, computed, detail) in &folded {
+        for (trace, n_open, computed, detail) in folded {
             let mut args: Vec<Arg<'_>> =
                 vec![trace.number.into(), trace.revision.into(), (*n_open).into()];
             row::push_trace_args(&mut args, computed, detail);

@@ -1,15 +1,16 @@
 //! Observations added up by hour, in the transaction that writes them.
 //!
-//! Kept by what a batch changes and never by reading what stands, so that it costs a few rows per batch.
+//! Kept by what a commit changes and never by reading what stands, so that it costs a few rows per commit.
 //! Names of observations and other things that a sender makes up freely are left out: a table that has
 //! as many rows as what it sums up helps nobody.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use assay_domain::observation::Observation;
 
-use super::db::{Arg, Db, Sized, value_rows};
+use super::db::{Arg, As, Db, Sized, storable, value_rows};
 use super::row::{dollars, tokens, total};
 use crate::Error;
 
@@ -72,38 +73,60 @@ fn is_step(o: &Observation) -> bool {
     o.id.as_str().strip_prefix("t-") != Some(o.trace_id.as_str())
 }
 
-/// Takes away the observations that a condition names, before they are deleted.
-fn subtract(condition: &str) -> String {
-    let measured: Vec<String> = MEASURES
-        .iter()
-        .map(|(_, sql)| format!("-COUNT({sql}), -COALESCE(SUM({sql}), 0)"))
-        .collect();
-    format!(
-        "INSERT INTO observation_rollups ({}) \
-         SELECT tenant, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, environment, kind, \
-                COALESCE(model, ''), level, -COUNT(*), {} \
-           FROM observations o WHERE {condition} AND {IS_STEP} GROUP BY 1, 2, 3, 4, 5, 6{}",
-        columns(),
-        measured.join(", "),
-        on_conflict()
-    )
-}
-
-/// The statement that takes away all observations of a trace, by its number.
-pub(super) fn subtract_trace() -> &'static str {
+/// What the observations of a trace add up to.
+fn sums_of_trace() -> &'static str {
     static SQL: OnceLock<String> = OnceLock::new();
-    SQL.get_or_init(|| subtract("trace = $1"))
+    SQL.get_or_init(|| {
+        let measured: Vec<String> = MEASURES
+            .iter()
+            .map(|(_, sql)| {
+                format!("COUNT({sql}), CAST(COALESCE(SUM({sql}), 0) AS DOUBLE PRECISION)")
+            })
+            .collect();
+        format!(
+            "SELECT tenant, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, environment, kind, \
+                    COALESCE(model, ''), level, COUNT(*), {} \
+               FROM observations o WHERE trace = $1 AND {IS_STEP} GROUP BY 1, 2, 3, 4, 5, 6",
+            measured.join(", ")
+        )
+    })
 }
 
-/// The statement that takes away one observation, by its row number.
-pub(super) fn subtract_row() -> &'static str {
-    static SQL: OnceLock<String> = OnceLock::new();
-    SQL.get_or_init(|| subtract("seq = $1"))
+/// Which sums an observation goes into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'o> {
+    tenant: i64,
+    hour: i64,
+    environment: Cow<'o, str>,
+    kind: Cow<'o, str>,
+    model: Cow<'o, str>,
+    level: Cow<'o, str>,
 }
 
-/// Hour, environment, kind, model, level. In order, so that two transactions that write the same rows
-/// wait for each other instead of deadlocking.
-type Key<'o> = (i64, &'o str, &'static str, &'o str, &'static str);
+impl<'o> Key<'o> {
+    fn new(tenant: i64, o: &'o Observation) -> Self {
+        Self {
+            tenant,
+            hour: o.start.as_micros().div_euclid(HOUR) * HOUR,
+            // As they are stored: two keys that become one row would be one row twice in a statement.
+            environment: storable(&o.environment),
+            kind: o.kind.as_str().into(),
+            model: storable(o.model.as_deref().unwrap_or_default()),
+            level: o.level.as_str().into(),
+        }
+    }
+
+    fn into_owned(self) -> Key<'static> {
+        Key {
+            tenant: self.tenant,
+            hour: self.hour,
+            environment: self.environment.into_owned().into(),
+            kind: self.kind.into_owned().into(),
+            model: self.model.into_owned().into(),
+            level: self.level.into_owned().into(),
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sums {
@@ -111,72 +134,164 @@ struct Sums {
     measured: [(i64, f64); MEASURES.len()],
 }
 
-fn values(o: &Observation) -> [Option<f64>; MEASURES.len()] {
-    let ms = |to: assay_domain::time::Timestamp| to.micros_since(o.start) as f64 / 1_000.0;
-    let count = |prefix| tokens(&o.usage, prefix).map(|n| n as f64);
-    let cost = o.effective_cost();
-    [
-        o.end.map(ms),
-        o.completion_start.map(ms),
-        count("input"),
-        count("output"),
-        count("total"),
-        dollars(cost, "input"),
-        dollars(cost, "output"),
-        total(cost),
-    ]
+impl Sums {
+    /// The observation once, or, with sign -1, away.
+    fn of(sign: i64, o: &Observation) -> Self {
+        let ms = |to: assay_domain::time::Timestamp| to.micros_since(o.start) as f64 / 1_000.0;
+        let count = |prefix| tokens(&o.usage, prefix).map(|n| n as f64);
+        let cost = o.effective_cost();
+        let values = [
+            o.end.map(ms),
+            o.completion_start.map(ms),
+            count("input"),
+            count("output"),
+            count("total"),
+            dollars(cost, "input"),
+            dollars(cost, "output"),
+            total(cost),
+        ];
+        Self {
+            n: sign,
+            measured: values.map(|value| match value {
+                Some(value) => (sign, value * sign as f64),
+                None => (0, 0.0),
+            }),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.n += other.n;
+        for (sum, more) in self.measured.iter_mut().zip(&other.measured) {
+            sum.0 += more.0;
+            sum.1 += more.1;
+        }
+    }
 }
 
-/// Adds observations (sign 1) and takes others away (sign -1).
-pub(super) async fn change<'o>(
-    db: &mut Db<'_>,
-    tenant: i64,
-    changes: impl Iterator<Item = (i64, &'o Observation)>,
-) -> Result<(), Error> {
-    let mut sums: BTreeMap<Key<'o>, Sums> = BTreeMap::new();
-    for (sign, o) in changes.filter(|(_, o)| is_step(o)) {
-        let hour = o.start.as_micros().div_euclid(HOUR) * HOUR;
-        let key = (
-            hour,
-            o.environment.as_str(),
-            o.kind.as_str(),
-            o.model.as_deref().unwrap_or_default(),
-            o.level.as_str(),
-        );
-        let sum = sums.entry(key).or_default();
-        sum.n += sign;
-        for (slot, value) in sum.measured.iter_mut().zip(values(o)) {
-            if let Some(value) = value {
-                slot.0 += sign;
-                slot.1 += value * sign as f64;
-            }
+/// Changes of the sums, added up themselves: a transaction writes each row once, at its end and in their
+/// order. Two that write the same rows then wait for each other for the time of a commit, and never in a
+/// circle.
+#[derive(Debug, Default)]
+pub(super) struct Changes<'o>(BTreeMap<Key<'o>, Sums>);
+
+impl<'o> Changes<'o> {
+    fn change(&mut self, key: Key<'o>, sums: &Sums) {
+        self.0.entry(key).or_default().add(sums);
+    }
+
+    /// Adds an observation.
+    pub(super) fn add(&mut self, tenant: i64, o: &'o Observation) {
+        if is_step(o) {
+            self.change(Key::new(tenant, o), &Sums::of(1, o));
         }
     }
-    let rows: Vec<(Key<'o>, Sums)> = sums
-        .into_iter()
-        .filter(|(_, sums)| *sums != Sums::default())
-        .collect();
-    let mut rest = rows.as_slice();
-    while !rest.is_empty() {
-        let (sql, n) = ADD.for_up_to(rest.len());
-        let (chunk, later) = rest.split_at(n);
-        let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_COLUMNS);
-        for ((hour, environment, kind, model, level), sums) in chunk {
-            args.extend([
-                tenant.into(),
-                (*hour).into(),
-                (*environment).into(),
-                (*kind).into(),
-                (*model).into(),
-                (*level).into(),
-                sums.n.into(),
-            ]);
-            for (n, sum) in sums.measured {
-                args.extend([Arg::from(n), Arg::from(sum)]);
-            }
+
+    /// Adds all that others add, for a tenant.
+    pub(super) fn add_all(&mut self, tenant: i64, others: &'o Changes<'static>) {
+        for (key, sums) in &others.0 {
+            let key = Key {
+                tenant,
+                hour: key.hour,
+                environment: Cow::Borrowed(&key.environment),
+                kind: Cow::Borrowed(&key.kind),
+                model: Cow::Borrowed(&key.model),
+                level: Cow::Borrowed(&key.level),
+            };
+            self.change(key, sums);
         }
-        db.execute(sql, &args).await?;
-        rest = later;
     }
-    Ok(())
+
+    /// Adds an observation that does not live as long as this.
+    pub(super) fn add_other(&mut self, tenant: i64, o: &Observation) {
+        if is_step(o) {
+            self.change(Key::new(tenant, o).into_owned(), &Sums::of(1, o));
+        }
+    }
+
+    /// Takes away an observation that stood.
+    pub(super) fn take_away(&mut self, tenant: i64, o: &Observation) {
+        if is_step(o) {
+            self.change(Key::new(tenant, o).into_owned(), &Sums::of(-1, o));
+        }
+    }
+
+    /// Takes away all observations of a trace, by its number.
+    pub(super) async fn take_away_trace(
+        &mut self,
+        db: &mut Db<'_>,
+        trace: i64,
+    ) -> Result<(), Error> {
+        let mut types = vec![
+            As::Int,
+            As::Int,
+            As::Text,
+            As::Text,
+            As::Text,
+            As::Text,
+            As::Int,
+        ];
+        types.extend([As::Int, As::Float].repeat(MEASURES.len()));
+        for cells in db.rows(sums_of_trace(), &[trace.into()], &types).await? {
+            let text = |at: usize| Cow::Owned(cells[at].text().to_owned());
+            let key = Key {
+                tenant: cells[0].int(),
+                hour: cells[1].int(),
+                environment: text(2),
+                kind: text(3),
+                model: text(4),
+                level: text(5),
+            };
+            let mut sums = Sums {
+                n: -cells[6].int(),
+                ..Sums::default()
+            };
+            for (sum, pair) in sums.measured.iter_mut().zip(cells[7..].chunks_exact(2)) {
+                *sum = (-pair[0].int(), -pair[1].float());
+            }
+            self.change(key, &sums);
+        }
+        Ok(())
+    }
+
+    /// The same without a tenant and without what it was made from.
+    pub(super) fn of_batch<'a>(
+        observations: impl Iterator<Item = &'a Observation>,
+    ) -> Changes<'static> {
+        let mut changes = Changes::default();
+        observations.for_each(|o| changes.add(0, o));
+        let owned = changes.0.into_iter();
+        Changes(owned.map(|(key, sums)| (key.into_owned(), sums)).collect())
+    }
+
+    /// Writes them. Nothing may follow in the transaction but its commit: others wait for these rows.
+    pub(super) async fn write(self, db: &mut Db<'_>) -> Result<(), Error> {
+        let rows: Vec<(Key<'o>, Sums)> = self
+            .0
+            .into_iter()
+            .filter(|(_, sums)| *sums != Sums::default())
+            .collect();
+        let mut rest = rows.as_slice();
+        while !rest.is_empty() {
+            let (sql, n) = ADD.for_up_to(rest.len());
+            let (chunk, later) = rest.split_at(n);
+            let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_COLUMNS);
+            for (key, sums) in chunk {
+                args.extend([
+                    key.tenant.into(),
+                    key.hour.into(),
+                    key.environment.as_ref().into(),
+                    key.kind.as_ref().into(),
+                    key.model.as_ref().into(),
+                    key.level.as_ref().into(),
+                    sums.n.into(),
+                ]);
+                for (n, sum) in sums.measured {
+                    args.extend([Arg::from(n), Arg::from(sum)]);
+                }
+            }
+            db.execute(sql, &args).await?;
+            rest = later;
+        }
+        Ok(())
+    }
 }

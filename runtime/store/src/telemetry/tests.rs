@@ -1,9 +1,11 @@
 //! What telemetry promises, on each database.
 
+mod long;
 mod parts;
 mod plans;
 mod races;
 mod recent;
+mod writers;
 
 use std::collections::BTreeMap;
 

@@ -102,7 +102,7 @@ async fn link_item(
     DatasetName::new(&input.run_name).map_err(|_| {
         Problem::body(
             "runName",
-            "1 to 800 characters, none of them control characters",
+            "1 to 800 characters, at most 2,400 bytes, none of them control characters",
         )
     })?;
     let dataset_version = time("datasetVersion", input.dataset_version.as_deref())?.map(as_of);

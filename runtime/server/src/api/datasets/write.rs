@@ -64,7 +64,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
     let name = DatasetName::new(&input.name).map_err(|_| {
         Problem::body(
             "name",
-            "1 to 800 characters, none of them control characters",
+            "1 to 800 characters, at most 2,400 bytes, none of them control characters",
         )
     })?;
     let patch = DatasetPatch {

@@ -103,7 +103,7 @@ fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<V
     parsed.ok_or_else(|| {
         Problem::query(
             name,
-            "an id has 1 to 800 characters and no control characters",
+            assay_domain::ids::InvalidId.to_string(),
         )
     })
 }

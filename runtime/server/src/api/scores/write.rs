@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::{IdSource, ObservationId, ProjectId, ScoreId, TraceId};
+use assay_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
 use assay_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use assay_domain::score_config::ScoreConfig;
 use assay_domain::time::Timestamp;
@@ -157,10 +157,10 @@ impl ScoreInput {
             Some(config) => config.name.clone(),
             None => self.name,
         };
-        if name.is_empty() || name.chars().any(char::is_control) {
+        if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
             return Err(Problem::body(
                 "name",
-                "1 or more characters, none of them control characters",
+                "1 to 800 characters, at most 1,200 bytes, none of them control characters",
             ));
         }
         let id = self.id.unwrap_or_else(|| ids.uuid().to_string());
@@ -242,9 +242,11 @@ impl ScoreInput {
             (None, Some(session), None) if !session.is_empty() => {
                 Ok(Subject::Session(session.clone()))
             }
+            (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
             (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
             _ => Err(Problem::body(
                 "traceId",
+            (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
                 "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
             )),
         }

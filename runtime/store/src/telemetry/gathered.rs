@@ -1,0 +1,221 @@
+//! What a transaction gathers from its batches: their traces, numbered at its start, and what is written
+//! once, at its end.
+//!
+//! Invariant: **one order.** Traces and sums are written in the order of their keys, whatever the batches:
+//! two nodes that write the same ones wait for each other and not in a circle. Where they still meet the
+//! wrong way round, over an observation that is replaced, the whole transaction runs again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use assay_domain::ids::TraceId;
+use assay_domain::time::Timestamp;
+
+use super::db::{Arg, As, Db, Sized, value_list, value_rows};
+use super::prepare::{Prepared, PreparedTrace};
+use super::rollup::Changes;
+use super::row;
+use crate::Error;
+
+const N_TRACE_COLUMNS: usize = 9 + row::TRACE_COMPUTED.len() + 1;
+
+static INSERT_TRACES: Sized = Sized::new(|n| {
+    format!(
+        "INSERT INTO traces (tenant, trace_id, revision, stale, first_seen, last_seen, root_ended_at, \
+         n_open, has_marker, {}, detail) VALUES {} ON CONFLICT (tenant, trace_id) DO NOTHING \
+         RETURNING number, tenant, trace_id",
+        row::TRACE_COMPUTED.join(", "),
+        value_rows(n, N_TRACE_COLUMNS, 1)
+    )
+});
+static FIND_TRACES: Sized = Sized::new(|n| {
+    format!(
+        "SELECT number, trace_id FROM traces WHERE tenant = $1 AND trace_id IN ({})",
+        value_list(n, 2)
+    )
+});
+const TOUCH_TRACE: &str = "
+    UPDATE traces
+       SET revision = revision + 1, stale = 1, last_seen = $2,
+           root_ended_at = COALESCE($3, root_ended_at),
+           n_open = n_open + $5,
+           has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END
+     WHERE number = $1";
+
+/// The number of a trace, and which batch of the transaction made it, if one did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    pub(super) number: i64,
+    pub(super) made_by: Option<usize>,
+}
+
+/// What happened to a trace that stood before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub(super) number: i64,
+    pub(super) at: Timestamp,
+    pub(super) root_ended: bool,
+    pub(super) has_marker: bool,
+    /// Too many rather than too few until the trace is folded: completeness may wait, not err.
+    pub(super) n_open: i64,
+}
+
+/// A part of a batch, on its way to get a number.
+struct Part<'b> {
+    tenant: i64,
+    trace: &'b PreparedTrace,
+    batch: usize,
+    now: Timestamp,
+}
+
+/// What a transaction gathers from its batches.
+#[derive(Debug, Default)]
+pub(super) struct Gathered<'b> {
+    numbers: HashMap<(i64, &'b str), Number>,
+    touched: BTreeMap<(i64, TraceId), Touch>,
+    pub(super) rollups: Changes<'b>,
+}
+
+impl<'b> Gathered<'b> {
+    /// Gives every trace of all batches, each named with its tenant and its time, a number. A new one is
+    /// inserted complete, as folded from the first batch that has it.
+    pub(super) async fn number(
+        &mut self,
+        db: &mut Db<'_>,
+        batches: impl Iterator<Item = (i64, &'b Prepared, Timestamp)>,
+    ) -> Result<(), Error> {
+        let mut parts: Vec<Part<'b>> = Vec::new();
+        for (batch, (tenant, prepared, now)) in batches.enumerate() {
+            parts.extend(prepared.traces.iter().map(|trace| Part {
+                tenant,
+                trace,
+                batch,
+                now,
+            }));
+        }
+        parts.sort_by(|a, b| (a.tenant, &a.trace.id).cmp(&(b.tenant, &b.trace.id)));
+        parts.dedup_by(|later, first| {
+            (later.tenant, &later.trace.id) == (first.tenant, &first.trace.id)
+        });
+        self.insert(db, &parts).await?;
+        let old: Vec<&Part<'b>> = parts
+            .iter()
+            .filter(|part| self.number_of(part.tenant, &part.trace.id).is_none())
+            .collect();
+        for of_tenant in old.chunk_by(|a, b| a.tenant == b.tenant) {
+            self.find(db, of_tenant).await?;
+        }
+        Ok(())
+    }
+
+    async fn insert(&mut self, db: &mut Db<'_>, parts: &[Part<'b>]) -> Result<(), Error> {
+        let mut rest = parts;
+        while !rest.is_empty() {
+            let (sql, n) = INSERT_TRACES.for_up_to(rest.len());
+            let (chunk, later) = rest.split_at(n);
+            let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_TRACE_COLUMNS);
+            for Part {
+                tenant, trace, now, ..
+            } in chunk
+            {
+                args.extend([
+                    (*tenant).into(),
+                    trace.id.as_str().into(),
+                    1_i64.into(),
+                    0_i64.into(),
+                    now.as_micros().into(),
+                    now.as_micros().into(),
+                    trace.has_ended_root.then(|| now.as_micros()).into(),
+                    trace.n_open.into(),
+                    trace.has_marker.into(),
+                ]);
+                row::push_trace_args(&mut args, &trace.folded, &trace.detail);
+            }
+            for cells in db.rows(sql, &args, &[As::Int, As::Int, As::Text]).await? {
+                let made = (cells[1].int(), cells[2].text());
+                let key = |part: &Part<'b>| (part.tenant, part.trace.id.as_str()).cmp(&made);
+                let Ok(at) = chunk.binary_search_by(key) else {
+                    continue;
+                };
+                let number = Number {
+                    number: cells[0].int(),
+                    made_by: Some(chunk[at].batch),
+                };
+                let id = chunk[at].trace.id.as_str();
+                self.numbers.insert((chunk[at].tenant, id), number);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The numbers of traces that stood before, all of one tenant.
+    async fn find(&mut self, db: &mut Db<'_>, parts: &[&Part<'b>]) -> Result<(), Error> {
+        let mut rest = parts;
+        while let Some(first) = rest.first() {
+            let (sql, n) = FIND_TRACES.for_up_to(rest.len());
+            let (chunk, later) = rest.split_at(n);
+            let mut args: Vec<Arg<'_>> = vec![first.tenant.into()];
+            args.extend(chunk.iter().map(|part| Arg::from(part.trace.id.as_str())));
+            let found = db.rows(sql, &args, &[As::Int, As::Text]).await?;
+            // One is missing that was there between the two statements: another node deletes it right now.
+            if found.len() < n {
+                return Err(Error::Unavailable("a trace is being deleted".to_owned()));
+            }
+            for cells in found {
+                let key = |part: &&Part<'b>| part.trace.id.as_str().cmp(cells[1].text());
+                let Ok(at) = chunk.binary_search_by(key) else {
+                    continue;
+                };
+                let number = Number {
+                    number: cells[0].int(),
+                    made_by: None,
+                };
+                let id = chunk[at].trace.id.as_str();
+                self.numbers.insert((first.tenant, id), number);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The number of a trace that one of the batches has.
+    pub(super) fn number_of(&self, tenant: i64, id: &TraceId) -> Option<Number> {
+        self.numbers.get(&(tenant, id.as_str())).copied()
+    }
+
+    /// The number of any trace; 0 where there is none.
+    pub(super) async fn look_up(db: &mut Db<'_>, tenant: i64, id: &TraceId) -> Result<i64, Error> {
+        let (sql, _) = FIND_TRACES.for_up_to(1);
+        db.integer(sql, &[tenant.into(), id.as_str().into()]).await
+    }
+
+    /// Notes that a trace has changed.
+    pub(super) fn touch(&mut self, tenant: i64, id: TraceId, touch: Touch) {
+        let known = self
+            .touched
+            .entry((tenant, id))
+            .or_insert(Touch { n_open: 0, ..touch });
+        known.at = known.at.max(touch.at);
+        known.root_ended |= touch.root_ended;
+        known.has_marker |= touch.has_marker;
+        known.n_open += touch.n_open;
+    }
+
+    /// Writes what was gathered. Nothing may follow in the transaction but its commit.
+    pub(super) async fn write(self, db: &mut Db<'_>) -> Result<(), Error> {
+        for touch in self.touched.into_values() {
+            let args: [Arg<'_>; 5] = [
+                touch.number.into(),
+                touch.at.as_micros().into(),
+                touch.root_ended.then(|| touch.at.as_micros()).into(),
+                touch.has_marker.into(),
+                touch.n_open.into(),
+            ];
+            if db.execute(TOUCH_TRACE, &args).await? == 0 {
+                // Nothing would lead to the observations just written.
+                return Err(Error::Unavailable("a trace is being deleted".to_owned()));
+            }
+        }
+        self.rollups.write(db).await
+    }
+}
