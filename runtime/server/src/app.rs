@@ -14,6 +14,7 @@ use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::ingress::Admission;
+use crate::limits::Limits;
 use crate::prices::Prices;
 use crate::vault::Vault;
 
@@ -47,6 +48,7 @@ pub struct AppParts {
     pub login_token: String,
     pub(crate) admission: Admission,
     pub(crate) keys: KeyCache,
+    pub(crate) limits: Limits,
     pub(crate) schemas: Schemas,
     pub(crate) media_signer: Signer,
 }
@@ -80,6 +82,7 @@ impl App {
         Self(Arc::new(AppParts {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
             keys: KeyCache::default(),
+            limits: Limits::default(),
             schemas: Schemas::default(),
             media_signer: Signer::default(),
             prices: Prices::default(),

@@ -3,7 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
+    VARY,
 };
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -16,6 +17,10 @@ use crate::{App, ingress, pages};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer id is not a caller's id but a caller's burden on the log.
 const MAX_REQUEST_ID: usize = 128;
+/// Headers of answers that scripts of other origins may read besides those that browsers always show.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "etag, retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset",
+);
 
 /// CORS for the paths of the API. There is no credentials mode: a page gets what its key opens.
 pub(crate) async fn cors(request: Request, next: Next) -> Response {
@@ -47,12 +52,16 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
         }
         response
     } else {
-        next.run(request).await
+        let mut response = next.run(request).await;
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        response
     };
     let any = HeaderValue::from_static("*");
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.unwrap_or(any));
-    headers.append(VARY, HeaderValue::from_static("origin"));
+    let depends_on = "origin, access-control-request-headers";
+    headers.append(VARY, HeaderValue::from_static(depends_on));
     response
 }
 

@@ -20,6 +20,7 @@ mod engine;
 pub mod extract;
 mod first_start;
 pub mod ingress;
+mod limits;
 mod listen;
 mod lock;
 pub mod pages;
@@ -42,11 +43,15 @@ pub use system::{RandomIds, SystemClock};
 
 /// Every path of the server.
 pub fn router(app: App) -> Router {
-    Router::new()
+    let mut paths = Router::new()
         .merge(ingress::router())
         .merge(api::router())
         .merge(pages::router(app.clone()))
-        .fallback(edge::not_found)
+        .fallback(edge::not_found);
+    if limits::are_on(&app.config.limits) {
+        paths = paths.layer(from_fn_with_state(app.clone(), limits::keep));
+    }
+    paths
         .layer(from_fn(edge::cors))
         .layer(from_fn_with_state(app.clone(), edge::log))
         .with_state(app)

@@ -89,7 +89,7 @@ codes! {
     InvalidComponent, "invalid_component", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
         "The component cannot be used as a plug-in", "`details.problems` lists everything that is wrong with it.";
     RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
-        "Too many requests", "Wait for `Retry-After` seconds.";
+        "Too many requests", "Wait for `Retry-After` seconds. `details` says what the limit of the key is and when all of it is there again; `limits` in the settings sets it.";
     Internal, "internal_error", INTERNAL_SERVER_ERROR, "internal_error", "Internal Server Error",
         "A fault of the server", "The server's log has the cause. Report it if it comes again.";
     Unavailable, "unavailable", SERVICE_UNAVAILABLE, "internal_error", "ServiceUnavailable",
@@ -163,6 +163,13 @@ impl Problem {
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Unavailable, message);
         problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
+        problem
+    }
+
+    /// One request too many; the next one fits in so many seconds.
+    pub fn rate_limited(message: impl Into<String>, seconds: u64) -> Self {
+        let mut problem = Self::new(Code::RateLimited, message);
+        problem.0.retry_after = Some(seconds);
         problem
     }
 
@@ -297,7 +304,11 @@ impl IntoResponse for Problem {
 
 /// Layer of our own API: gives a [`Problem`] the form of RFC 9457.
 pub async fn as_rfc9457(request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
+    in_rfc9457(next.run(request).await)
+}
+
+/// An answer that is a [`Problem`], in the form of RFC 9457; any other as it is.
+pub(crate) fn in_rfc9457(response: Response) -> Response {
     let Some(problem) = response.extensions().get::<Problem>().cloned() else {
         return response;
     };

@@ -123,7 +123,7 @@ impl Operation {
     fn described(&self) -> utoipa::openapi::path::Operation {
         let mut operation = OperationBuilder::new()
             .summary(Some(self.summary))
-            .tag(self.path.split('/').nth(3).unwrap_or("api").to_owned());
+            .tag(resource(self.path).unwrap_or("api").to_owned());
         for name in self
             .path
             .split('{')
@@ -178,6 +178,14 @@ impl Operation {
         }
         operation.build()
     }
+}
+
+/// What a path of the API is about: its first part that is neither prefix nor version.
+pub(crate) fn resource(path: &str) -> Option<&str> {
+    let mut parts = path.strip_prefix("/api/")?.split('/');
+    let is_public = parts.next() == Some("public");
+    let is_prefix = |part: &&str| is_public && matches!(*part, "v1" | "v2" | "v3" | "unstable");
+    parts.find(|part| !is_prefix(part))
 }
 
 fn object() -> RefOr<Schema> {

@@ -7,6 +7,7 @@
 
 mod basic;
 mod cache;
+mod counted;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
 pub(crate) use cache::KeyCache;
+pub(crate) use counted::{CountedKey, counted_key};
 
 /// The right to read one project.
 #[derive(Clone, Debug)]

@@ -48,6 +48,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// Largest body of the other requests, bytes.
     pub api_max_body_bytes: usize,
+    /// How many requests a key may make.
+    pub limits: RateLimits,
     /// How evaluations run.
     pub evaluation: Evaluation,
     /// What stored secrets are encrypted with.
@@ -81,6 +83,19 @@ pub struct Ingest {
     pub read_timeout: Duration,
     /// Limits of one span (otlp.md 6.3).
     pub span: assay_otlp::Limits,
+}
+
+/// Requests that one key may make per minute, by group of endpoints; 0: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Telemetry, batches of events and scores that are written.
+    pub ingestion: u32,
+    /// Datasets, their items and runs.
+    pub datasets: u32,
+    /// Metrics.
+    pub metrics: u32,
+    /// Everything else but prompts, which are never limited.
+    pub api: u32,
 }
 
 /// How evaluations run.

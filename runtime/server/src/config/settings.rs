@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, Secrets};
+use super::{
+    Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, RateLimits, Secrets,
+};
 
 /// One setting.
 pub(super) struct Setting {
@@ -54,6 +56,7 @@ pub(super) fn blank() -> Config {
             span: assay_otlp::Limits::default(),
         },
         api_max_body_bytes: 0,
+        limits: RateLimits::default(),
         evaluation: Evaluation {
             isolation: Isolation::Process,
             n_workers: 1,
@@ -81,6 +84,26 @@ macro_rules! span_limit {
         }
     };
 }
+
+/// A limit on the requests of one key.
+macro_rules! rate_limit {
+    ($key:literal, $field:ident, $text:literal) => {
+        Setting {
+            key: $key,
+            short: None,
+            default: "0",
+            since: "0.2",
+            text: $text,
+            set: |config, text| {
+                config.limits.$field = number(text, 0, MAX_PER_MINUTE)? as u32;
+                Ok(())
+            },
+        }
+    };
+}
+
+/// Far beyond what one server answers.
+const MAX_PER_MINUTE: u64 = 10_000_000;
 
 /// Every setting, in the order of the reference page.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -334,6 +357,25 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     },
+    rate_limit!(
+        "limits.ingestion_per_minute",
+        ingestion,
+        "Requests with telemetry, batches of events or scores that one key may make per minute; all of them \
+         may come at once. 0: any number. Beyond it the answer is 429 with `Retry-After`. The answers say in \
+         `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` how the key stands. Each server \
+         counts for itself."
+    ),
+    rate_limit!(
+        "limits.datasets_per_minute",
+        datasets,
+        "The same for datasets, their items and runs."
+    ),
+    rate_limit!("limits.metrics_per_minute", metrics, "The same for metrics."),
+    rate_limit!(
+        "limits.api_per_minute",
+        api,
+        "The same for all other requests with a key. Prompts are never limited."
+    ),
     Setting {
         key: "evaluation.isolation",
         short: None,

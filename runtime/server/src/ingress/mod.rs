@@ -19,6 +19,7 @@ mod reply;
 use assay_otlp::{Context, Encoding};
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
 
@@ -68,6 +69,12 @@ pub fn router() -> Router<App> {
 pub fn is_otlp(path: &str) -> bool {
     let path = path.strip_suffix('/').unwrap_or(path);
     PATHS.iter().any(|(known, _)| *known == path)
+}
+
+/// A refusal before anything was read, in the encoding of the request.
+pub(crate) fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
+    let encoding = headers::encoding(headers).unwrap_or(Encoding::Json);
+    Reply::new(encoding, headers).problem(problem)
 }
 
 async fn receive(app: App, signal: Signal, request: Request) -> Response {

@@ -13,6 +13,7 @@ mod list;
 mod login;
 mod raw;
 mod read;
+mod reference;
 mod rules;
 mod session;
 mod trace;
@@ -75,6 +76,7 @@ pub fn router<S>(app: App) -> Router<S> {
         )
         .route("/project/{project}/traces/{trace}", get(trace::by_project))
         .route("/rules", get(rules::show))
+        .route("/api/reference", get(reference::show))
         .route("/assets/{file}", get(asset))
         .layer(middleware::from_fn(as_page))
         .with_state(Pages {

@@ -1,0 +1,177 @@
+//! Token buckets with exact arithmetic, for many keys in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+use assay_domain::time::Timestamp;
+
+const MINUTE_MICROS: u64 = 60_000_000;
+/// Buckets kept at once. A full bucket is as good as none, so those that nobody uses are forgotten.
+const MAX_BUCKETS: usize = 65_536;
+
+/// How much of its allowance one key has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Requests per minute, and at once.
+    pub(crate) limit: u32,
+    /// Requests that would be let through right now.
+    pub(crate) remaining: u32,
+    /// When the whole allowance is there again.
+    pub(crate) reset_at: Timestamp,
+    /// Set when this request is one too many: seconds until the next one fits.
+    pub(crate) retry_after_seconds: Option<u64>,
+}
+
+/// What a key has used up and not got back. A request costs [`MINUTE_MICROS`] units, and each microsecond
+/// gives `limit` units back: so `limit` requests a minute, without rounding.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    debt: u64,
+    at: Timestamp,
+}
+
+impl Bucket {
+    /// Gives back what the time since the last look earned. A clock that was set back earns nothing.
+    fn earn(&mut self, limit: u32, now: Timestamp) {
+        let elapsed = u64::try_from(now.micros_since(self.at)).unwrap_or(0);
+        self.debt = self
+            .debt
+            .saturating_sub(elapsed.saturating_mul(limit.into()));
+        self.at = now;
+    }
+
+    fn take(&mut self, limit: u32, now: Timestamp) -> Standing {
+        self.earn(limit, now);
+        let rate = u64::from(limit.max(1));
+        let whole = rate * MINUTE_MICROS;
+        let wanted = self.debt + MINUTE_MICROS;
+        let retry_after_seconds = if wanted <= whole {
+            self.debt = wanted;
+            None
+        } else {
+            Some((wanted - whole).div_ceil(rate).div_ceil(1_000_000))
+        };
+        let micros = i64::try_from(self.debt.div_ceil(rate)).unwrap_or(i64::MAX);
+        Standing {
+            limit,
+            remaining: u32::try_from((whole - self.debt) / MINUTE_MICROS).unwrap_or(limit),
+            reset_at: Timestamp::from_micros(now.as_micros().saturating_add(micros)),
+            retry_after_seconds,
+        }
+    }
+}
+
+/// The buckets of all keys that are not full.
+#[derive(Debug)]
+pub(crate) struct Buckets<K>(Mutex<HashMap<K, Bucket>>);
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    /// Takes one request of `limit` a minute from the bucket of a key, if it has one left.
+    pub(crate) fn take(
+        &self,
+        key: K,
+        limit: u32,
+        now: Timestamp,
+        limit_of: impl Fn(&K) -> u32,
+    ) -> Standing {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(&key) {
+            buckets.retain(|key, bucket| {
+                bucket.earn(limit_of(key), now);
+                bucket.debt > 0
+            });
+            // That many keys in use at once are no load this server carries: all of them begin anew, which
+            // is cheaper for everybody than to look through them for each request.
+            if buckets.len() > MAX_BUCKETS / 2 {
+                buckets.clear();
+            }
+        }
+        let bucket = buckets.entry(key).or_insert(Bucket { debt: 0, at: now });
+        bucket.take(limit, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + millis)
+    }
+
+    /// What is left, or after how many seconds to come again.
+    fn take(buckets: &Buckets<u32>, key: u32, limit: u32, millis: i64) -> Result<u32, u64> {
+        let standing = buckets.take(key, limit, at(millis), |_| limit);
+        match standing.retry_after_seconds {
+            None => Ok(standing.remaining),
+            Some(seconds) => Err(seconds),
+        }
+    }
+
+    #[test]
+    fn a_key_gets_its_allowance_at_once_and_afterwards_one_request_per_share_of_the_minute() {
+        let buckets = Buckets::default();
+        let first: Vec<_> = (0..4).map(|_| take(&buckets, 1, 3, 0)).collect();
+        assert_eq!(first, [Ok(2), Ok(1), Ok(0), Err(20)]);
+        assert_eq!(
+            take(&buckets, 1, 3, 19_999),
+            Err(1),
+            "refusals cost nothing"
+        );
+        assert_eq!(take(&buckets, 1, 3, 20_000), Ok(0));
+        assert_eq!(take(&buckets, 1, 3, 20_000), Err(20));
+        assert_eq!(
+            take(&buckets, 1, 3, 10_000_000),
+            Ok(2),
+            "never more than the allowance"
+        );
+        assert_eq!(
+            take(&buckets, 2, 3, 0),
+            Ok(2),
+            "keys do not know each other"
+        );
+    }
+
+    #[test]
+    fn the_reset_is_when_everything_is_there_again() {
+        let buckets = Buckets::default();
+        let standing = |millis| buckets.take(1, 60, at(millis), |_| 60);
+        assert_eq!(standing(0).reset_at, at(1_000));
+        assert_eq!(standing(0).reset_at, at(2_000));
+        assert_eq!(standing(1_500).reset_at, at(3_000));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_neither_gives_nor_locks_out() {
+        let buckets = Buckets::default();
+        assert_eq!(take(&buckets, 1, 2, 3_600_000), Ok(1));
+        assert_eq!(take(&buckets, 1, 2, 0), Ok(0));
+        assert_eq!(take(&buckets, 1, 2, 0), Err(30));
+        assert_eq!(take(&buckets, 1, 2, 30_000), Ok(0));
+    }
+
+    #[test]
+    fn however_many_keys_come_the_buckets_stay_bounded_and_those_in_debt_are_kept() {
+        let buckets = Buckets::default();
+        let n = u32::try_from(MAX_BUCKETS).unwrap();
+        assert_eq!(take(&buckets, u32::MAX, 1, 0), Ok(0));
+        for key in 1..n {
+            let _ = take(&buckets, key, 1, -60_000);
+        }
+        assert_eq!(take(&buckets, n, 1, 100), Ok(0));
+        let n_kept = buckets.0.lock().unwrap().len();
+        assert_eq!(n_kept, 2, "full ones are forgotten");
+        assert_eq!(take(&buckets, u32::MAX, 1, 100), Err(60));
+        for key in 0..2 * n {
+            let _ = take(&buckets, key, 1, 200);
+        }
+        assert!(buckets.0.lock().unwrap().len() <= MAX_BUCKETS);
+    }
+}

@@ -1,0 +1,32 @@
+//! `GET /api/reference`: the API's own description, as a page. Anybody may read it, like the document.
+
+use std::sync::LazyLock;
+
+use assay_ui::{Reference, ReferencePage, Section, Shell};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::{Pages, page};
+use crate::problem::Problem;
+
+static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
+    let document = serde_json::to_value(crate::api::openapi());
+    Reference::of(&document.unwrap_or_default())
+});
+
+pub(super) async fn show(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let viewer = pages.viewer(&headers, pages.app.clock.now()).await?;
+    let shell = match viewer {
+        Some(viewer) => viewer.shell(Section::Reference),
+        None => Shell::default(),
+    };
+    let view = ReferencePage {
+        shell,
+        reference: &REFERENCE,
+    };
+    page(StatusCode::OK, &view)
+}
