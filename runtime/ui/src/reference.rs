@@ -240,6 +240,7 @@ fn access(operation: &Value) -> Text {
         .map(|name| match name.as_str() {
             "basic" => "key pair",
             "publicKey" => "public key alone",
+            "organization" => "key pair of an organization",
             other => other,
         })
         .collect();

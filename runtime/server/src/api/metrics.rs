@@ -1,6 +1,7 @@
 //! Metrics: one question over many rows, v2 and the older v1, and sums by day.
 
 mod daily;
+pub(super) mod names;
 mod query;
 
 use assay_domain::metrics::{Granularity, Group};
@@ -20,7 +21,8 @@ const QUERY: &[Param] = &[param(
     "query",
     "string",
     "JSON object: view, dimensions, metrics, filters, timeDimension, fromTimestamp, toTimestamp, orderBy, config.",
-)];
+)
+.needed()];
 
 /// Rows of one answer, those that fill gaps included.
 const MAX_ROWS: usize = 10_000;

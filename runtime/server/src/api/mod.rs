@@ -7,6 +7,7 @@ mod annotation_queues;
 mod comments;
 mod conditions;
 mod cursor;
+mod dashboards;
 mod dataset_runs;
 pub(crate) mod datasets;
 mod etag;
@@ -31,6 +32,7 @@ mod score_configs;
 mod scores;
 mod sessions;
 mod traces;
+mod widgets;
 
 use axum::Router;
 use axum::middleware::from_fn;
@@ -64,6 +66,8 @@ fn all() -> Routes {
     dataset_runs::routes(&mut routes);
     experiments::routes(&mut routes);
     media::routes(&mut routes);
+    widgets::routes(&mut routes);
+    dashboards::routes(&mut routes);
     routes
 }
 

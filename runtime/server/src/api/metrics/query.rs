@@ -1,12 +1,12 @@
 //! The `query` parameter, checked.
 
 use assay_domain::filter::Filter;
-use assay_domain::metrics::{Aggregation, Dimension, Granularity, Metric, Question, View};
+use assay_domain::metrics::{Dimension, Granularity, Metric, Question, View};
 use assay_domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TIME, automatic};
+use super::{TIME, automatic, names};
 use crate::api::rules::filter_problem;
 use crate::extract::{Params, from_json};
 use crate::problem::Problem;
@@ -83,88 +83,24 @@ fn bad(field: &str, message: impl Into<String>) -> Problem {
     Problem::query(&field, message)
 }
 
-fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
-    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-    names.join(", ")
-}
-
 impl QueryInput {
     fn view(&self, version: Version) -> Result<View, Problem> {
-        let allowed: Vec<View> = View::ALL
-            .iter()
-            .copied()
+        let all = View::ALL.iter().copied();
+        let allowed: Vec<View> = all
             .filter(|view| version == Version::V1 || *view != View::Traces)
             .collect();
-        let found = allowed.iter().find(|view| view.as_str() == self.view);
-        found.copied().ok_or_else(|| {
-            let message = format!(
-                "{:?} is none of {}",
-                self.view,
-                names(&allowed, View::as_str)
-            );
-            bad("view", message)
-        })
+        names::view(&self.view, &allowed, bad)
     }
 
     fn dimensions(&self, view: View) -> Result<Vec<Dimension>, Problem> {
-        let mut found: Vec<Dimension> = Vec::new();
-        for (at, input) in self.dimensions.iter().flatten().enumerate() {
-            let Some(dimension) = view.dimension(&input.field) else {
-                let all = names(view.dimensions(), |one: Dimension| one.name);
-                let message = format!("{:?} is none of {all}", input.field);
-                return Err(bad(&format!("dimensions[{at}].field"), message));
-            };
-            if !found.contains(&dimension) {
-                found.push(dimension);
-            }
-        }
-        Ok(found)
+        let fields = self.dimensions.iter().flatten();
+        names::dimensions(view, fields.map(|one| one.field.as_str()), bad)
     }
 
     fn metrics(&self, view: View, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
-        if self.metrics.is_empty() {
-            return Err(bad("metrics", "at least one is expected"));
-        }
-        let mut found: Vec<Metric> = Vec::new();
-        for (at, input) in self.metrics.iter().enumerate() {
-            let field = |name: &str| format!("metrics[{at}].{name}");
-            let Some(measure) = view.measure(&input.measure) else {
-                let all: Vec<&str> = view.measures().iter().map(|one| one.name).collect();
-                let message = format!("{:?} is none of {}", input.measure, all.join(", "));
-                return Err(bad(&field("measure"), message));
-            };
-            let all = Aggregation::ALL.iter().copied();
-            let mut all = all.filter(|one| one.as_str() == input.aggregation);
-            let Some(aggregation) = all.next() else {
-                let all = names(Aggregation::ALL, Aggregation::as_str);
-                let message = format!("{:?} is none of {all}", input.aggregation);
-                return Err(bad(&field("aggregation"), message));
-            };
-            if !measure.is_number && !matches!(aggregation, Aggregation::Count | Aggregation::Uniq)
-            {
-                let message = format!(
-                    "{} has no numbers: count and uniq are possible",
-                    measure.name
-                );
-                return Err(bad(&field("aggregation"), message));
-            }
-            for (by_type, needed) in [("costByType", "costType"), ("usageByType", "usageType")] {
-                if measure.name == by_type && dimensions.iter().all(|one| one.name != needed) {
-                    return Err(bad(
-                        &field("measure"),
-                        format!("needs the dimension {needed}"),
-                    ));
-                }
-            }
-            let metric = Metric {
-                measure,
-                aggregation,
-            };
-            if !found.contains(&metric) {
-                found.push(metric);
-            }
-        }
-        Ok(found)
+        let inputs = self.metrics.iter();
+        let inputs = inputs.map(|one| (one.measure.as_str(), one.aggregation.as_str()));
+        names::metrics(view, dimensions, inputs, "aggregation", bad)
     }
 
     fn time(&self, field: &str, text: &str) -> Result<Timestamp, Problem> {
@@ -182,7 +118,7 @@ impl QueryInput {
             .iter()
             .find(|one| one.as_str() == granularity);
         found.copied().map(Some).ok_or_else(|| {
-            let all = names(Granularity::ALL, Granularity::as_str);
+            let all = names::list(Granularity::ALL, Granularity::as_str);
             bad(
                 "timeDimension.granularity",
                 format!("is none of auto, {all}"),
