@@ -472,6 +472,8 @@ named_enum!(
         WorkerLost = "worker_lost",
         /// A fault of the server (`host`).
         Internal = "internal",
+        /// The worker had no memory for all of its calls, and this one held most.
+        WorkerFull = "worker_full",
     }
 );
 

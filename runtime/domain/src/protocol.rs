@@ -90,6 +90,8 @@ pub struct WorkerSettings {
     pub n_threads: u32,
     /// Calls with a live instance at a time.
     pub max_live: u32,
+    /// With more memory in use it is ended.
+    pub max_resident_bytes: u64,
     /// A call that keeps its thread for so many milliseconds, without a pause, is stuck for ever.
     pub stuck_ms: u64,
     /// End at once where the platform lacks a wall.

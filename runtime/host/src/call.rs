@@ -12,11 +12,12 @@ use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::{self, JudgePre, types};
 use crate::checks;
-use crate::ending::{CpuLimit, End, judged, refused, reported, stopped, wall_limit};
+use crate::ending::{CpuLimit, End, ended_early, judged, refused, reported, stopped};
 use crate::guest::ConfigProblem;
 use crate::host::{Host, Plugin};
 use crate::meter::{Bounded, Meter, Place};
-use crate::state::{NothingGranted, Port, State, failure};
+use crate::pressure::Turn;
+use crate::state::{MemoryLimits, NothingGranted, Port, State, failure};
 
 const SHUTTING_DOWN: &str = "the host is shutting down";
 
@@ -55,7 +56,9 @@ impl Host {
             purpose,
             ..
         } = call;
-        let state = State::new(seed, run_time_ms, limits.memory_bytes, port);
+        let memory = MemoryLimits::new(limits.memory_bytes);
+        let turn = Turn::new(&self.pressure, memory.holds());
+        let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
         let item = bindings::item(item);
         let guest = async {
@@ -77,7 +80,8 @@ impl Host {
                 }
             }
         };
-        let end = self.bounded(&meter, place, &limits, pin!(guest)).await;
+        let waits = (place, turn);
+        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
         CallResult {
@@ -101,7 +105,9 @@ impl Host {
             ..Limits::default()
         };
         let meter = Arc::new(Meter::new());
-        let mut state = State::new(0, 0, limits.memory_bytes, Arc::new(NothingGranted));
+        let memory = MemoryLimits::new(limits.memory_bytes);
+        let turn = Turn::new(&self.pressure, memory.holds());
+        let mut state = State::new(0, 0, memory, Arc::new(NothingGranted));
         state.describing = true;
         let mut store = self.store(state, &limits, &meter);
         let guest = async {
@@ -111,26 +117,27 @@ impl Host {
                 .call_describe(&mut store)
                 .await
         };
-        let end = self.bounded(&meter, place, &limits, pin!(guest)).await;
+        let waits = (place, turn);
+        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         match end {
             End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
             End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
-            End::WallLimit => Err(wall_limit(&limits)),
+            End::Stopped(stop) => Err(ended_early(&stop, &limits)),
         }
     }
 
     async fn bounded<T>(
         &self,
         meter: &Meter,
-        place: Place<'_>,
+        waits: (Place<'_>, Turn<'_>),
         limits: &Limits,
         guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> End<T> {
         let wall = Duration::from_millis(limits.wall_ms.into());
-        match Bounded::new(meter, &self.ticker, place, wall, guest).await {
+        match Bounded::new(meter, &self.ticker, waits, wall, guest).await {
             Ok(Ok(answer)) => End::Answer(answer),
             Ok(Err(error)) => End::Error(error),
-            Err(_) => End::WallLimit,
+            Err(stop) => End::Stopped(stop),
         }
     }
 
@@ -170,6 +177,6 @@ fn outcome(
         End::Answer(Answer::Scores(Err(error))) => Err(reported(error, state.last_upstream)),
         End::Answer(Answer::Problems(problems)) => judged(&problems).map(|()| Vec::new()),
         End::Error(error) => Err(stopped(&error, state.limits.refused, limits)),
-        End::WallLimit => Err(wall_limit(limits)),
+        End::Stopped(stop) => Err(ended_early(&stop, limits)),
     }
 }

@@ -4,6 +4,7 @@ use assay_domain::plugin::{CallResult, Failure, FailureClass, Limits};
 
 use crate::bindings::types::EvalError;
 use crate::guest::ConfigProblem;
+use crate::meter::Stop;
 use crate::state::{MAX_HANDLES, failure};
 use wasmtime::component::ResourceTableError;
 
@@ -19,7 +20,7 @@ pub(crate) struct CpuLimit;
 pub(crate) enum End<T> {
     Answer(T),
     Error(wasmtime::Error),
-    WallLimit,
+    Stopped(Stop),
 }
 
 pub(crate) fn refused(failure: Failure) -> CallResult {
@@ -30,9 +31,21 @@ pub(crate) fn refused(failure: Failure) -> CallResult {
     }
 }
 
-pub(crate) fn wall_limit(limits: &Limits) -> Failure {
-    let message = format!("no answer within {} ms", limits.wall_ms);
-    failure(FailureClass::WallTimeout, message)
+pub(crate) fn ended_early(stop: &Stop, limits: &Limits) -> Failure {
+    match stop {
+        Stop::WallLimit => {
+            let message = format!("no answer within {} ms", limits.wall_ms);
+            failure(FailureClass::WallTimeout, message)
+        }
+        Stop::Crowded(crowded) => {
+            let held = crowded.held_bytes >> 20;
+            let message = format!(
+                "the worker had no memory for all of its calls, and this one held {held} MiB: it can be made \
+                 again"
+            );
+            failure(FailureClass::WorkerFull, message)
+        }
+    }
 }
 
 /// The plug-in itself says why there are no scores.

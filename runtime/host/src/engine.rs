@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::pressure::Pressure;
+
 /// Guest code looks at the clock this often, and lets others run.
 const TICK: Duration = Duration::from_millis(5);
 const WASM_STACK: usize = 1 << 20;
@@ -147,12 +149,14 @@ impl Shared {
 }
 
 impl Ticker {
-    pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
+    /// At each tick the memory of the process is looked at, too.
+    pub(crate) fn start(engine: &Engine, pressure: Arc<Pressure>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (state, engine) = (Arc::clone(&shared), engine.weak());
         let thread = thread::Builder::new().name("epoch".into()).spawn(move || {
+            let mut is_pressed = false;
             while !state.stop.load(Ordering::SeqCst) {
-                if state.is_idle() {
+                if !is_pressed && state.is_idle() {
                     state.park_while_idle();
                     continue;
                 }
@@ -161,6 +165,7 @@ impl Ticker {
                     return;
                 };
                 engine.increment_epoch();
+                is_pressed = pressure.look();
             }
         })?;
         Ok(Self {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use assay_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
 use tokio::sync::Semaphore;
@@ -12,6 +13,7 @@ use crate::artifact::{self, ArtifactError, Artifacts};
 use crate::bindings::Judge;
 use crate::engine::{self, Allocation, Ticker};
 use crate::guest::Exports;
+use crate::pressure::{Budget, Pressure};
 use crate::state::State;
 
 /// Calls that run at a time; more would only share the processors.
@@ -24,6 +26,11 @@ pub struct Settings {
     pub max_live: u32,
     /// The most memory any call may be allowed.
     pub max_memory_bytes: u64,
+    /// What the whole process may have in memory: when it comes near, calls are held back. `None` where
+    /// that is nobody's concern.
+    pub max_resident_bytes: Option<u64>,
+    /// Threads that run guests.
+    pub n_threads: u32,
 }
 
 impl Default for Settings {
@@ -33,6 +40,8 @@ impl Default for Settings {
             // 65,530 mappings that the kernel allows a process set the bound.
             max_live: 2_560,
             max_memory_bytes: Limits::default().memory_bytes,
+            max_resident_bytes: None,
+            n_threads: 2,
         }
     }
 }
@@ -43,6 +52,14 @@ impl Settings {
             max_live: self.max_live.max(16),
             memory_bytes: self.max_memory_bytes,
         }
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        Some(Budget {
+            max_resident_bytes: self.max_resident_bytes?,
+            max_call_bytes: self.max_memory_bytes,
+            n_threads: self.n_threads,
+        })
     }
 }
 
@@ -68,6 +85,8 @@ pub struct Host {
     pub(crate) engine: Engine,
     linker: Linker<State>,
     pub(crate) ticker: Ticker,
+    /// Who goes on when the memory of the process is short.
+    pub(crate) pressure: Arc<Pressure>,
     /// Places of calls with an instance.
     pub(crate) live: Semaphore,
     /// Places of those among them that run, and wait neither for the server nor for a clock.
@@ -115,7 +134,7 @@ impl Host {
     /// # Errors
     /// When the engine cannot start or the folder is not safe.
     pub fn new(settings: &Settings, cache_dir: &Path) -> Result<Self, HostError> {
-        let mut host = Self::build(settings.allocation(), || Ok(()))?;
+        let mut host = Self::build(settings.allocation(), settings.budget(), || Ok(()))?;
         host.artifacts = Artifacts::open(cache_dir, &host.engine)?;
         Ok(host)
     }
@@ -126,20 +145,28 @@ impl Host {
         settings: &Settings,
         enter: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
-        Self::build(settings.allocation(), enter)
+        Self::build(settings.allocation(), settings.budget(), enter)
     }
 
     /// A host without a pool and a folder, for the compile process.
     pub(crate) fn on_demand() -> Result<Self, HostError> {
-        Self::build(Allocation::OnDemand, || Ok(()))
+        Self::build(Allocation::OnDemand, None, || Ok(()))
     }
 
     fn build(
         allocation: Allocation,
+        budget: Option<Budget>,
         before_threads: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
         let wrong = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
-        let (engine, notes) = engine::engine(allocation).map_err(wrong)?;
+        let (engine, mut notes) = engine::engine(allocation).map_err(wrong)?;
+        let pressure = budget.map_or_else(|| Ok(Pressure::default()), Pressure::watching);
+        let pressure = Arc::new(pressure.unwrap_or_else(|error| {
+            notes.push(format!(
+                "the memory of the process cannot be looked at, and calls are not held back: {error}"
+            ));
+            Pressure::default()
+        }));
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(wrong)?;
         Judge::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(wrong)?;
@@ -149,7 +176,8 @@ impl Host {
             Allocation::OnDemand => 16,
         };
         Ok(Self {
-            ticker: Ticker::start(&engine)?,
+            ticker: Ticker::start(&engine, Arc::clone(&pressure))?,
+            pressure,
             live: Semaphore::new(max_live as usize),
             running: Semaphore::new(MAX_RUNNING),
             artifacts: Artifacts::nowhere(&engine),

@@ -11,6 +11,7 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::Sleep;
 
 use crate::engine::Ticker;
+use crate::pressure::{Crowded, Turn};
 
 /// Time spent inside the polls of one call. A call that waits for a model is not polled and costs
 /// nothing; one that yields to others at a tick neither.
@@ -79,6 +80,7 @@ impl<'h> Place<'h> {
 
     fn give_up(&mut self) {
         self.held = None;
+        self.coming = None;
     }
 
     fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -103,16 +105,22 @@ impl<'h> Place<'h> {
     }
 }
 
-/// The wall-clock limit was reached.
-pub(crate) struct WallLimit;
+/// Why a call ends that has no answer.
+pub(crate) enum Stop {
+    /// Its wall-clock limit was reached.
+    WallLimit,
+    /// The process has no memory for it.
+    Crowded(Crowded),
+}
 
 /// A call whose polls are metered, for which ticks come while it is polled, which holds a place while it
-/// runs, and which ends at its wall-clock limit. Waiting for the place to come back counts against that
-/// limit, as the rest of the waiting does.
+/// runs, which is held back while memory is short, and which ends at its wall-clock limit. Waiting for the
+/// place to come back, or for memory, counts against that limit, as the rest of the waiting does.
 pub(crate) struct Bounded<'h, 'p, F> {
     meter: &'h Meter,
     ticker: &'h Ticker,
     place: Place<'p>,
+    turn: Turn<'h>,
     wall: Duration,
     inner: Pin<&'h mut F>,
     /// Made when the call first waits: most never do, and a timer costs more than a small guest.
@@ -123,7 +131,7 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
     pub(crate) fn new(
         meter: &'h Meter,
         ticker: &'h Ticker,
-        place: Place<'p>,
+        (place, turn): (Place<'p>, Turn<'h>),
         wall: Duration,
         inner: Pin<&'h mut F>,
     ) -> Self {
@@ -131,6 +139,7 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
             meter,
             ticker,
             place,
+            turn,
             wall,
             inner,
             timer: None,
@@ -148,26 +157,33 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
         self.meter.spent_ns.fetch_add(took, Ordering::Relaxed);
         if answer.is_pending() && !self.meter.is_at_tick.load(Ordering::Relaxed) {
             self.place.give_up();
+            self.turn.sleeps(cx);
         }
         answer
     }
 }
 
 impl<F: Future> Future for Bounded<'_, '_, F> {
-    type Output = Result<F::Output, WallLimit>;
+    type Output = Result<F::Output, Stop>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // Not polled without its place, a guest that could go on stays as it is.
-        if this.place.poll_held(cx).is_ready()
-            && let Poll::Ready(answer) = this.poll_guest(cx)
-        {
-            return Poll::Ready(Ok(answer));
+        match this.turn.poll(cx) {
+            // Not polled without its place, a guest that could go on stays as it is.
+            Poll::Ready(Ok(())) => {
+                if this.place.poll_held(cx).is_ready()
+                    && let Poll::Ready(answer) = this.poll_guest(cx)
+                {
+                    return Poll::Ready(Ok(answer));
+                }
+            }
+            Poll::Ready(Err(crowded)) => return Poll::Ready(Err(Stop::Crowded(crowded))),
+            Poll::Pending => this.place.give_up(),
         }
         let timer = this.timer.get_or_insert_with(|| {
             let left = this.wall.saturating_sub(this.meter.origin.elapsed());
             Box::pin(tokio::time::sleep(left))
         });
-        timer.as_mut().poll(cx).map(|()| Err(WallLimit))
+        timer.as_mut().poll(cx).map(|()| Err(Stop::WallLimit))
     }
 }

@@ -1,6 +1,7 @@
 //! What one instance can reach: its own facts, its log, the host-call port, and limits. Dropped with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use assay_domain::payload::Payload;
@@ -67,14 +68,19 @@ struct Wasi {
 }
 
 impl State {
-    pub(crate) fn new(seed: u64, run_time_ms: u64, memory_bytes: u64, port: Arc<dyn Port>) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        run_time_ms: u64,
+        limits: MemoryLimits,
+        port: Arc<dyn Port>,
+    ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
         Self {
             seed,
             run_time_ms,
             describing: false,
-            limits: MemoryLimits::new(memory_bytes),
+            limits,
             last_upstream: None,
             port,
             log: Vec::new(),
@@ -417,17 +423,24 @@ impl HostMonotonicClock for Stopped {
 #[derive(Debug)]
 pub(crate) struct MemoryLimits {
     bytes_left: usize,
+    /// Bytes of its memories, for those who look from outside.
+    holds: Arc<AtomicU64>,
     elements_left: usize,
     pub(crate) refused: bool,
 }
 
 impl MemoryLimits {
-    fn new(memory_bytes: u64) -> Self {
+    pub(crate) fn new(memory_bytes: u64) -> Self {
         Self {
             bytes_left: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
+            holds: Arc::default(),
             elements_left: MAX_TABLE_ELEMENTS,
             refused: false,
         }
+    }
+
+    pub(crate) fn holds(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.holds)
     }
 
     fn take(left: &mut usize, refused: &mut bool, current: usize, desired: usize) -> bool {
@@ -440,12 +453,12 @@ impl MemoryLimits {
 
 impl ResourceLimiter for MemoryLimits {
     fn memory_growing(&mut self, now: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        Ok(Self::take(
-            &mut self.bytes_left,
-            &mut self.refused,
-            now,
-            desired,
-        ))
+        let is_given = Self::take(&mut self.bytes_left, &mut self.refused, now, desired);
+        if is_given {
+            let n_bytes = desired.saturating_sub(now) as u64;
+            self.holds.fetch_add(n_bytes, Ordering::Relaxed);
+        }
+        Ok(is_given)
     }
 
     fn table_growing(&mut self, now: usize, desired: usize, _: Option<usize>) -> Result<bool> {

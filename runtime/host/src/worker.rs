@@ -67,6 +67,8 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
     let mut walls = Vec::new();
     let host = Settings {
         max_live: settings.max_live,
+        max_resident_bytes: Some(settings.max_resident_bytes),
+        n_threads: settings.n_threads,
         ..Settings::default()
     };
     // The server is told about no guest before this is done.

@@ -56,7 +56,9 @@ pub(crate) fn after_failure(class: FailureClass, tried: &Tried) -> Next {
         FailureClass::NotApplicable => return Next::Skip,
         FailureClass::Cancelled => return Next::GiveBack,
         FailureClass::UpstreamUnavailable => tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS),
-        FailureClass::Transient => tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS),
+        FailureClass::Transient | FailureClass::WorkerFull => {
+            tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS)
+        }
         FailureClass::WorkerLost | FailureClass::Internal => {
             tried.backoff(1_000, 5 * MINUTE_MS, 10, i64::MAX / 1_000)
         }
@@ -85,6 +87,7 @@ const fn speaks_against_evaluator(class: FailureClass) -> bool {
             | FailureClass::InvalidResult
             | FailureClass::WallTimeout
             | FailureClass::Transient
+            | FailureClass::WorkerFull
             | FailureClass::UpstreamUnavailable
     )
 }

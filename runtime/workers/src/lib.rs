@@ -68,7 +68,7 @@ pub struct Options {
     pub hang_grace: Duration,
     /// Wall-clock limit of one compilation.
     pub compile_limit: Duration,
-    /// A worker with more memory in use is ended.
+    /// A worker with more memory in use is ended. It holds calls back before it comes to that.
     pub max_resident_bytes: u64,
     /// Processes end at once where the platform lacks one of the walls around them.
     pub require_walls: bool,
@@ -102,6 +102,7 @@ impl Options {
         WorkerSettings {
             n_threads: self.n_threads,
             max_live: self.max_live,
+            max_resident_bytes: self.max_resident_bytes,
             stuck_ms: u64::try_from(self.hang_grace.as_millis()).unwrap_or(u64::MAX),
             require_walls: self.require_walls,
         }

@@ -8,6 +8,7 @@ mod bombs;
 mod fakes;
 mod faults;
 mod losses;
+mod memory;
 mod replay;
 mod stuck;
 mod walls;
@@ -74,6 +75,8 @@ fn trials() -> Vec<Trial> {
         losses::a_component_whose_every_call_crashes_is_refused,
         losses::a_panic_in_the_host_is_an_answer,
         losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
+        memory::calls_that_together_need_more_than_their_worker_may_have_are_all_answered,
+        memory::sleepers_that_hold_what_others_need_end_in_a_class_of_their_own,
         losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
         bombs::components_that_are_hard_to_compile_end_in_bounded_time,
         replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
@@ -336,19 +339,13 @@ fn dropping_the_future_cancels_what_a_worker_has() {
     });
 }
 
-/// Refuses, and notes in whose name it was asked.
-struct Notes(std::sync::Mutex<Vec<String>>);
+/// Asks the server for a piece of a trace, and waits for it.
+const ASK: &str =
+    "(call $read (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32))";
 
-impl HostCalls for Notes {
-    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
-        let note = format!("{} {:?}", caller.call.item.id, request);
-        self.0.lock().unwrap().push(note);
-        Box::pin(std::future::ready(request.not_granted()))
-    }
-}
-
-fn host_calls_carry_the_call_they_come_from() {
-    let reader = Guest {
+/// A guest that may [`ASK`].
+fn asks(evaluate: &str) -> Guest<'_> {
+    Guest {
         imports: r#"(import "assay:evaluator/trace-reader@1.0.0" (instance $reader
             (type $error' (variant (case "not-granted" string) (case "not-found" string)
               (case "too-large" string) (case "unavailable" string) (case "cancelled")))
@@ -362,9 +359,24 @@ fn host_calls_carry_the_call_they_come_from() {
               (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))"#,
         with: r#"(with "host" (instance (export "read" (func $read))))"#,
         core_imports: r#"(import "host" "read" (func $read (param i32 i32 i32 i32 i32)))"#,
-        evaluate: "(call $read (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32))",
+        evaluate,
         ..Guest::default()
-    };
+    }
+}
+
+/// Refuses, and notes in whose name it was asked.
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl HostCalls for Notes {
+    fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
+        let note = format!("{} {:?}", caller.call.item.id, request);
+        self.0.lock().unwrap().push(note);
+        Box::pin(std::future::ready(request.not_granted()))
+    }
+}
+
+fn host_calls_carry_the_call_they_come_from() {
+    let reader = asks(ASK);
     block_on(async {
         let notes = Arc::new(Notes(std::sync::Mutex::default()));
         let change = |options: &mut Options| options.grants = Grants::ALL;

@@ -67,7 +67,8 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
                     .iter()
                     .any(|start| target.starts_with(start))
                     || target == "/dev/null"
-                    || target == format!("/proc/{pid}/pagemap");
+                    || target == format!("/proc/{pid}/pagemap")
+                    || target == format!("/proc/{pid}/statm");
                 assert!(is_known, "{target}");
             }
         }
@@ -185,7 +186,10 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
             Ok(_) => assert!(gaps.is_empty(), "{gaps:?}"),
             Err(error) => {
                 let said = error.to_string();
-                assert!(!gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)), "{said}");
+                assert!(
+                    !gaps.is_empty() && gaps.iter().all(|gap| said.contains(gap)),
+                    "{said}"
+                );
             }
         }
     });
@@ -213,6 +217,7 @@ fn worker_with_environment(require_walls: bool) -> String {
     let settings = WorkerSettings {
         n_threads: 1,
         max_live: 16,
+        max_resident_bytes: 1 << 30,
         stuck_ms: 1_000,
         require_walls,
     };

@@ -214,7 +214,7 @@ async fn asked_plugin(
             let issues = message.lines().map(|line| Issue::new("/config", line));
             Err(Problem::issues(Code::InvalidConfig, issues.collect()))
         }
-        FailureClass::Internal | FailureClass::WorkerLost | FailureClass::Cancelled => Err(
+        FailureClass::Internal | FailureClass::WorkerLost | FailureClass::WorkerFull | FailureClass::Cancelled => Err(
             Problem::unavailable(format!("the configuration could not be checked: {message}")),
         ),
         // It does not end, or grows, or traps on this very configuration: it would do so on every item.

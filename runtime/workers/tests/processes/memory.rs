@@ -1,0 +1,122 @@
+//! Calls that keep their own limits, and together need far more memory than their worker may have.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use assay_domain::plugin::{Call, FailureClass};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_workers::{Caller, HostCalls, NoHostCalls, Options};
+use futures_util::future::BoxFuture;
+
+use crate::guest::Guest;
+use crate::{ASK, asks, block_on, call, class, start, until};
+
+/// Puts something into each page of 64 MiB.
+const FILL: &str = "(local $n i32)
+    (drop (memory.grow (i32.const 1024)))
+    (memory.fill (i32.const 0x10000) (i32.const 90) (i32.const 0x4000000))";
+/// Long enough to give others their turn, several times.
+const WORK: &str = "
+    (loop $more (local.set $n (i32.add (local.get $n) (i32.const 1)))
+      (br_if $more (i32.lt_u (local.get $n) (i32.const 50000000))))";
+
+fn little_memory(options: &mut Options) {
+    options.max_live = 64;
+    options.max_resident_bytes = 768 << 20;
+}
+
+/// 1.5 GiB, were all of them alive at once.
+const N_LARGE: usize = 24;
+
+fn so_many(n: usize, guest: &Guest<'_>) -> Vec<Call> {
+    let mut call = call(guest);
+    call.limits.memory_bytes = 80 << 20;
+    vec![call; n]
+}
+
+pub(crate) fn calls_that_together_need_more_than_their_worker_may_have_are_all_answered() {
+    let good = Guest::default();
+    let evaluate = [FILL, WORK].concat();
+    let large = Guest {
+        evaluate: &evaluate,
+        ..Guest::default()
+    };
+    block_on(async {
+        let bench = start(&[&good, &large], little_memory, Arc::new(NoHostCalls));
+        let warm = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(warm[0].outcome.is_ok(), "{warm:?}");
+        let before = bench.workers.pids();
+        let mut calls = so_many(N_LARGE, &large);
+        calls.extend(so_many(100, &good));
+        let answers = bench.workers.evaluate(calls).await;
+        for answer in &answers {
+            assert!(answer.outcome.is_ok(), "{answer:?}");
+        }
+        assert_eq!(bench.workers.pids(), before, "no worker ended");
+    });
+}
+
+/// Never answers.
+struct Silent(AtomicUsize);
+
+impl HostCalls for Silent {
+    fn host_call(&self, _: Caller, _: HostRequest) -> BoxFuture<'_, HostReply> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() {
+    let good = Guest::default();
+    let (work, sleep) = ([FILL, WORK].concat(), [FILL, ASK].concat());
+    let large = Guest {
+        evaluate: &work,
+        ..Guest::default()
+    };
+    let sleeper = asks(&sleep);
+    block_on(async {
+        let silent = Arc::new(Silent(AtomicUsize::new(0)));
+        let calls = Arc::clone(&silent) as Arc<dyn HostCalls>;
+        let bench = start(&[&good, &large, &sleeper], little_memory, calls);
+        let warm = bench.workers.evaluate(vec![call(&good)]).await;
+        assert!(warm[0].outcome.is_ok(), "{warm:?}");
+        let before = bench.workers.pids();
+        // They sleep until the test is over, or until they are ended.
+        let mut sleepers: Vec<_> = so_many(N_LARGE, &sleeper)
+            .into_iter()
+            .map(|call| Box::pin(bench.workers.evaluate(vec![call])))
+            .collect();
+        let n_ended = AtomicUsize::new(0);
+        let watch = async {
+            let mut left = Vec::new();
+            std::mem::swap(&mut left, &mut sleepers);
+            while !left.is_empty() {
+                let (answers, _, rest) = futures_util::future::select_all(left).await;
+                assert_eq!(
+                    class(&answers[0]),
+                    Some(FailureClass::WorkerFull),
+                    "{answers:?}"
+                );
+                let message = &answers[0].outcome.as_ref().unwrap_err().message;
+                assert!(message.contains("this one held 64 MiB"), "{message}");
+                n_ended.fetch_add(1, Ordering::SeqCst);
+                left = rest;
+            }
+        };
+        let others = async {
+            until(|| 0 < silent.0.load(Ordering::SeqCst)).await;
+            let mut calls = so_many(3, &large);
+            calls.extend(so_many(100, &good));
+            bench.workers.evaluate(calls).await
+        };
+        let answers = tokio::select! {
+            answers = others => answers,
+            () = async { watch.await; std::future::pending().await } => unreachable!(),
+        };
+        for answer in &answers {
+            assert!(answer.outcome.is_ok(), "{answer:?}");
+        }
+        assert!(0 < n_ended.load(Ordering::SeqCst), "nobody had to end");
+        assert_eq!(bench.workers.pids(), before, "no worker ended");
+    });
+}
