@@ -28,6 +28,7 @@ pub mod queues;
 mod score_configs;
 pub mod scores;
 pub mod sessions;
+pub mod skills;
 mod spell;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]

@@ -1,0 +1,296 @@
+//! Skills: folders of text files in numbered versions, with labels that move.
+//!
+//! Invariants:
+//! - **A version never changes** but for its labels; a label stands on one version of a skill.
+//! - **`latest` is no row.** It is the version with the highest number, whatever happens to others.
+//! - **The hash names the text.** Each is stored once per project, and stays when the versions go that named
+//!   it: clients hold hashes.
+
+#[cfg(test)]
+mod tests;
+mod write;
+
+use assay_domain::ids::ProjectId;
+use assay_domain::prompt::LATEST;
+use assay_domain::prompt::compose::Selector;
+use assay_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::catalog::from_json;
+use crate::list::{Numbered, Paging};
+use crate::telemetry::db::{Arg, value_list};
+use crate::{Error, Store};
+
+pub use write::NewSkill;
+
+/// A version of a skill, with what belongs to the skill as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skill {
+    /// Id of the version.
+    pub id: String,
+    /// Name of the skill.
+    pub name: String,
+    /// Number of the version, from 1.
+    pub version: i64,
+    /// What it is for.
+    pub description: String,
+    /// The head of its main file.
+    pub frontmatter: Value,
+    /// Labels that stand on this version, sorted.
+    pub labels: Vec<String>,
+    /// Tags of the skill.
+    pub tags: Vec<String>,
+    /// Note about the version.
+    pub commit_message: Option<String>,
+    /// Who made the version.
+    pub created_by: String,
+    /// Its files, by path.
+    pub files: Vec<SkillFile>,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Labels last changed at.
+    pub updated_at: Timestamp,
+}
+
+/// A file without its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillFile {
+    /// Its id.
+    pub id: String,
+    /// Where it stands in the folder.
+    pub path: String,
+    /// Base64 of the SHA-256 of its text.
+    pub sha256: String,
+    /// Bytes of its text.
+    pub size: u64,
+}
+
+/// A skill in a list: what its newest version says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkillSummary {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Number of the newest version.
+    pub latest: i64,
+    /// The newest version was made at.
+    pub created_at: Timestamp,
+    /// Labels of the newest version last changed at.
+    pub updated_at: Timestamp,
+    /// The version with the label `production`.
+    pub production: Option<i64>,
+}
+
+/// Which skills; absent parts ask nothing.
+#[derive(Clone, Debug, Default)]
+pub struct SkillQuery {
+    /// Exactly this name.
+    pub name: Option<String>,
+    /// Name or description contains this, whatever its case.
+    pub search: Option<String>,
+    /// The skill has this tag.
+    pub tag: Option<String>,
+    /// The newest version changed at or after.
+    pub from: Option<Timestamp>,
+    /// The newest version changed before.
+    pub to: Option<Timestamp>,
+}
+
+impl SkillQuery {
+    fn holds(&self, skill: &SkillSummary) -> bool {
+        let contains = |text: &str, part: &String| text.to_lowercase().contains(part);
+        let search = self.search.as_ref().map(|part| part.to_lowercase());
+        self.name.as_ref().is_none_or(|name| *name == skill.name)
+            && search.is_none_or(|part| {
+                contains(&skill.name, &part) || contains(&skill.description, &part)
+            })
+            && self.tag.as_ref().is_none_or(|tag| skill.tags.contains(tag))
+            && self.from.is_none_or(|from| from <= skill.updated_at)
+            && self.to.is_none_or(|to| skill.updated_at < to)
+    }
+}
+
+/// `$1` project, `$2` name, `$3` version.
+const GET: &str = "
+    SELECT v.id, v.name, v.version, v.description, v.frontmatter, v.files, v.commit_message, v.created_by,
+           v.created_at, v.updated_at, s.tags,
+           (SELECT MAX(n.version) FROM skill_versions n
+             WHERE n.project_id = v.project_id AND n.name = v.name) AS newest,
+           (SELECT string_agg(l.label, ',') FROM skill_labels l
+             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
+      FROM skill_versions v JOIN skills s ON s.project_id = v.project_id AND s.name = v.name
+     WHERE v.project_id = $1 AND v.name = $2 AND v.version = $3";
+const OF_LABEL: &str = "
+    SELECT version FROM skill_labels WHERE project_id = $1 AND name = $2 AND label = $3";
+const NEWEST: &str = "
+    SELECT version FROM skill_versions WHERE project_id = $1 AND name = $2
+     ORDER BY version DESC LIMIT 1";
+/// The order does not change while skills get versions: by when a skill was made.
+const LIST: &str = "
+    SELECT s.name, s.tags, v.version, v.description, v.created_at, v.updated_at,
+           (SELECT l.version FROM skill_labels l
+             WHERE l.project_id = s.project_id AND l.name = s.name AND l.label = 'production')
+             AS production
+      FROM skills s JOIN skill_versions v ON v.project_id = s.project_id AND v.name = s.name
+     WHERE s.project_id = $1
+       AND v.version = (SELECT MAX(n.version) FROM skill_versions n
+                         WHERE n.project_id = s.project_id AND n.name = s.name)
+     ORDER BY s.created_at DESC, s.name";
+
+#[derive(sqlx::FromRow)]
+struct SkillRow {
+    id: String,
+    name: String,
+    version: i64,
+    description: String,
+    frontmatter: String,
+    files: String,
+    commit_message: Option<String>,
+    created_by: String,
+    created_at: i64,
+    updated_at: i64,
+    tags: String,
+    newest: Option<i64>,
+    labels: Option<String>,
+}
+
+impl TryFrom<SkillRow> for Skill {
+    type Error = Error;
+
+    fn try_from(row: SkillRow) -> Result<Self, Error> {
+        // Labels come in one text; none of them has a comma.
+        let labels = row.labels.unwrap_or_default();
+        let labels = labels.split(',').filter(|label| !label.is_empty());
+        let mut labels: Vec<String> = labels.map(str::to_owned).collect();
+        if row.newest == Some(row.version) {
+            labels.push(LATEST.to_owned());
+        }
+        labels.sort_unstable();
+        Ok(Self {
+            id: row.id,
+            name: row.name,
+            version: row.version,
+            description: row.description,
+            frontmatter: from_json("skill", &row.frontmatter)?,
+            labels,
+            tags: from_json("skill", &row.tags)?,
+            commit_message: row.commit_message,
+            created_by: row.created_by,
+            files: from_json("skill", &row.files)?,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct SummaryRow {
+    name: String,
+    tags: String,
+    version: i64,
+    description: String,
+    created_at: i64,
+    updated_at: i64,
+    production: Option<i64>,
+}
+
+impl TryFrom<SummaryRow> for SkillSummary {
+    type Error = Error;
+
+    fn try_from(row: SummaryRow) -> Result<Self, Error> {
+        Ok(Self {
+            name: row.name,
+            description: row.description,
+            tags: from_json("skill", &row.tags)?,
+            latest: row.version,
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+            production: row.production,
+        })
+    }
+}
+
+impl Store {
+    /// A version of a skill.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skill(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        which: &Selector,
+    ) -> Result<Option<Skill>, Error> {
+        let named: [Arg<'_>; 2] = [project.as_str().into(), name.into()];
+        let version = match which {
+            Selector::Version(version) => Some(*version),
+            Selector::Label(label) => {
+                let rows: Vec<(i64,)> = if label == LATEST {
+                    self.select(NEWEST, &named).await?
+                } else {
+                    let [project, name] = named.clone();
+                    self.select(OF_LABEL, &[project, name, label.as_str().into()])
+                        .await?
+                };
+                rows.first().map(|(version,)| *version)
+            }
+        };
+        let Some(version) = version else {
+            return Ok(None);
+        };
+        let [project, name] = named;
+        let mut rows: Vec<SkillRow> = self.select(GET, &[project, name, version.into()]).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// A numbered page of the skills of a project, the newest first. Reads the newest version of each,
+    /// without texts: they are made by people.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skills(
+        &self,
+        project: &ProjectId,
+        query: &SkillQuery,
+        paging: Paging,
+    ) -> Result<Numbered<SkillSummary>, Error> {
+        let rows: Vec<SummaryRow> = self.select(LIST, &[project.as_str().into()]).await?;
+        let all = rows.into_iter().map(SkillSummary::try_from);
+        let mut all = all.collect::<Result<Vec<_>, Error>>()?;
+        all.retain(|skill| query.holds(skill));
+        let n_total = all.len() as u64;
+        let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
+        let items = all.into_iter().skip(skip).take(paging.limit as usize);
+        Ok(Numbered {
+            items: items.collect(),
+            n_total,
+        })
+    }
+
+    /// The texts with these hashes that the project has, as pairs of hash and text.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skill_contents(
+        &self,
+        project: &ProjectId,
+        hashes: &[String],
+    ) -> Result<Vec<(String, String)>, Error> {
+        let mut found = Vec::new();
+        for chunk in hashes.chunks(100) {
+            let sql = format!(
+                "SELECT sha256, content FROM skill_contents
+                  WHERE project_id = $1 AND sha256 IN ({})",
+                value_list(chunk.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(chunk.iter().map(|hash| Arg::from(hash.as_str())));
+            found.extend(self.select::<(String, String)>(&sql, &args).await?);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,238 @@
+//! New versions, labels that move, tags, and versions that go.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::prompt::LATEST;
+use assay_domain::prompt::compose::Selector;
+use assay_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::{Skill, SkillFile};
+use crate::catalog::to_json;
+use crate::pool::in_transaction;
+use crate::telemetry::db::{Arg, bind_args};
+use crate::{Error, Store};
+
+/// A version to be.
+#[derive(Clone, Debug)]
+pub struct NewSkill {
+    /// Id of the version.
+    pub id: String,
+    /// Name of the skill, which the first version makes.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The head of its main file.
+    pub frontmatter: Value,
+    /// All its files, by path.
+    pub files: Vec<SkillFile>,
+    /// Hash and text of those that may be new.
+    pub contents: Vec<(String, String)>,
+    /// Note about the version.
+    pub commit_message: Option<String>,
+    /// Who makes it.
+    pub created_by: String,
+}
+
+/// Makes the skill's row, or takes its lock; the number of the version to be.
+const NEXT: &str = "
+    INSERT INTO skills (project_id, name, tags, last_version, created_at, updated_at)
+    VALUES ($1, $2, '[]', 1, $3, $3)
+    ON CONFLICT (project_id, name)
+    DO UPDATE SET last_version = skills.last_version + 1, updated_at = excluded.updated_at
+    RETURNING last_version";
+const INSERT: &str = "
+    INSERT INTO skill_versions
+        (project_id, name, version, id, description, frontmatter, files, commit_message, created_by,
+         created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)";
+const KEEP: &str = "
+    INSERT INTO skill_contents (project_id, sha256, content, created_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (project_id, sha256) DO NOTHING";
+const TOUCH: &str = "UPDATE skills SET updated_at = $3 WHERE project_id = $1 AND name = $2";
+const SET_TAGS: &str = "
+    UPDATE skills SET updated_at = $3, tags = $4 WHERE project_id = $1 AND name = $2";
+/// Also says whether there is such a version.
+const CHANGED: &str = "
+    UPDATE skill_versions SET updated_at = $4 WHERE project_id = $1 AND name = $2 AND version = $3";
+/// Those that lose a label have changed too.
+const ROBBED: &str = "
+    UPDATE skill_versions SET updated_at = $4
+     WHERE project_id = $1 AND name = $2 AND version <> $5
+       AND version = (SELECT l.version FROM skill_labels l
+                       WHERE l.project_id = $1 AND l.name = $2 AND l.label = $3)";
+const UNLABEL: &str = "
+    DELETE FROM skill_labels WHERE project_id = $1 AND name = $2 AND version = $3";
+const LABEL: &str = "
+    INSERT INTO skill_labels (project_id, name, label, version) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (project_id, name, label) DO UPDATE SET version = excluded.version";
+const DELETE: &str = "
+    DELETE FROM skill_versions WHERE project_id = $1 AND name = $2 AND version = $3";
+/// A skill without versions is none.
+const DELETE_EMPTY: &str = "
+    DELETE FROM skills WHERE project_id = $1 AND name = $2
+       AND NOT EXISTS (SELECT 1 FROM skill_versions v WHERE v.project_id = $1 AND v.name = $2)";
+
+/// Runs a statement in a transaction; the rows it changed.
+macro_rules! run {
+    ($tx:ident, $sql:expr, $args:expr) => {{
+        let args = $args;
+        bind_args!(sqlx::query($sql), args)
+            .execute(&mut *$tx)
+            .await?
+            .rows_affected()
+    }};
+}
+
+impl Store {
+    /// Makes the next version of a skill, and the skill with its first one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn create_skill(
+        &self,
+        project: &ProjectId,
+        new: &NewSkill,
+        now: Timestamp,
+    ) -> Result<Skill, Error> {
+        let (project_id, name) = (Arg::from(project.as_str()), Arg::from(new.name.as_str()));
+        let at = Arg::from(now.as_micros());
+        let (frontmatter, files) = (
+            to_json("skill", &new.frontmatter)?,
+            to_json("skill", &new.files)?,
+        );
+        let lock = [project_id.clone(), name.clone(), at.clone()];
+        let version = in_transaction!(&self.pool, |tx| {
+            let version: i64 = bind_args!(sqlx::query_scalar(NEXT), &lock)
+                .fetch_one(&mut *tx)
+                .await?;
+            let row: [Arg<'_>; 10] = [
+                project_id.clone(),
+                name.clone(),
+                version.into(),
+                new.id.as_str().into(),
+                new.description.as_str().into(),
+                frontmatter.as_str().into(),
+                files.as_str().into(),
+                new.commit_message.as_deref().into(),
+                new.created_by.as_str().into(),
+                at.clone(),
+            ];
+            run!(tx, INSERT, &row);
+            for (hash, content) in &new.contents {
+                let row = [
+                    project_id.clone(),
+                    hash.as_str().into(),
+                    content.as_str().into(),
+                    at.clone(),
+                ];
+                run!(tx, KEEP, &row);
+            }
+            version
+        });
+        self.existing_skill(project, &new.name, &Selector::Version(version))
+            .await
+    }
+
+    async fn existing_skill(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        which: &Selector,
+    ) -> Result<Skill, Error> {
+        let found = self.skill(project, name, which).await?;
+        found.ok_or(Error::NotFound)
+    }
+
+    /// Replaces the tags of a skill; its newest version.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such skill.
+    pub async fn tag_skill(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        tags: &[String],
+        now: Timestamp,
+    ) -> Result<Skill, Error> {
+        let tags = to_json("skill", &tags)?;
+        let args: [Arg<'_>; 4] = [
+            project.as_str().into(),
+            name.into(),
+            now.as_micros().into(),
+            tags.as_str().into(),
+        ];
+        self.change(SET_TAGS, &args).await?;
+        self.existing_skill(project, name, &Selector::Label(LATEST.to_owned()))
+            .await
+    }
+
+    /// Puts these labels and no others on a version; other versions of the skill lose them. `latest` is
+    /// not moved.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such version.
+    pub async fn label_skill(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        version: i64,
+        labels: &[String],
+        now: Timestamp,
+    ) -> Result<Skill, Error> {
+        let (project_id, skill) = (Arg::from(project.as_str()), Arg::from(name));
+        let at = Arg::from(now.as_micros());
+        let lock = [project_id.clone(), skill.clone(), at.clone()];
+        let this: [Arg<'_>; 4] = [
+            project_id.clone(),
+            skill.clone(),
+            version.into(),
+            at.clone(),
+        ];
+        in_transaction!(&self.pool, |tx| {
+            run!(tx, TOUCH, &lock);
+            if run!(tx, CHANGED, &this) == 0 {
+                return Err(Error::NotFound);
+            }
+            run!(tx, UNLABEL, &this[..3]);
+            for label in labels {
+                let label = Arg::from(label.as_str());
+                let of = [
+                    project_id.clone(),
+                    skill.clone(),
+                    label,
+                    at.clone(),
+                    version.into(),
+                ];
+                run!(tx, ROBBED, &of);
+                let [project_id, skill, label, _, version] = of;
+                run!(tx, LABEL, &[project_id, skill, label, version]);
+            }
+        });
+        self.existing_skill(project, name, &Selector::Version(version))
+            .await
+    }
+
+    /// Deletes a version, and the skill with its last one. When the newest goes, the one before it is the
+    /// latest.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such version.
+    pub async fn delete_skill(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        version: i64,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let lock: [Arg<'_>; 3] = [project.as_str().into(), name.into(), now.as_micros().into()];
+        let this: [Arg<'_>; 3] = [project.as_str().into(), name.into(), version.into()];
+        in_transaction!(&self.pool, |tx| {
+            run!(tx, TOUCH, &lock);
+            if run!(tx, DELETE, &this) == 0 {
+                return Err(Error::NotFound);
+            }
+            run!(tx, DELETE_EMPTY, &this[..2]);
+        });
+        Ok(())
+    }
+}
