@@ -91,6 +91,10 @@ macro_rules! id {
 
 id!(/// A tenant: every row of data belongs to exactly one project.
     ProjectId);
+id!(/// An owner of projects.
+    OrganizationId);
+id!(/// A person, known to one organization.
+    UserId);
 id!(/// A trace, unique within its project. From OTLP: 32 lower-case hex digits.
     TraceId);
 id!(/// An observation, unique within its trace. From OTLP: 16 lower-case hex digits.

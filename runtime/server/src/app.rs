@@ -7,6 +7,7 @@ use assay_domain::ids::{IdSource, ProjectId};
 use assay_domain::time::Clock;
 use assay_scheduler::Scheduler;
 use assay_store::Store;
+use tokio::sync::Notify;
 
 use crate::api::datasets::Schemas;
 use crate::api::media::Signer;
@@ -48,6 +49,7 @@ pub struct AppParts {
     pub login_token: String,
     pub(crate) admission: Admission,
     pub(crate) keys: KeyCache,
+    pub(crate) sweep_wanted: Notify,
     pub(crate) limits: Limits,
     pub(crate) schemas: Schemas,
     pub(crate) media_signer: Signer,
@@ -82,6 +84,7 @@ impl App {
         Self(Arc::new(AppParts {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
             keys: KeyCache::default(),
+            sweep_wanted: Notify::new(),
             limits: Limits::default(),
             schemas: Schemas::default(),
             media_signer: Signer::default(),

@@ -49,6 +49,7 @@ pub struct Client {
     http: HyperClient<HttpConnector, Body>,
     origin: String,
     authorization: Option<String>,
+    headers: Vec<(String, String)>,
     timeout: Duration,
 }
 
@@ -62,6 +63,7 @@ impl Client {
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
             origin: origin.trim_end_matches('/').to_owned(),
             authorization: None,
+            headers: Vec::new(),
             timeout: TIMEOUT,
         }
     }
@@ -78,6 +80,13 @@ impl Client {
     #[must_use]
     pub fn with_authorization(mut self, value: &str) -> Self {
         self.authorization = Some(value.to_owned());
+        self
+    }
+
+    /// A caller that also sends this header.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -104,6 +113,9 @@ impl Client {
             .uri(format!("{}{path}", self.origin));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
         }
         for (name, value) in headers {
             request = request.header(*name, *value);

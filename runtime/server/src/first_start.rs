@@ -1,29 +1,13 @@
-//! What the first start makes: one organization, one project, one key pair.
+//! What the first start makes: one organization, one project, one key pair, and the key pair of the
+//! organization that the settings give.
 
-use assay_domain::ids::{IdSource, ProjectId, PublicKey};
+use assay_domain::ids::{IdSource, OrganizationId, ProjectId};
 use assay_domain::time::Timestamp;
-use assay_store::catalog::{Init, NewApiKey, Project, Rights, SecretHash};
+use assay_store::catalog::{Init, KeyOwner, Project};
 use assay_store::{Error, Store};
 
+pub use crate::auth::KeyPair;
 use crate::config;
-
-/// A key pair that nobody can look up again.
-#[derive(Clone)]
-pub struct KeyPair {
-    /// Sent in the clear.
-    pub public_key: String,
-    /// Kept by the client only.
-    pub secret_key: String,
-}
-
-// The secret does not reach a log by way of `{:?}`.
-impl std::fmt::Debug for KeyPair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair")
-            .field("public_key", &self.public_key)
-            .finish_non_exhaustive()
-    }
-}
 
 /// What was found or made.
 #[derive(Debug)]
@@ -47,6 +31,17 @@ pub async fn first_start(
     ids: &dyn IdSource,
     now: Timestamp,
 ) -> Result<FirstStart, Error> {
+    let first = project_and_key(store, init, ids, now).await?;
+    organization_key(store, init, &first.project, (ids, now)).await?;
+    Ok(first)
+}
+
+async fn project_and_key(
+    store: &Store,
+    init: &config::Init,
+    ids: &dyn IdSource,
+    now: Timestamp,
+) -> Result<FirstStart, Error> {
     let given = init.public_key.clone().zip(init.secret_key.clone());
     let (pair, is_made) = match (given, store.first_project().await?) {
         (Some((public_key, secret_key)), _) => (
@@ -62,23 +57,14 @@ pub async fn first_start(
                 made: None,
             });
         }
-        (None, None) => (made_pair(ids), true),
+        (None, None) => (KeyPair::made(ids), true),
     };
-    let inconsistent = |_| Error::Inconsistent {
-        what: "key pair",
-        detail: "the public key is longer than 800 characters".to_owned(),
-    };
-    let key = NewApiKey {
-        id: ids.uuid().to_string(),
-        public_key: PublicKey::new(&pair.public_key).map_err(inconsistent)?,
-        secret_hash: SecretHash::new(&pair.secret_key, ids.uuid().into_bytes()),
-        secret_hint: hint(&pair.secret_key),
-        rights: Rights::Full,
-        note: Some("made by the first start".to_owned()),
-    };
+    let note = Some("made by the first start".to_owned());
+    let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let project_id = ids.uuid().to_string();
+    let organization_id = ids.uuid().to_string();
     let new = Init {
-        organization_id: ids.uuid().to_string(),
+        organization_id: OrganizationId::new(&organization_id).map_err(inconsistent)?,
         organization_name: init.org_name.clone(),
         project_id: ProjectId::new(&project_id).map_err(inconsistent)?,
         project_name: init.project_name.clone(),
@@ -89,19 +75,40 @@ pub async fn first_start(
     Ok(FirstStart { project, made })
 }
 
-fn made_pair(ids: &dyn IdSource) -> KeyPair {
-    KeyPair {
-        public_key: format!("pk-assay-{}", ids.uuid()),
-        secret_key: format!("sk-assay-{}", ids.uuid()),
+fn inconsistent(_: assay_domain::ids::InvalidId) -> Error {
+    Error::Inconsistent {
+        what: "key pair",
+        detail: "the public key is longer than 800 characters".to_owned(),
     }
 }
 
-/// Enough of a secret to recognise it: its end, and never more than a quarter of it.
-fn hint(secret: &str) -> String {
-    let n_chars = secret.chars().count();
-    let tail: String = secret
-        .chars()
-        .skip(n_chars - (n_chars / 4).min(4))
-        .collect();
-    format!("…{tail}")
+/// Makes sure that the key pair of the settings opens the organization of this project; again is a no-op.
+async fn organization_key(
+    store: &Store,
+    init: &config::Init,
+    project: &Project,
+    (ids, now): (&dyn IdSource, Timestamp),
+) -> Result<(), Error> {
+    let given = init.org_public_key.clone().zip(init.org_secret_key.clone());
+    let Some((public_key, secret_key)) = given else {
+        return Ok(());
+    };
+    let pair = KeyPair {
+        public_key,
+        secret_key,
+    };
+    let note = Some("made from the settings".to_owned());
+    let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
+    let owner = KeyOwner::Organization(project.organization.id.clone());
+    match store.api_key(&key.public_key).await? {
+        Some(known) if known.owner == owner => Ok(()),
+        Some(_) => Err(Error::Conflict(
+            "init.org_public_key is the public key of a project or of another organization",
+        )),
+        None => match store.create_key(&owner, &key, now).await {
+            // Another node that starts just now made it.
+            Err(Error::Conflict(_)) if store.api_key(&key.public_key).await?.is_some() => Ok(()),
+            made => made,
+        },
+    }
 }

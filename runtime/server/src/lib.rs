@@ -27,6 +27,7 @@ pub mod pages;
 pub mod prices;
 pub mod problem;
 mod start;
+pub mod sweep;
 mod system;
 pub mod vault;
 mod walls;

@@ -37,6 +37,10 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0016_trace_filters.sql"),
     ),
     (
+        "organizations",
+        include_str!("../migrations/0017_organizations.sql"),
+    ),
+    (
         "dashboards",
         include_str!("../migrations/0018_dashboards.sql"),
     ),

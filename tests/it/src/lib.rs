@@ -22,6 +22,8 @@ pub use spans::{Trace, protobuf, trace_id};
 
 /// Key pair of the first project.
 pub const KEYS: (&str, &str) = ("pk-test", "sk-test");
+/// Key pair of its organization.
+pub const ORGANIZATION_KEYS: (&str, &str) = ("pk-test-org", "sk-test-org");
 /// Where traces are sent.
 pub const OTLP: &str = "/api/public/otel/v1/traces";
 /// The setting with which evaluators run in worker processes, as in production.
@@ -89,6 +91,8 @@ impl TestApp {
             ("evaluation.isolation", "in-process".to_owned()),
             ("init.public_key", KEYS.0.to_owned()),
             ("init.secret_key", KEYS.1.to_owned()),
+            ("init.org_public_key", ORGANIZATION_KEYS.0.to_owned()),
+            ("init.org_secret_key", ORGANIZATION_KEYS.1.to_owned()),
         ];
         flags.extend(
             settings
@@ -136,7 +140,15 @@ impl TestApp {
         Client::new(&self.origin)
     }
 
-    /// A second project, and a caller with its key pair.
+    /// A caller with the key pair of the organization.
+    #[must_use]
+    pub fn organizer(&self) -> Client {
+        let (public, secret) = ORGANIZATION_KEYS;
+        Client::new(&self.origin).with_keys(public, secret)
+    }
+
+    /// A second project in an organization of its own, whose pair is `pk-other-org` and `sk-other-org`, and
+    /// a caller with the project's key pair.
     ///
     /// # Errors
     /// When the store fails.
@@ -144,6 +156,8 @@ impl TestApp {
         let init = assay_server::config::Init {
             public_key: Some("pk-other".to_owned()),
             secret_key: Some("sk-other".to_owned()),
+            org_public_key: Some("pk-other-org".to_owned()),
+            org_secret_key: Some("sk-other-org".to_owned()),
             project_name: "Other".to_owned(),
             org_name: "Other".to_owned(),
         };

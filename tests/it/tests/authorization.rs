@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use assay_domain::ids::PublicKey;
-use assay_it::{KEYS, TestApp, Trace, trace_id};
+use assay_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
 use assay_server::client::{Answer, Client};
 use assay_store::catalog::{NewApiKey, Rights, SecretHash};
 use axum::http::Method;
@@ -13,12 +13,49 @@ use serde_json::{Value, json};
 struct Operation {
     method: Method,
     path: String,
-    /// How many ways there are to authenticate; none: anyone may.
-    n_schemes: usize,
+    /// The ways to authenticate; none: anyone may.
+    schemes: Vec<String>,
     takes_ingest_keys: bool,
 }
 
+/// Whose credentials a caller shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    /// Nothing that is valid.
+    Nothing,
+    /// The public key of a project.
+    PublicKey,
+    /// A pair for telemetry.
+    IngestPair,
+    /// A pair of a project.
+    Pair,
+    /// A pair of an organization.
+    OrganizationPair,
+    /// The public key of an organization.
+    OrganizationPublicKey,
+    /// The administrator's key, and the id of a project.
+    AdminKey,
+}
+
 impl Operation {
+    fn takes(&self, scheme: &str) -> bool {
+        self.schemes.iter().any(|each| each == scheme)
+    }
+
+    /// What it must answer to a caller: 401, 403, or nothing of that kind.
+    fn refuses(&self, shown: Shows) -> Option<u16> {
+        let is_open = match shown {
+            _ if self.schemes.is_empty() => true,
+            Shows::Nothing => return Some(401),
+            Shows::PublicKey => self.takes("publicKey"),
+            Shows::IngestPair => self.takes_ingest_keys,
+            Shows::Pair | Shows::AdminKey => self.takes("basic"),
+            Shows::OrganizationPair => self.takes("organization"),
+            Shows::OrganizationPublicKey => false,
+        };
+        (!is_open).then_some(403)
+    }
+
     /// With something in place of its parameters.
     fn path_with(&self, value: &str) -> String {
         let mut path = String::new();
@@ -41,6 +78,12 @@ impl Operation {
     }
 }
 
+fn schemes(described: &Value) -> Vec<String> {
+    let all = described["security"].as_array().into_iter().flatten();
+    let names = all.filter_map(|each| each.as_object()?.keys().next().cloned());
+    names.collect()
+}
+
 async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
     let document = client.get("/api/openapi.json").await?.json();
     let paths = document["paths"].as_object().context("no paths")?;
@@ -53,7 +96,7 @@ async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
             operations.push(Operation {
                 method,
                 path: path.clone(),
-                n_schemes: described["security"].as_array().map_or(0, Vec::len),
+                schemes: schemes(described),
                 takes_ingest_keys: described["x-assay-ingest-keys"] == true,
             });
         }
@@ -71,48 +114,93 @@ async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
         secret_hint: "…".to_owned(),
         rights: Rights::Ingest,
         note: None,
+        expires_at: None,
     };
     let now = assay_domain::time::Clock::now(&*app.clock);
     app.app.store.create_api_key(&project, &key, now).await?;
     Ok(Client::new(&app.origin).with_keys("pk-ingest", "sk-ingest"))
 }
 
+const ADMIN_KEY: &str = "the key of the administrator";
+
 #[tokio::test]
 async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyhow::Result<()> {
-    let app = TestApp::new().await?;
+    let app = TestApp::with(&[("admin.api_key", ADMIN_KEY)]).await?;
     let ingest = ingest_key(&app).await?;
+    app.other_project().await?;
     let client = |public: &str, secret: &str| Client::new(&app.origin).with_keys(public, secret);
-    let bearer = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
-    // Who calls, and what an operation that is not for everybody must answer; 0: nothing of that kind.
+    let bearer = |key: &str| app.anonymous().with_authorization(&format!("Bearer {key}"));
     let callers = [
-        ("nobody", app.anonymous(), 401),
-        ("an unknown key", client("pk-unknown", KEYS.1), 401),
-        ("a wrong secret", client(KEYS.0, "sk-wrong"), 401),
-        ("another key's secret", client(KEYS.0, "sk-ingest"), 401),
+        ("nobody", Shows::Nothing, app.anonymous()),
+        (
+            "an unknown key",
+            Shows::Nothing,
+            client("pk-unknown", KEYS.1),
+        ),
+        ("a wrong secret", Shows::Nothing, client(KEYS.0, "sk-wrong")),
+        (
+            "another key's secret",
+            Shows::Nothing,
+            client(KEYS.0, "sk-ingest"),
+        ),
+        (
+            "its organization's secret",
+            Shows::Nothing,
+            client(KEYS.0, ORGANIZATION_KEYS.1),
+        ),
         (
             "no pair at all",
+            Shows::Nothing,
             app.anonymous().with_authorization("Basic !"),
-            401,
         ),
-        ("a public key alone", bearer, 403),
-        ("a pair for ingest", ingest, 403),
-        ("a key pair", app.client.clone(), 0),
+        (
+            "the administrator's key alone",
+            Shows::Nothing,
+            bearer(ADMIN_KEY),
+        ),
+        ("a public key alone", Shows::PublicKey, bearer(KEYS.0)),
+        ("a pair for ingest", Shows::IngestPair, ingest),
+        ("a key pair", Shows::Pair, app.client.clone()),
+        (
+            "a pair of the organization",
+            Shows::OrganizationPair,
+            app.organizer(),
+        ),
+        (
+            "a pair of another organization",
+            Shows::OrganizationPair,
+            client("pk-other-org", "sk-other-org"),
+        ),
+        (
+            "an organization's public key alone",
+            Shows::OrganizationPublicKey,
+            bearer(ORGANIZATION_KEYS.0),
+        ),
+        (
+            "the administrator",
+            Shows::AdminKey,
+            bearer(ADMIN_KEY)
+                .with_header("x-langfuse-admin-api-key", ADMIN_KEY)
+                .with_header("x-langfuse-project-id", app.app.home_project.as_str()),
+        ),
     ];
     let mut wrong = Vec::new();
-    for operation in operations(&app.client).await? {
-        for (who, client, otherwise) in &callers {
-            let is_for_them = match *who {
-                "a public key alone" => operation.n_schemes == 2,
-                "a pair for ingest" => operation.takes_ingest_keys,
-                _ => false,
-            };
-            let is_open = operation.n_schemes == 0 || is_for_them;
-            let expected = if is_open { 0 } else { *otherwise };
+    let operations = operations(&app.client).await?;
+    let n_organization = operations
+        .iter()
+        .filter(|each| each.takes("organization"))
+        .count();
+    assert!(
+        20 <= n_organization,
+        "{n_organization} operations of organizations"
+    );
+    for operation in operations {
+        for (who, shown, client) in &callers {
             let answer = operation.call(client, "none").await?;
             let refused = matches!(answer.status.as_u16(), 401 | 403);
-            let is_right = match expected {
-                0 => !refused && answer.status.as_u16() < 500,
-                status => answer.status == status,
+            let is_right = match operation.refuses(*shown) {
+                None => !refused && answer.status.as_u16() < 500,
+                Some(status) => answer.status == status,
             };
             if !is_right {
                 wrong.push(format!(
@@ -137,7 +225,18 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
         .evaluator("assay/text", "exact-match", json!({}))
         .await?;
     let rule = app.rule(&evaluator, json!({})).await?;
+    let user = json!({ "userName": "secret-user@example.com" });
+    let user = app
+        .organizer()
+        .json(Method::POST, "/api/public/scim/Users", &user)
+        .await?;
+    let user = user.json()["id"].as_str().context("no user")?.to_owned();
     let mut known = vec![
+        ("/api/public/scim/Users/{userId}", user),
+        (
+            "/api/public/projects/{projectId}",
+            app.app.home_project.to_string(),
+        ),
         ("/api/public/traces/{traceId}", trace_id(1)),
         (
             "/api/public/observations/{observationId}",
@@ -192,7 +291,8 @@ fn said(answer: &Answer, id: &str) -> (u16, String) {
 async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exist()
 -> anyhow::Result<()> {
     let app = TestApp::new().await?;
-    let other = app.other_project().await?;
+    let others = app.other_project().await?;
+    let other_organization = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");
     let known = populate(&app).await?;
     let operations = operations(&app.client).await?;
     let mut n_compared = 0;
@@ -203,11 +303,15 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
             .iter()
             .filter(|operation| operation.path.starts_with(place));
         for operation in below {
+            let other = match operation.takes("organization") {
+                true => &other_organization,
+                false => &others,
+            };
             let path = |id: &str| {
                 let item = operation
                     .path
                     .replacen(place, &place.replace(braced(place), id), 1);
-                item.replace("{version}", "1")
+                item.replace("{version}", "1").replace("{apiKeyId}", "none")
             };
             let mut answers = Vec::new();
             for id in [id, &missing] {
@@ -228,15 +332,21 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
             n_compared += 1;
         }
         // Whatever the other project tried, it is still there.
-        if operations
+        let read = operations
             .iter()
-            .any(|operation| operation.path == *place && operation.method == Method::GET)
-        {
-            let answer = app.client.get(&place.replace(braced(place), id)).await?;
+            .find(|operation| operation.path == *place && operation.method == Method::GET);
+        if let Some(read) = read {
+            let owner = match read.takes("organization") {
+                true => app.organizer(),
+                false => app.client.clone(),
+            };
+            let answer = owner.get(&place.replace(braced(place), id)).await?;
             assert_eq!(answer.status, 200, "{place}: {}", answer.text());
         }
     }
-    assert!(15 <= n_compared, "{n_compared} operations were compared");
+    let project = app.client.get("/api/public/projects").await?;
+    assert_eq!(project.status, 200, "{}", project.text());
+    assert!(25 <= n_compared, "{n_compared} operations were compared");
     app.stop().await
 }
 
@@ -252,11 +362,17 @@ fn braced(place: &str) -> &str {
 async fn lists_of_another_project_show_nothing_of_this_one() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let other = app.other_project().await?;
+    let other_organization = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");
+    let organizer = app.organizer();
     populate(&app).await?;
     for operation in operations(&app.client).await? {
         if operation.method != Method::GET || operation.path.contains('{') {
             continue;
         }
+        let (other, owner) = match operation.takes("organization") {
+            true => (&other_organization, &organizer),
+            false => (&other, &app.client),
+        };
         let answer = other.get(&operation.path).await?;
         let text = answer.text();
         assert!(
@@ -264,7 +380,7 @@ async fn lists_of_another_project_show_nothing_of_this_one() -> anyhow::Result<(
             "{}: {text}",
             operation.path
         );
-        let own: Value = app.client.get(&operation.path).await?.json();
+        let own: Value = owner.get(&operation.path).await?.json();
         if let (Some(theirs), Some(ours)) =
             (answer.json()["data"].as_array(), own["data"].as_array())
             && !SHARED.contains(&operation.path.as_str())

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::comments::Object;
-use super::members::is_member;
 use super::page;
 use super::routes::{Operation, Routes};
 use crate::App;
@@ -297,7 +296,8 @@ async fn assign_member(
     Body(input): Body<Assignment>,
 ) -> Result<Json<Value>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
-    if !is_member(&app, &caller.project, &input.user_id) {
+    let is_member = app.store.is_member(&caller.project, &input.user_id);
+    if !is_member.await? {
         return Err(Problem::new(
             Code::NotFound,
             "no such member of this project",

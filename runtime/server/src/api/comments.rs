@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::members::is_member;
 use super::page;
 use super::routes::{Operation, Routes};
 use crate::App;
@@ -151,7 +150,7 @@ async fn create_comment(
         return Err(Problem::not_found(&object.as_str().to_lowercase()));
     }
     if let Some(author) = &input.author_user_id
-        && !is_member(&app, &caller.project, author)
+        && !app.store.is_member(&caller.project, author).await?
     {
         let message = "is no member of this project";
         return Err(Problem::body("authorUserId", message));

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::handler::Handler;
+use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
@@ -13,6 +14,7 @@ use utoipa::openapi::{
     PathsBuilder, RefOr, Required, ResponseBuilder, Schema,
 };
 
+use super::scim::as_scim;
 use crate::App;
 use crate::extract::Param;
 
@@ -27,6 +29,8 @@ pub(crate) enum Access {
     Ingest,
     /// As `Ingest`, or a public key alone.
     PublicKey,
+    /// A key pair of an organization.
+    Organization,
 }
 
 /// Marks the operations that keys for telemetry may call.
@@ -164,9 +168,14 @@ impl Operation {
         operation = operation
             .response(self.status.to_string(), answer.build())
             .response("default", failure.build());
-        if self.access != Access::Anyone {
+        let pair = match self.access {
+            Access::Anyone => None,
+            Access::Organization => Some("organization"),
+            _ => Some("basic"),
+        };
+        if let Some(pair) = pair {
             let none: [&str; 0] = [];
-            operation = operation.security(SecurityRequirement::new("basic", none));
+            operation = operation.security(SecurityRequirement::new(pair, none));
         }
         if self.access == Access::PublicKey {
             let none: [&str; 0] = [];
@@ -228,7 +237,10 @@ impl Routes {
         H: Handler<T, App>,
         T: 'static,
     {
-        let route = on(operation.filter(), handler);
+        let mut route = on(operation.filter(), handler);
+        if operation.path.starts_with("/api/public/scim/") {
+            route = route.layer(from_fn(as_scim));
+        }
         let is_own = operation.path.starts_with("/api/v1/");
         let router = if is_own {
             &mut self.own
@@ -284,3 +296,7 @@ mod tests {
         assert!(0 < n_refs, "nothing is referred to");
     }
 }
+        let organization = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Basic)
+            .description(Some("A key pair of an organization; those of projects do not do."));
+            .security_scheme("organization", SecurityScheme::Http(organization.build()))

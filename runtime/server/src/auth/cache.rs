@@ -1,10 +1,11 @@
-//! Keys seen a moment ago, so that a request does not cost a look-up.
+//! Keys seen a moment ago, so that a request does not cost a look-up, and when they were used.
 //!
-//! A revoked key keeps working for at most [`TTL_MS`]; unknown keys are remembered too, shorter, so
-//! that a misconfigured exporter does not query the database with each batch.
+//! A key that another node takes away keeps working here for at most [`TTL_MS`]; one that is taken away
+//! here is forgotten at once. Unknown keys are remembered too, shorter, so that a misconfigured exporter
+//! does not query the database with each batch.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use assay_domain::time::Timestamp;
 
@@ -13,28 +14,63 @@ use super::KnownKey;
 const TTL_MS: i64 = 10_000;
 const UNKNOWN_TTL_MS: i64 = 1_000;
 const MAX_KEYS: usize = 4_096;
+/// How exactly it is kept when a key was last used.
+const USE_STEP_MS: i64 = 3_600_000;
 
 type Entry = (Option<Arc<KnownKey>>, Timestamp);
 
 /// Remembers keys for a short while.
 #[derive(Debug, Default)]
-pub(crate) struct KeyCache(Mutex<HashMap<String, Entry>>);
+pub(crate) struct KeyCache(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: HashMap<String, Entry>,
+    /// Counts what was forgotten: a look-up that began before may have read what is gone now.
+    n_forgotten: u64,
+    /// When keys were used, by id, until it is written down.
+    uses: HashMap<String, Timestamp>,
+}
+
+/// What is known about a key.
+pub(super) enum Remembered {
+    /// The key, or that there is none.
+    Key(Option<Arc<KnownKey>>),
+    /// Nothing; a look-up that begins now brings this number along.
+    Nothing(u64),
+}
 
 impl KeyCache {
-    /// What is known about a key: `None` when nothing is, `Some(None)` when it does not exist.
-    pub(crate) fn get(&self, public_key: &str, now: Timestamp) -> Option<Option<Arc<KnownKey>>> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (key, until) = entries.get(public_key)?;
-        (now < *until).then(|| key.clone())
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn put(&self, public_key: &str, key: Option<Arc<KnownKey>>, now: Timestamp) {
+    pub(super) fn get(&self, public_key: &str, now: Timestamp) -> Remembered {
+        let kept = self.lock();
+        match kept.entries.get(public_key) {
+            Some((key, until)) if now < *until => Remembered::Key(key.clone()),
+            _ => Remembered::Nothing(kept.n_forgotten),
+        }
+    }
+
+    /// Remembers what a look-up found that began `since`.
+    pub(super) fn put(
+        &self,
+        public_key: &str,
+        key: Option<Arc<KnownKey>>,
+        since: u64,
+        now: Timestamp,
+    ) {
         let ttl = if key.is_some() {
             TTL_MS
         } else {
             UNKNOWN_TTL_MS
         };
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
+        if since != kept.n_forgotten {
+            return;
+        }
+        let entries = &mut kept.entries;
         if entries.len() >= MAX_KEYS {
             entries.retain(|_, (_, until)| now < *until);
         }
@@ -43,5 +79,30 @@ impl KeyCache {
             entries.clear();
         }
         entries.insert(public_key.to_owned(), (key, now.plus_millis(ttl)));
+    }
+
+    /// Forgets every key, after some were taken away: that is rare, and the others come back with one
+    /// look-up each.
+    pub(crate) fn forget_all(&self) {
+        let mut kept = self.lock();
+        kept.n_forgotten += 1;
+        kept.entries.clear();
+    }
+
+    /// Notes that a key was used, unless that is known well enough.
+    pub(super) fn note_use(&self, key: &KnownKey, now: Timestamp) {
+        let is_known = |last: Timestamp| now < last.plus_millis(USE_STEP_MS);
+        if key.last_used_at.is_some_and(is_known) {
+            return;
+        }
+        let mut kept = self.lock();
+        if !kept.uses.contains_key(&key.id) {
+            kept.uses.insert(key.id.clone(), now);
+        }
+    }
+
+    /// What was noted and nobody has taken yet.
+    pub(crate) fn take_uses(&self) -> HashMap<String, Timestamp> {
+        std::mem::take(&mut self.lock().uses)
     }
 }

@@ -2,20 +2,19 @@
 //!
 //! Invariants:
 //! - **Only an extractor makes a proof.** A handler that takes a [`Reader`] cannot be reached without one.
-//! - **A project comes from the key.** No parameter of a request names it.
+//! - **A project comes from the key.** No parameter of a request names it. Two callers name one: the
+//!   administrator of the installation, and an organization, which manages its own projects and reads none.
 //! - **Secrets are compared as digests, in constant time**, and an unknown public key takes the same way.
 
 mod basic;
 mod cache;
+mod caller;
 mod counted;
+mod pair;
 
-use std::sync::Arc;
-
-use assay_domain::ids::{ProjectId, PublicKey};
-use assay_store::catalog::{Rights, SecretHash};
+use assay_domain::ids::{OrganizationId, ProjectId};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
 use crate::App;
@@ -23,7 +22,10 @@ use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
 pub(crate) use cache::KeyCache;
+pub(crate) use caller::KnownKey;
+use caller::{Caller, Level, authenticate};
 pub(crate) use counted::{CountedKey, counted_key};
+pub use pair::KeyPair;
 
 /// The right to read one project.
 #[derive(Clone, Debug)]
@@ -62,94 +64,40 @@ pub struct BatchWriter {
     pub only_scores: bool,
 }
 
-/// What a key is remembered by.
+/// The right to manage one organization: its projects, keys and people.
 #[derive(Clone, Debug)]
-pub(crate) struct KnownKey {
-    pub(crate) project: ProjectId,
-    pub(crate) secret_hash: SecretHash,
-    pub(crate) rights: Rights,
+pub struct Organizer {
+    /// The organization.
+    pub organization: OrganizationId,
 }
 
-/// What the credentials open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    /// Everything in the project.
-    Full,
-    /// Sending telemetry and scores.
-    Ingest,
-    /// Writing scores.
-    Scores,
+fn denied(message: &str) -> Problem {
+    Problem::new(Code::AccessDenied, message)
 }
 
-fn refused() -> Problem {
-    Problem::new(
-        Code::AuthenticationFailed,
-        "no valid credentials: use Basic authentication with the public key as user and the secret \
-         key as password",
-    )
-}
-
-async fn known_key(app: &App, public_key: &str) -> Result<Option<Arc<KnownKey>>, Problem> {
-    let now = app.clock.now();
-    if let Some(found) = app.keys.get(public_key, now) {
-        return Ok(found);
-    }
-    let Ok(id) = PublicKey::new(public_key) else {
-        return Ok(None);
-    };
-    let key = app.store.api_key(&id).await?.map(|key| {
-        Arc::new(KnownKey {
-            project: key.project,
-            secret_hash: key.made.secret_hash,
-            rights: key.made.rights,
-        })
-    });
-    app.keys.put(public_key, key.clone(), now);
-    Ok(key)
-}
-
-async fn authenticate(app: &App, headers: &HeaderMap) -> Result<(ProjectId, Level), Problem> {
-    let header = headers.get(AUTHORIZATION).ok_or_else(refused)?;
-    let credentials = Credentials::parse(header).ok_or_else(refused)?;
-    match credentials {
-        Credentials::Pair {
-            public_key,
-            secret_key,
-        } => {
-            let Some(key) = known_key(app, &public_key).await? else {
-                // As much work as for a known key, so that the time tells nothing.
-                let _ = SecretHash::new("", [0; 16]).matches(&secret_key);
-                return Err(refused());
-            };
-            if !key.secret_hash.matches(&secret_key) {
-                return Err(refused());
-            }
-            let level = match key.rights {
-                Rights::Full => Level::Full,
-                Rights::Ingest => Level::Ingest,
-            };
-            Ok((key.project.clone(), level))
-        }
-        Credentials::PublicKey(public_key) => {
-            let known = known_key(app, &public_key).await?.ok_or_else(refused)?;
-            Ok((known.project.clone(), Level::Scores))
-        }
+/// The project and the level of credentials that open one.
+async fn in_project(app: &App, headers: &HeaderMap) -> Result<(ProjectId, Level), Problem> {
+    match authenticate(app, headers).await? {
+        Caller::Project(project, level) => Ok((project, level)),
+        Caller::Organization(_) | Caller::OrganizationPublic => Err(denied(
+            "an organization key manages projects, keys and members, and opens no project; send a key \
+             pair of the project",
+        )),
     }
 }
 
 /// The project, when the credentials in these headers open one of `levels`.
 async fn require(app: &App, headers: &HeaderMap, levels: &[Level]) -> Result<ProjectId, Problem> {
-    let (project, level) = authenticate(app, headers).await?;
+    let (project, level) = in_project(app, headers).await?;
     if levels.contains(&level) {
         return Ok(project);
     }
-    let message = match level {
+    Err(denied(match level {
         Level::Scores => {
             "a public key alone may only write scores; send the key pair with Basic authentication"
         }
         _ => "this key pair may send telemetry and scores, and read nothing",
-    };
-    Err(Problem::new(Code::AccessDenied, message))
+    }))
 }
 
 /// The project of a key pair in these headers, for what is neither handler nor OTLP.
@@ -188,11 +136,27 @@ impl FromRequestParts<App> for BatchWriter {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let (project, level) = authenticate(app, &parts.headers).await?;
+        let (project, level) = in_project(app, &parts.headers).await?;
         Ok(Self {
             project,
             only_scores: level == Level::Scores,
         })
+    }
+}
+
+impl FromRequestParts<App> for Organizer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match authenticate(app, &parts.headers).await? {
+            Caller::Organization(organization) => Ok(Self { organization }),
+            Caller::OrganizationPublic => Err(denied(
+                "a public key alone manages nothing; send the key pair with Basic authentication",
+            )),
+            Caller::Project(..) => Err(denied(
+                "this needs a key pair of the organization; that of a project opens the project alone",
+            )),
+        }
     }
 }
 

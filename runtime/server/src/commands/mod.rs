@@ -3,6 +3,7 @@
 mod demo;
 mod docs;
 mod log;
+mod organization_key;
 mod otlp;
 mod plugin;
 mod plugin_remote;
@@ -40,6 +41,17 @@ enum Command {
         /// Keep the data here, instead of a temporary directory
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
+    },
+    /// Make a key pair that manages an organization: its projects, their keys and its members
+    OrganizationKey {
+        /// Its name or id; needed only where there are several
+        #[arg(long, value_name = "NAME")]
+        organization: Option<String>,
+        /// For people, in the list of keys
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+        #[command(flatten)]
+        settings: SettingArgs,
     },
     /// Make, build, check, try, test, measure and register plug-ins
     Plugin(plugin::PluginArgs),
@@ -82,6 +94,11 @@ pub fn main() -> ExitCode {
         Command::Worker => return assay_host::worker_main(),
         Command::Compile => return assay_host::compile_main(),
         Command::Serve { settings } => serve::serve(&settings),
+        Command::OrganizationKey {
+            organization,
+            note,
+            settings,
+        } => organization_key::make(&settings, organization.as_deref(), note),
         Command::Demo { once, data_dir } => demo::demo(once, data_dir),
         Command::Otlp {
             command: OtlpCommand::Show { file, json },

@@ -54,8 +54,24 @@ pub struct Config {
     pub evaluation: Evaluation,
     /// What stored secrets are encrypted with.
     pub secrets: Secrets,
+    /// Who may act in every project.
+    pub admin: Admin,
     /// What the first start makes.
     pub init: Init,
+}
+
+/// Who may act in every project.
+#[derive(Clone, Default)]
+pub struct Admin {
+    /// The key of the installation's administrator; nobody without it.
+    pub api_key: Option<String>,
+}
+
+// The key does not reach a log by way of `{:?}`.
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
 }
 
 /// What stored secrets are encrypted with.
@@ -147,6 +163,10 @@ pub struct Init {
     pub public_key: Option<String>,
     /// Secret half of the first key pair.
     pub secret_key: Option<String>,
+    /// Public half of the organization's first key pair.
+    pub org_public_key: Option<String>,
+    /// Secret half of the organization's first key pair.
+    pub org_secret_key: Option<String>,
     /// Name of the first project.
     pub project_name: String,
     /// Name of the first organization.
@@ -158,6 +178,7 @@ impl std::fmt::Debug for Init {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Init")
             .field("public_key", &self.public_key)
+            .field("org_public_key", &self.org_public_key)
             .field("project_name", &self.project_name)
             .field("org_name", &self.org_name)
             .finish_non_exhaustive()
@@ -265,6 +286,12 @@ impl Config {
             return Err(Error::Inconsistent(
                 "init.public_key and init.secret_key (ASSAY_INIT_PUBLIC_KEY and \
                  ASSAY_INIT_SECRET_KEY) go together: set both, or neither",
+            ));
+        }
+        if config.init.org_public_key.is_some() != config.init.org_secret_key.is_some() {
+            return Err(Error::Inconsistent(
+                "init.org_public_key and init.org_secret_key (ASSAY_INIT_ORG_PUBLIC_KEY and \
+                 ASSAY_INIT_ORG_SECRET_KEY) go together: set both, or neither",
             ));
         }
         Ok(config)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, RateLimits, Secrets,
+    Admin, Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, RateLimits, Secrets,
 };
 
 /// One setting.
@@ -64,6 +64,7 @@ pub(super) fn blank() -> Config {
             worker_memory_bytes: 4 << 30,
         },
         secrets: Secrets::default(),
+        admin: Admin::default(),
         init: Init::default(),
     }
 }
@@ -452,6 +453,23 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        key: "admin.api_key",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Key of the administrator of this installation, at least 24 characters: sent both as \
+               `Authorization: Bearer KEY` and as `x-assay-admin-api-key: KEY`, with the id of a project in \
+               `x-assay-project-id`, it opens that project like a key pair of its own. When it is empty, \
+               nobody has this right.",
+        set: |config, text| {
+            if !text.is_empty() && text.chars().count() < 24 {
+                return Err("a key that opens every project has at least 24 characters".to_owned());
+            }
+            config.admin.api_key = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
         key: "init.public_key",
         short: None,
         default: "",
@@ -459,10 +477,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         text: "Public half of the first key pair, any text without a colon: keys of an old installation \
                keep working. Only used while the database holds no project. Needs `init.secret_key`.",
         set: |config, text| {
-            if text.contains(':') || text.chars().any(char::is_control) {
-                return Err("a public key holds no colon and no control character".to_owned());
-            }
-            config.init.public_key = some_text(text);
+            config.init.public_key = public_key(text)?;
             Ok(())
         },
     },
@@ -474,6 +489,30 @@ pub(super) const SETTINGS: &[Setting] = &[
         text: "Secret half of the first key pair, any text. Needs `init.public_key`.",
         set: |config, text| {
             config.init.secret_key = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.org_public_key",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Public half of a key pair of the organization, which manages its projects, their keys and its \
+               members and reads no data. Made sure of at each start. Needs `init.org_secret_key`; `assay \
+               organization-key` makes further ones.",
+        set: |config, text| {
+            config.init.org_public_key = public_key(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.org_secret_key",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Secret half of that key pair, any long random text. Needs `init.org_public_key`.",
+        set: |config, text| {
+            config.init.org_secret_key = some_text(text);
             Ok(())
         },
     },
@@ -500,6 +539,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
     },
 ];
+
+fn public_key(text: &str) -> Result<Option<String>, String> {
+    if text.contains(':') || text.chars().any(char::is_control) {
+        return Err("a public key holds no colon and no control character".to_owned());
+    }
+    Ok(some_text(text))
+}
 
 fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())

@@ -113,6 +113,28 @@ fn half_a_key_pair_is_an_error_and_a_whole_one_is_taken_as_it_is() {
 }
 
 #[test]
+fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
+    let load = |pairs| {
+        Config::load(&Sources {
+            env: env(pairs),
+            ..Sources::default()
+        })
+    };
+    let half = load(&[("ASSAY_INIT_ORG_SECRET_KEY", "sk")]).unwrap_err();
+    assert!(half.to_string().contains("ASSAY_INIT_ORG_PUBLIC_KEY"), "{half}");
+    let short = load(&[("ASSAY_ADMIN_API_KEY", "guessable")]).unwrap_err();
+    assert!(short.to_string().contains("24 characters"), "{short}");
+    let config = load(&[
+        ("ASSAY_INIT_ORG_PUBLIC_KEY", "pk-org"),
+        ("ASSAY_INIT_ORG_SECRET_KEY", "secret-of-organization"),
+        ("ASSAY_ADMIN_API_KEY", "secret-of-the-administrator"),
+    ]);
+    let config = config.unwrap();
+    assert_eq!(config.init.org_public_key.as_deref(), Some("pk-org"));
+    assert!(!format!("{config:?}").contains("secret-of"), "no secret in logs");
+}
+
+#[test]
 fn each_setting_has_its_own_variable_and_flag() {
     let mut envs: Vec<_> = SETTINGS.iter().map(Setting::env).collect();
     let mut flags: Vec<_> = SETTINGS.iter().map(Setting::flag).collect();

@@ -97,7 +97,7 @@ impl Sender {
 }
 
 /// `x-assay-NAME`, else `x-langfuse-NAME`, with hyphens or underscores.
-fn either(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(crate) fn either(headers: &HeaderMap, name: &str) -> Option<String> {
     for vendor in ["assay", "langfuse"] {
         let hyphens = format!("x-{vendor}-{name}");
         let value = headers

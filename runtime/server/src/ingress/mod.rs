@@ -29,6 +29,7 @@ use crate::problem::{Code, Problem};
 
 pub use admission::Admission;
 use headers::Sender;
+pub(crate) use headers::either;
 use reply::Reply;
 
 /// What a path takes.

@@ -1,99 +1,17 @@
-//! API keys and the server's own secrets.
-//!
-//! Of a key's secret only a salted SHA-256 is kept. A slow hash (argon2) was rejected: secrets are checked
-//! on every request, and those the server makes are random UUIDs, which nobody finds by guessing. Who
-//! chooses a secret by hand must choose a long random one.
+//! API keys, of projects and of organizations, and the server's own secrets.
 
-use std::fmt;
 use std::str::FromStr;
 
-use assay_domain::ids::{ProjectId, PublicKey};
+use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use assay_domain::time::Timestamp;
-use sha2::{Digest as _, Sha256};
 
-use super::checked;
+use super::{SecretHash, checked};
 use crate::pool::{in_transaction, on_reader};
+use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
-/// Separates these digests from every other use of SHA-256 over the same text.
-const SECRET_DOMAIN: &[u8] = b"assay-api-key-secret/1\0";
-
-/// Salt and digest of a key's secret. As text: `sha256:SALT:DIGEST` in hexadecimal.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretHash {
-    salt: [u8; 16],
-    digest: [u8; 32],
-}
-
-/// The text is not what [`SecretHash`] prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a secret hash is sha256:SALT:DIGEST in hexadecimal")]
-pub struct InvalidSecretHash;
-
-impl SecretHash {
-    /// Hashes `secret` under a random `salt`, such as the bytes of a random UUID.
-    #[must_use]
-    pub fn new(secret: &str, salt: [u8; 16]) -> Self {
-        let mut hasher = Sha256::new();
-        hasher.update(SECRET_DOMAIN);
-        hasher.update(salt);
-        hasher.update(secret.as_bytes());
-        Self {
-            salt,
-            digest: hasher.finalize().into(),
-        }
-    }
-
-    /// Whether `secret` is the one, in a time that does not tell how much of it was right.
-    #[must_use]
-    pub fn matches(&self, secret: &str) -> bool {
-        let other = Self::new(secret, self.salt);
-        let pairs = self.digest.iter().zip(&other.digest);
-        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
-        std::hint::black_box(difference) == 0
-    }
-}
-
-impl fmt::Display for SecretHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.salt.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
-        f.write_str(":")?;
-        self.digest.iter().try_for_each(|b| write!(f, "{b:02x}"))
-    }
-}
-
-impl fmt::Debug for SecretHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretHash")
-    }
-}
-
-impl FromStr for SecretHash {
-    type Err = InvalidSecretHash;
-
-    fn from_str(raw: &str) -> Result<Self, InvalidSecretHash> {
-        fn bytes<const N: usize>(hex: &str) -> Result<[u8; N], InvalidSecretHash> {
-            let mut bytes = [0; N];
-            if hex.len() != 2 * N || !hex.is_ascii() {
-                return Err(InvalidSecretHash);
-            }
-            for (i, byte) in bytes.iter_mut().enumerate() {
-                *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16)
-                    .map_err(|_| InvalidSecretHash)?;
-            }
-            Ok(bytes)
-        }
-        let (salt, digest) = raw
-            .strip_prefix("sha256:")
-            .and_then(|rest| rest.split_once(':'))
-            .ok_or(InvalidSecretHash)?;
-        Ok(Self {
-            salt: bytes(salt)?,
-            digest: bytes(digest)?,
-        })
-    }
-}
+/// Keys that a project or an organization has at most: their list is shown whole.
+pub const MAX_KEYS: u32 = 200;
 
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +60,17 @@ pub struct NewApiKey {
     pub rights: Rights,
     /// For people.
     pub note: Option<String>,
+    /// Refused from then on.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What a key opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyOwner {
+    /// The data of a project.
+    Project(ProjectId),
+    /// An organization: its projects, keys and people, and no data.
+    Organization(OrganizationId),
 }
 
 /// A stored key.
@@ -149,31 +78,44 @@ pub struct NewApiKey {
 pub struct ApiKey {
     /// As made.
     pub made: NewApiKey,
-    /// The project it opens.
-    pub project: ProjectId,
+    /// What it opens.
+    pub owner: KeyOwner,
     /// Made at.
     pub created_at: Timestamp,
+    /// Used at, to within an hour or so.
+    pub last_used_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
 struct KeyRow {
     id: String,
     public_key: String,
-    project_id: String,
+    project_id: Option<String>,
+    organization_id: Option<String>,
     secret_hash: String,
     secret_hint: String,
     rights: String,
     note: Option<String>,
     created_at: i64,
+    expires_at: Option<i64>,
+    last_used_at: Option<i64>,
 }
 
 impl TryFrom<KeyRow> for ApiKey {
     type Error = Error;
 
     fn try_from(row: KeyRow) -> Result<Self, Error> {
+        let owner = match (&row.project_id, &row.organization_id) {
+            (Some(project), _) => KeyOwner::Project(checked("api key", project)?),
+            (None, organization) => {
+                let organization = organization.as_deref().unwrap_or_default();
+                KeyOwner::Organization(checked("api key", organization)?)
+            }
+        };
         Ok(Self {
-            project: checked("api key", &row.project_id)?,
+            owner,
             created_at: Timestamp::from_micros(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_micros),
             made: NewApiKey {
                 public_key: checked("api key", &row.public_key)?,
                 secret_hash: checked("api key", &row.secret_hash)?,
@@ -181,6 +123,7 @@ impl TryFrom<KeyRow> for ApiKey {
                 id: row.id,
                 secret_hint: row.secret_hint,
                 note: row.note,
+                expires_at: row.expires_at.map(Timestamp::from_micros),
             },
         })
     }
@@ -188,27 +131,41 @@ impl TryFrom<KeyRow> for ApiKey {
 
 const GET: &str = "SELECT * FROM api_keys WHERE public_key = $1";
 const LIST: &str = "SELECT * FROM api_keys WHERE project_id = $1 ORDER BY created_at, id";
+const LIST_OF_ORGANIZATION: &str =
+    "SELECT * FROM api_keys WHERE organization_id = $1 ORDER BY created_at, id";
 const DELETE: &str = "DELETE FROM api_keys WHERE project_id = $1 AND id = $2";
+/// Two uses at once may both write; the later one stays.
+const NOTE_USE: &str = "
+    UPDATE api_keys SET last_used_at = $2
+     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+/// Keys of one owner are made one after the other, and none for an owner that is gone.
+const LOCK_PROJECT: &str =
+    "UPDATE projects SET updated_at = updated_at WHERE id = $1 AND deleted_at IS NULL";
+pub(super) const LOCK_ORGANIZATION: &str = "UPDATE organizations SET name = name WHERE id = $1";
+const COUNT: &str = "SELECT COUNT(*) FROM api_keys WHERE project_id = $1";
+const COUNT_OF_ORGANIZATION: &str = "SELECT COUNT(*) FROM api_keys WHERE organization_id = $1";
 
 /// Makes nothing when the public key is taken.
 pub(super) const INSERT: &str = "
-    INSERT INTO api_keys
-        (public_key, id, project_id, secret_hash, secret_hint, rights, note, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    INSERT INTO api_keys (public_key, id, project_id, organization_id, secret_hash, secret_hint, rights,
+                          note, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ON CONFLICT (public_key) DO NOTHING";
 
-/// A statement of [`INSERT`], bound.
+/// A statement of [`INSERT`], bound; project and organization as in the row, one of them absent.
 macro_rules! insert_key {
-    ($project:expr, $key:expr, $now:expr) => {
+    ($project:expr, $organization:expr, $key:expr, $now:expr) => {
         sqlx::query($crate::catalog::keys::INSERT)
             .bind($key.public_key.as_str())
             .bind(&$key.id)
             .bind($project)
+            .bind($organization)
             .bind($key.secret_hash.to_string())
             .bind(&$key.secret_hint)
             .bind($key.rights.as_str())
             .bind(&$key.note)
             .bind($now.as_micros())
+            .bind($key.expires_at.map(Timestamp::as_micros))
     };
 }
 pub(super) use insert_key;
@@ -219,7 +176,7 @@ const PUT_SECRET: &str = "
     ON CONFLICT (name) DO NOTHING";
 
 impl Store {
-    /// The key with this public half. Asked before the project is known: the answer names it.
+    /// The key with this public half. Asked before its owner is known: the answer names it.
     ///
     /// # Errors
     /// When the database fails.
@@ -238,29 +195,74 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn api_keys(&self, project: &ProjectId) -> Result<Vec<ApiKey>, Error> {
-        let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(LIST)
-                .bind(project.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        self.keys_of(LIST, project.as_str()).await
+    }
+
+    /// The keys of an organization itself, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organization_keys(&self, id: &OrganizationId) -> Result<Vec<ApiKey>, Error> {
+        self.keys_of(LIST_OF_ORGANIZATION, id.as_str()).await
+    }
+
+    async fn keys_of(&self, sql: &str, owner: &str) -> Result<Vec<ApiKey>, Error> {
+        let rows: Vec<KeyRow> = self.select(sql, &[owner.into()]).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
     /// Adds a key to a project.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key is taken, by whatever project; [`Error::NotFound`] when
-    /// there is no such project.
+    /// [`Error::Conflict`] when the public key is taken, by whomever, or the project has [`MAX_KEYS`];
+    /// [`Error::NotFound`] when there is no such project.
     pub async fn create_api_key(
         &self,
         project: &ProjectId,
         key: &NewApiKey,
         now: Timestamp,
     ) -> Result<(), Error> {
-        self.project(project).await?.ok_or(Error::NotFound)?;
+        let owner = KeyOwner::Project(project.clone());
+        self.create_key(&owner, key, now).await
+    }
+
+    /// Adds a key to a project or an organization.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the public key is taken, by whomever, or the owner has [`MAX_KEYS`];
+    /// [`Error::NotFound`] when there is no such owner.
+    pub async fn create_key(
+        &self,
+        owner: &KeyOwner,
+        key: &NewApiKey,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (project, organization) = match owner {
+            KeyOwner::Project(id) => (Some(id.as_str()), None),
+            KeyOwner::Organization(id) => (None, Some(id.as_str())),
+        };
+        let (lock, count) = match owner {
+            KeyOwner::Project(_) => (LOCK_PROJECT, COUNT),
+            KeyOwner::Organization(_) => (LOCK_ORGANIZATION, COUNT_OF_ORGANIZATION),
+        };
         let n_made = in_transaction!(&self.pool, |tx| {
-            insert_key!(project.as_str(), key, now)
+            let owner = project.or(organization);
+            let n_locked = sqlx::query(lock)
+                .bind(owner)
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_locked == 0 {
+                return Err(Error::NotFound);
+            }
+            let n_keys: i64 = sqlx::query_scalar(count)
+                .bind(owner)
+                .fetch_one(&mut *tx)
+                .await?;
+            if i64::from(MAX_KEYS) <= n_keys {
+                return Err(Error::Conflict("there are 200 keys; delete one first"));
+            }
+            insert_key!(project, organization, key, now)
                 .execute(&mut *tx)
                 .await?
                 .rows_affected()
@@ -271,23 +273,26 @@ impl Store {
         }
     }
 
-    /// Takes a key away; requests with it are refused from now on.
+    /// Takes a key away from a project; requests with it are refused from now on.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no key with this id.
     pub async fn delete_api_key(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |tx| {
-            sqlx::query(DELETE)
-                .bind(project.as_str())
-                .bind(id)
-                .execute(&mut *tx)
-                .await?
-                .rows_affected()
-        });
-        match n_gone {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        match self.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }
+    }
+
+    /// Notes that a key was used. Crosses tenants: the id of a key is unique in the installation.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [id.into(), now.as_micros().into()];
+        self.change(NOTE_USE, &args).await?;
+        Ok(())
     }
 
     /// A value of the whole installation, such as the key that signs sessions: what `make` gave to

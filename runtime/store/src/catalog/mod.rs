@@ -1,5 +1,5 @@
-//! Who may ask, with what things are scored, and when: organizations, projects, API keys, plug-ins,
-//! evaluators and rules.
+//! Who may ask, with what things are scored, and when: organizations, their people, projects, API keys,
+//! plug-ins, evaluators and rules.
 //!
 //! Invariants:
 //! - **A rule is whole.** A rule and its assignments are written together, and checked as they are written.
@@ -11,19 +11,27 @@
 mod active;
 mod evaluators;
 mod keys;
+mod organizations;
 mod plugins;
 mod projects;
 mod row;
 mod rules;
+mod secret_hash;
+mod sweep;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use active::{ActiveCatalog, ActiveRule};
 pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor};
-pub use keys::{ApiKey, InvalidSecretHash, NewApiKey, Rights, SecretHash};
+pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};
+pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};
 pub use plugins::{Plugin, PluginUser};
 pub use projects::{Init, Organization, Project};
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
+pub use secret_hash::{InvalidSecretHash, SecretHash};
+pub use sweep::Swept;
+pub use users::{MAX_USERS, NewUser, Role, User};
 
 pub(crate) use row::{checked, digest, from_json, to_json};
 

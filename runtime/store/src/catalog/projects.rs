@@ -1,11 +1,11 @@
 //! Organizations and projects, and the first of each.
 
-use assay_domain::ids::ProjectId;
+use assay_domain::ids::{OrganizationId, ProjectId};
 use assay_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::keys::insert_key;
-use super::{NewApiKey, checked, from_json};
+use super::{KeyOwner, NewApiKey, checked, from_json};
 use crate::pool::{in_transaction, on_reader};
 use crate::{Error, Store};
 
@@ -13,7 +13,7 @@ use crate::{Error, Store};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Organization {
     /// Its id.
-    pub id: String,
+    pub id: OrganizationId,
     /// Its name.
     pub name: String,
 }
@@ -29,15 +29,19 @@ pub struct Project {
     pub organization: Organization,
     /// Anything a program may want later.
     pub metadata: Map<String, Value>,
+    /// Traces are kept for so many days; 0: for ever.
+    pub retention_days: u32,
     /// Made at.
     pub created_at: Timestamp,
+    /// Last changed at.
+    pub updated_at: Timestamp,
 }
 
 /// What a fresh installation starts with. The ids are used only for what is not there yet.
 #[derive(Clone, Debug)]
 pub struct Init {
     /// For the organization.
-    pub organization_id: String,
+    pub organization_id: OrganizationId,
     /// Name of the organization.
     pub organization_name: String,
     /// For the project.
@@ -49,11 +53,13 @@ pub struct Init {
 }
 
 #[derive(sqlx::FromRow)]
-struct ProjectRow {
+pub(super) struct ProjectRow {
     id: String,
     name: String,
     metadata: String,
+    retention_days: i64,
     created_at: i64,
+    updated_at: i64,
     organization_id: String,
     organization_name: String,
 }
@@ -66,30 +72,44 @@ impl TryFrom<ProjectRow> for Project {
             id: checked("project", &row.id)?,
             name: row.name,
             organization: Organization {
-                id: row.organization_id,
+                id: checked("project", &row.organization_id)?,
                 name: row.organization_name,
             },
             metadata: from_json("project", &row.metadata)?,
+            retention_days: u32::try_from(row.retention_days).unwrap_or(0),
             created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
         })
     }
 }
 
-const GET: &str = "
-    SELECT p.id, p.name, p.metadata, p.created_at,
-           o.id AS organization_id, o.name AS organization_name
-      FROM projects p JOIN organizations o ON o.id = p.organization_id
-     WHERE p.id = $1";
-const ANY: &str = "SELECT id FROM projects ORDER BY created_at, id LIMIT 1";
+/// Projects that are not deleted, with their organizations.
+macro_rules! select_projects {
+    ($rest:literal) => {
+        concat!(
+            "SELECT p.id, p.name, p.metadata, p.retention_days, p.created_at, p.updated_at,
+                    o.id AS organization_id, o.name AS organization_name
+               FROM projects p JOIN organizations o ON o.id = p.organization_id
+              WHERE p.deleted_at IS NULL AND ",
+            $rest
+        )
+    };
+}
+pub(super) use select_projects;
+
+const GET: &str = select_projects!("p.id = $1");
+const ANY: &str = "
+    SELECT id FROM projects WHERE deleted_at IS NULL ORDER BY created_at, id LIMIT 1";
 const FIND_ORGANIZATION: &str = "
     SELECT id FROM organizations WHERE name = $1 ORDER BY created_at, id LIMIT 1";
 const FIND: &str = "
-    SELECT id FROM projects WHERE organization_id = $1 AND name = $2 ORDER BY created_at, id LIMIT 1";
+    SELECT id FROM projects
+     WHERE organization_id = $1 AND name = $2 AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1";
 const INSERT_ORGANIZATION: &str = "
     INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)";
 const INSERT: &str = "
-    INSERT INTO projects (id, organization_id, name, metadata, created_at)
-    VALUES ($1, $2, $3, '{}', $4)";
+    INSERT INTO projects (id, organization_id, name, metadata, created_at, updated_at)
+    VALUES ($1, $2, $3, '{}', $4, $4)";
 const MOVE_KEY: &str = "UPDATE api_keys SET project_id = $1 WHERE public_key = $2";
 
 impl Store {
@@ -127,19 +147,19 @@ impl Store {
     /// its project, which is the answer: the caller compares the secret with [`Store::api_key`].
     ///
     /// # Errors
-    /// When the database fails.
+    /// [`Error::Conflict`] when the public key opens an organization; or when the database fails.
     pub async fn create_first_project(
         &self,
         init: &Init,
         now: Timestamp,
     ) -> Result<Project, Error> {
         if let Some(key) = self.api_key(&init.key.public_key).await? {
-            return self.project(&key.project).await?.ok_or(Error::NotFound);
+            return self.opened_by(&key.owner).await;
         }
         in_transaction!(&self.pool, |tx| {
             // The key first: of several nodes that start at once, one gets past this statement, and the
             // others find its project when it has committed.
-            let n_made = insert_key!(init.project_id.as_str(), &init.key, now)
+            let n_made = insert_key!(Some(init.project_id.as_str()), None::<&str>, &init.key, now)
                 .execute(&mut *tx)
                 .await?
                 .rows_affected();
@@ -150,15 +170,17 @@ impl Store {
                     .await?;
                 if organization.is_none() {
                     sqlx::query(INSERT_ORGANIZATION)
-                        .bind(&init.organization_id)
+                        .bind(init.organization_id.as_str())
                         .bind(&init.organization_name)
                         .bind(now.as_micros())
                         .execute(&mut *tx)
                         .await?;
                 }
-                let organization = organization.unwrap_or_else(|| init.organization_id.clone());
+                let organization = organization
+                    .as_deref()
+                    .unwrap_or(init.organization_id.as_str());
                 let project: Option<String> = sqlx::query_scalar(FIND)
-                    .bind(&organization)
+                    .bind(organization)
                     .bind(&init.project_name)
                     .fetch_optional(&mut *tx)
                     .await?;
@@ -173,7 +195,7 @@ impl Store {
                     None => {
                         sqlx::query(INSERT)
                             .bind(init.project_id.as_str())
-                            .bind(&organization)
+                            .bind(organization)
                             .bind(&init.project_name)
                             .bind(now.as_micros())
                             .execute(&mut *tx)
@@ -183,7 +205,15 @@ impl Store {
             }
         });
         let key = self.api_key(&init.key.public_key).await?;
-        let key = key.ok_or(Error::NotFound)?;
-        self.project(&key.project).await?.ok_or(Error::NotFound)
+        self.opened_by(&key.ok_or(Error::NotFound)?.owner).await
+    }
+
+    async fn opened_by(&self, owner: &KeyOwner) -> Result<Project, Error> {
+        match owner {
+            KeyOwner::Project(project) => self.project(project).await?.ok_or(Error::NotFound),
+            KeyOwner::Organization(_) => {
+                Err(Error::Conflict("the public key is that of an organization"))
+            }
+        }
     }
 }

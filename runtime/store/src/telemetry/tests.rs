@@ -1,10 +1,12 @@
 //! What telemetry promises, on each database.
 
+mod filters;
 mod long;
 mod parts;
 mod plans;
 mod races;
 mod recent;
+mod retention;
 mod writers;
 
 use std::collections::BTreeMap;

@@ -84,8 +84,8 @@ async fn keys_are_added_listed_and_taken_away_within_their_project() {
         store.create_api_key(&home, &key, at(1)).await.unwrap();
         let stored = store.api_key(&key.public_key).await.unwrap().unwrap();
         assert_eq!(
-            (stored.made.rights, &stored.project),
-            (Rights::Ingest, &home)
+            (stored.made.rights, &stored.owner),
+            (Rights::Ingest, &KeyOwner::Project(home.clone()))
         );
         let taken = NewApiKey {
             public_key: key.public_key.clone(),

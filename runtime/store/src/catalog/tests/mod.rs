@@ -1,6 +1,7 @@
 //! What the catalog promises, on each database; here what its tests are made of.
 
 mod access;
+mod organizations;
 mod plugins;
 mod rules;
 
@@ -8,15 +9,15 @@ use assay_domain::evaluation::{
     Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
 };
 use assay_domain::ids::{
-    AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, PublicKey, RuleId,
+    AssignmentId, EvaluatorId, EvaluatorVersionId, OrganizationId, ProjectId, PublicKey, RuleId,
 };
 use assay_domain::plugin::{Digest, EvaluatorInfo, Grants, ItemParts, PluginInfo};
 use assay_domain::time::Timestamp;
 use serde_json::json;
 
 use super::{
-    Init, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch, SecretHash,
-    Successor,
+    Init, KeyOwner, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch,
+    SecretHash, Successor,
 };
 use crate::testing::on_each_database;
 use crate::{Error, Store};
@@ -31,7 +32,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
 
 pub(super) fn init(n: u8, key: &str) -> Init {
     Init {
-        organization_id: format!("org-{n}"),
+        organization_id: OrganizationId::new(&format!("org-{n}")).unwrap(),
         organization_name: "Acme".to_owned(),
         project_id: project(&format!("project-{n}")),
         project_name: "Support bot".to_owned(),
@@ -47,6 +48,7 @@ pub(super) fn key_of(n: u8, public_key: &str) -> NewApiKey {
         secret_hint: "any…code".to_owned(),
         rights: Rights::Full,
         note: None,
+        expires_at: None,
     }
 }
 

@@ -1,0 +1,196 @@
+//! Memberships: the people of an organization and their roles, there and in its projects.
+//!
+//! People are made known by SCIM; here they get roles. Each member of an organization may work in each of
+//! its projects; a membership of a project gives a role of its own there.
+
+use assay_domain::ids::UserId;
+use assay_store::Error;
+use assay_store::catalog::{Role, User};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::projects;
+use super::routes::{Access, Operation, Routes};
+use crate::App;
+use crate::auth::Organizer;
+use crate::extract::Body;
+use crate::problem::{Code, Problem};
+
+const OF_ORGANIZATION: &str = "/api/public/organizations/memberships";
+const OF_PROJECT: &str = "/api/public/projects/{projectId}/memberships";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(OF_ORGANIZATION, "Members of the organization").answers::<Members>();
+    routes.add(list.access(Access::Organization), list_members);
+    let put = Operation::put(OF_ORGANIZATION, "Give somebody a role in the organization");
+    let put = put.body::<NewMember>().answers::<Member>();
+    routes.add(put.access(Access::Organization), put_member);
+    let delete = Operation::delete(OF_ORGANIZATION, "Let somebody leave the organization");
+    let delete = delete.body::<OldMember>().answers::<Left>();
+    routes.add(delete.access(Access::Organization), delete_member);
+
+    let list = Operation::get(OF_PROJECT, "Who has a role of their own in a project");
+    let list = list.answers::<Members>();
+    routes.add(list.access(Access::Organization), list_project_members);
+    let put = Operation::put(OF_PROJECT, "Give a member a role in a project");
+    let put = put.body::<NewMember>().answers::<Member>();
+    routes.add(put.access(Access::Organization), put_project_member);
+    let delete = Operation::delete(OF_PROJECT, "Take the role in a project away");
+    let delete = delete.body::<OldMember>().answers::<Left>();
+    routes.add(delete.access(Access::Organization), delete_project_member);
+}
+
+/// A role for somebody.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewMember {
+    user_id: String,
+    /// OWNER, ADMIN, MEMBER or VIEWER.
+    role: String,
+}
+
+/// Somebody who leaves.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct OldMember {
+    user_id: String,
+}
+
+/// A member.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    user_id: String,
+    role: &'static str,
+    email: String,
+    name: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Members {
+    memberships: Vec<Member>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Left {
+    message: &'static str,
+    user_id: String,
+}
+
+impl From<User> for Member {
+    fn from(user: User) -> Self {
+        Self {
+            user_id: user.made.id.to_string(),
+            role: user.made.role.as_str(),
+            email: user.made.email,
+            name: user.made.name,
+        }
+    }
+}
+
+fn list(users: Vec<User>) -> Json<Members> {
+    let memberships = users.into_iter().map(Into::into).collect();
+    Json(Members { memberships })
+}
+
+fn nobody() -> Problem {
+    Problem::new(Code::NotFound, "no such user in this organization")
+}
+
+/// What the store says of somebody it does not know.
+fn known<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
+    outcome.map_err(|error| match error {
+        Error::NotFound => otherwise(),
+        error => error.into(),
+    })
+}
+
+fn user_id(raw: &str) -> Result<UserId, Problem> {
+    UserId::new(raw).map_err(|_| nobody())
+}
+
+impl NewMember {
+    fn read(&self) -> Result<(UserId, Role), Problem> {
+        let role = self.role.parse();
+        let role = role.map_err(|message: String| Problem::body("role", message))?;
+        Ok((user_id(&self.user_id)?, role))
+    }
+}
+
+fn left(user: &UserId, message: &'static str) -> Json<Left> {
+    let user_id = user.to_string();
+    Json(Left { message, user_id })
+}
+
+async fn list_members(State(app): State<App>, caller: Organizer) -> Result<Json<Members>, Problem> {
+    Ok(list(app.store.members(&caller.organization).await?))
+}
+
+async fn put_member(
+    State(app): State<App>,
+    caller: Organizer,
+    Body(input): Body<NewMember>,
+) -> Result<Json<Member>, Problem> {
+    let (user, role) = input.read()?;
+    let now = app.clock.now();
+    let set = app.store.set_member(&caller.organization, &user, role, now);
+    Ok(Json(known(set.await, nobody)?.into()))
+}
+
+async fn delete_member(
+    State(app): State<App>,
+    caller: Organizer,
+    Body(input): Body<OldMember>,
+) -> Result<Json<Left>, Problem> {
+    let user = user_id(&input.user_id)?;
+    let now = app.clock.now();
+    let removed = app.store.remove_member(&caller.organization, &user, now);
+    known(removed.await, nobody)?;
+    Ok(left(&user, "The user has left the organization"))
+}
+
+async fn list_project_members(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<Members>, Problem> {
+    let project = projects::find(&app, &caller.organization, &id).await?;
+    let members = app.store.project_members(&caller.organization, &project.id);
+    Ok(list(members.await?))
+}
+
+async fn put_project_member(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+    Body(input): Body<NewMember>,
+) -> Result<Json<Member>, Problem> {
+    let project = projects::find(&app, &caller.organization, &id).await?;
+    let (user, role) = input.read()?;
+    let now = app.clock.now();
+    let set = app
+        .store
+        .set_project_member(&caller.organization, &project.id, (&user, role), now);
+    let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
+    Ok(Json(known(set.await, no_member)?.into()))
+}
+
+async fn delete_project_member(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+    Body(input): Body<OldMember>,
+) -> Result<Json<Left>, Problem> {
+    let project = projects::find(&app, &caller.organization, &id).await?;
+    let user = user_id(&input.user_id)?;
+    let removed = app.store.remove_project_member(&project.id, &user);
+    let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
+    known(removed.await, no_role)?;
+    Ok(left(
+        &user,
+        "The user has no role of their own in the project any more",
+    ))
+}

@@ -1,0 +1,45 @@
+//! `/api/public/organizations`: what the organization of a key has.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::projects::{ApiKeys, key_views};
+use super::routes::{Access, Operation, Routes};
+use crate::App;
+use crate::auth::Organizer;
+use crate::problem::Problem;
+
+const PROJECTS: &str = "/api/public/organizations/projects";
+const KEYS: &str = "/api/public/organizations/apiKeys";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(PROJECTS, "Projects of the organization, oldest first");
+    routes.add(list.access(Access::Organization), list_projects);
+    let list = Operation::get(KEYS, "Keys of the organization itself, oldest first");
+    let list = list.answers::<ApiKeys>();
+    routes.add(list.access(Access::Organization), list_keys);
+}
+
+async fn list_projects(State(app): State<App>, caller: Organizer) -> Result<Json<Value>, Problem> {
+    let projects = app
+        .store
+        .organization_projects(&caller.organization)
+        .await?;
+    let view = |project: &assay_store::catalog::Project| {
+        json!({
+            "id": project.id,
+            "name": project.name,
+            "metadata": project.metadata,
+            "createdAt": project.created_at,
+            "updatedAt": project.updated_at,
+        })
+    };
+    let projects: Vec<Value> = projects.iter().map(view).collect();
+    Ok(Json(json!({ "projects": projects })))
+}
+
+async fn list_keys(State(app): State<App>, caller: Organizer) -> Result<Json<ApiKeys>, Problem> {
+    let keys = app.store.organization_keys(&caller.organization).await?;
+    Ok(key_views(&keys))
+}

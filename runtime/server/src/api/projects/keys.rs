@@ -1,0 +1,163 @@
+//! Keys of a project, made and taken away by its organization.
+
+use assay_domain::ids::PublicKey;
+use assay_domain::time::Timestamp;
+use assay_store::catalog::ApiKey;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::find;
+use crate::App;
+use crate::api::routes::{Access, Operation, Routes};
+use crate::auth::{KeyPair, Organizer};
+use crate::extract::Body;
+use crate::problem::{Code, Problem};
+
+const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
+const KEY: &str = "/api/public/projects/{projectId}/apiKeys/{apiKeyId}";
+const MAX_NOTE_CHARS: usize = 500;
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=800;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(KEYS, "Keys of a project, oldest first").answers::<ApiKeys>();
+    routes.add(list.access(Access::Organization), list_keys);
+    let create = Operation::post(KEYS, "Make a key pair; its secret is shown only now");
+    let create = create.body::<NewKey>().access(Access::Organization);
+    routes.add(create, create_key);
+    let delete = Operation::delete(KEY, "Take a key away; it stops at once");
+    routes.add(delete.access(Access::Organization), delete_key);
+}
+
+/// Keys without their secrets.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::api) struct ApiKeys {
+    #[schema(value_type = Vec<Object>)]
+    api_keys: Vec<Value>,
+}
+
+/// A key as clients ask for it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewKey {
+    /// For people.
+    name: Option<String>,
+    /// The older word for `name`.
+    note: Option<String>,
+    /// A pair that exists already: both halves, or none.
+    public_key: Option<String>,
+    /// At least 16 characters.
+    secret_key: Option<String>,
+    /// Refused from then on.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+fn view(key: &ApiKey) -> Value {
+    json!({
+        "id": key.made.id,
+        "createdAt": key.created_at,
+        "expiresAt": key.made.expires_at,
+        "lastUsedAt": key.last_used_at,
+        "name": key.made.note,
+        "note": key.made.note,
+        "publicKey": key.made.public_key,
+        "displaySecretKey": key.made.secret_hint,
+    })
+}
+
+/// Keys as a list shows them.
+pub(in crate::api) fn key_views(keys: &[ApiKey]) -> Json<ApiKeys> {
+    let api_keys = keys.iter().map(view).collect();
+    Json(ApiKeys { api_keys })
+}
+
+impl NewKey {
+    /// The pair that was brought along, if one was.
+    fn pair(&self) -> Result<Option<KeyPair>, Problem> {
+        let (public_key, secret_key) = match (&self.public_key, &self.secret_key) {
+            (None, None) => return Ok(None),
+            (Some(public_key), Some(secret_key)) => (public_key.clone(), secret_key.clone()),
+            (None, _) => return Err(Problem::body("publicKey", "goes together with secretKey")),
+            (_, None) => return Err(Problem::body("secretKey", "goes together with publicKey")),
+        };
+        if public_key.contains(':') || PublicKey::new(&public_key).is_err() {
+            let message =
+                "1 to 800 characters are expected, no colon and no control character among them";
+            return Err(Problem::body("publicKey", message));
+        }
+        let is_long = SECRET_CHARS.contains(&secret_key.chars().count());
+        if !is_long || secret_key.chars().any(char::is_control) {
+            let message = "16 to 800 characters are expected, no control character among them";
+            return Err(Problem::body("secretKey", message));
+        }
+        Ok(Some(KeyPair {
+            public_key,
+            secret_key,
+        }))
+    }
+}
+
+async fn list_keys(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<ApiKeys>, Problem> {
+    let project = find(&app, &caller.organization, &id).await?;
+    Ok(key_views(&app.store.api_keys(&project.id).await?))
+}
+
+async fn create_key(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+    Body(input): Body<NewKey>,
+) -> Result<Json<Value>, Problem> {
+    let now = app.clock.now();
+    let given = input.pair()?;
+    let note = input.name.or(input.note);
+    if note
+        .as_ref()
+        .is_some_and(|note| MAX_NOTE_CHARS < note.chars().count())
+    {
+        return Err(Problem::body("name", "has more than 500 characters"));
+    }
+    if input.expires_at.is_some_and(|end| end <= now) {
+        return Err(Problem::body("expiresAt", "is not in the future"));
+    }
+    let project = find(&app, &caller.organization, &id).await?;
+    let pair = given.unwrap_or_else(|| KeyPair::made(app.ids.as_ref()));
+    let key = pair.to_key(app.ids.as_ref(), note, input.expires_at);
+    let key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
+    app.store.create_api_key(&project.id, &key, now).await?;
+    // A moment ago somebody may have asked with it, and "unknown" was remembered.
+    app.keys.forget_all();
+    Ok(Json(json!({
+        "id": key.id,
+        "createdAt": now,
+        "expiresAt": key.expires_at,
+        "publicKey": key.public_key,
+        "secretKey": pair.secret_key,
+        "displaySecretKey": key.secret_hint,
+        "name": key.note,
+        "note": key.note,
+    })))
+}
+
+async fn delete_key(
+    State(app): State<App>,
+    caller: Organizer,
+    Path((id, key)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let project = find(&app, &caller.organization, &id).await?;
+    let deleted = app.store.delete_api_key(&project.id, &key).await;
+    deleted.map_err(|error| match error {
+        assay_store::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
+        error => error.into(),
+    })?;
+    app.keys.forget_all();
+    Ok(Json(json!({ "success": true })))
+}

@@ -1,0 +1,67 @@
+//! Filters: `ATTRIBUTE eq "VALUE"`, which is what identity providers look people up with.
+
+/// Who is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// By user name, in lower case.
+    UserName(String),
+    /// By id.
+    Id(String),
+}
+
+const HELP: &str =
+    "is no filter of this server: userName eq \"VALUE\" or id eq \"VALUE\" is expected";
+
+impl Wanted {
+    /// Attributes and operators are in any case, values are JSON strings.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let refused = || HELP.to_owned();
+        let (attribute, rest) = text.trim().split_once(' ').ok_or_else(refused)?;
+        let (operator, value) = rest.trim_start().split_once(' ').ok_or_else(refused)?;
+        if !operator.eq_ignore_ascii_case("eq") {
+            return Err(refused());
+        }
+        let value: String = serde_json::from_str(value.trim()).map_err(|_| refused())?;
+        match attribute.to_ascii_lowercase().as_str() {
+            "username" => Ok(Self::UserName(value.to_lowercase())),
+            "id" => Ok(Self::Id(value)),
+            _ => Err(refused()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_ids_are_looked_for_in_any_spelling() {
+        let ada = Ok(Wanted::UserName("ada@example.com".to_owned()));
+        for text in [
+            "userName eq \"ada@example.com\"",
+            " USERNAME EQ  \"Ada@Example.com\" ",
+        ] {
+            assert_eq!(Wanted::parse(text), ada, "{text}");
+        }
+        let quoted = Wanted::parse(r#"id eq "a \"b\" c""#);
+        assert_eq!(quoted, Ok(Wanted::Id("a \"b\" c".to_owned())));
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_what_would_be_right() {
+        for text in [
+            "",
+            "userName",
+            "userName eq",
+            "userName eq ada",
+            "userName co \"ada\"",
+            "userName eq \"a\" or id eq \"b\"",
+            "title eq \"x\"",
+        ] {
+            assert!(
+                Wanted::parse(text).unwrap_err().contains("userName eq"),
+                "{text}"
+            );
+        }
+    }
+}

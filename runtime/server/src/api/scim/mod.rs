@@ -1,0 +1,187 @@
+//! `/api/public/scim`: how identity providers make people known to an organization and let them go
+//! (RFC 7643 and 7644, as far as providers use it: users, with equality filters and PATCH).
+
+mod discovery;
+mod filter;
+mod patch;
+mod person;
+mod shape;
+
+use assay_domain::ids::UserId;
+use assay_store::catalog::User;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::routes::{Access, Operation, Routes};
+use crate::App;
+use crate::auth::Organizer;
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::{Code, Problem};
+use filter::Wanted;
+use patch::PatchRequest;
+use person::{Person, PersonInput, view};
+
+pub(super) use shape::as_scim;
+
+const USERS: &str = "/api/public/scim/Users";
+const USER: &str = "/api/public/scim/Users/{userId}";
+const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
+const DEFAULT_COUNT: i64 = 100;
+/// Users of one answer, whatever is asked for.
+const MAX_COUNT: i64 = 1_000;
+
+const LIST: &[Param] = &[
+    param(
+        "filter",
+        "string",
+        "Such as userName eq \"ada@example.com\".",
+    ),
+    param("startIndex", "integer", "The first user to answer, from 1."),
+    param(
+        "count",
+        "integer",
+        "Users to answer, at most 1000; 100 when absent.",
+    ),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    discovery::routes(routes);
+    let list = Operation::get(USERS, "Users of the organization, oldest first");
+    routes.add(list.query(LIST).access(Access::Organization), list_users);
+    let create = Operation::post(USERS, "Make a user known to the organization");
+    let create = create.body::<PersonInput>().status(201);
+    routes.add(create.access(Access::Organization), create_user);
+    let get = Operation::get(USER, "One user");
+    routes.add(get.access(Access::Organization), get_user);
+    let put = Operation::put(USER, "Replace what is known of a user");
+    let put = put.body::<PersonInput>();
+    routes.add(put.access(Access::Organization), put_user);
+    let patch = Operation::patch(USER, "Change what is known of a user");
+    let patch = patch.body::<PatchRequest>();
+    routes.add(patch.access(Access::Organization), patch_user);
+    let delete = Operation::delete(USER, "Let a user leave the organization");
+    routes.add(delete.access(Access::Organization), delete_user);
+}
+
+fn not_found() -> Problem {
+    Problem::new(Code::NotFound, "no such user in this organization")
+}
+
+async fn find(app: &App, caller: &Organizer, id: &str) -> Result<User, Problem> {
+    let user = match UserId::new(id) {
+        Ok(id) => app.store.user(&caller.organization, &id).await?,
+        Err(_) => None,
+    };
+    user.ok_or_else(not_found)
+}
+
+async fn list_users(
+    State(app): State<App>,
+    caller: Organizer,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    // Too small a number means the smallest one (RFC 7644, 3.4.2.4).
+    let start = params.parsed::<i64>("startIndex")?.unwrap_or(1).max(1);
+    let count = params.parsed::<i64>("count")?.unwrap_or(DEFAULT_COUNT);
+    let count = count.clamp(0, MAX_COUNT);
+    let offset = u32::try_from(start - 1).unwrap_or(u32::MAX);
+    let limit = u32::try_from(count).unwrap_or(0);
+    let (users, n_total) = match params.text("filter") {
+        None => {
+            let found = app.store.users(&caller.organization, offset, limit).await?;
+            (found.items, found.n_total)
+        }
+        Some(text) => {
+            let wanted = Wanted::parse(text).map_err(|error| Problem::query("filter", error))?;
+            let found = match &wanted {
+                Wanted::UserName(name) => {
+                    app.store.user_by_name(&caller.organization, name).await?
+                }
+                Wanted::Id(id) => find(&app, &caller, id).await.ok(),
+            };
+            let n_total = u64::from(found.is_some());
+            let shown = found.filter(|_| offset == 0 && 0 < limit);
+            (shown.into_iter().collect(), n_total)
+        }
+    };
+    Ok(Json(json!({
+        "schemas": [LIST_SCHEMA],
+        "totalResults": n_total,
+        "startIndex": start,
+        "itemsPerPage": users.len(),
+        "Resources": users.iter().map(view).collect::<Vec<_>>(),
+    })))
+}
+
+async fn create_user(
+    State(app): State<App>,
+    caller: Organizer,
+    Body(input): Body<PersonInput>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let person = input.read(None)?;
+    let id = app.ids.uuid().to_string();
+    let id = UserId::new(&id).map_err(|_| Problem::internal())?;
+    let user = person.into_user(id)?;
+    let now = app.clock.now();
+    let made = app.store.create_user(&caller.organization, &user, now);
+    Ok((StatusCode::CREATED, Json(view(&made.await?))))
+}
+
+async fn get_user(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view(&find(&app, &caller, &id).await?)))
+}
+
+async fn put_user(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+    Body(input): Body<PersonInput>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let person = input.read(Some(known.made.role))?;
+    store(&app, &caller, known, person).await
+}
+
+async fn patch_user(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+    Body(input): Body<PatchRequest>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let mut person = Person::from(&known);
+    input.apply(&mut person)?;
+    store(&app, &caller, known, person).await
+}
+
+async fn store(
+    app: &App,
+    caller: &Organizer,
+    known: User,
+    person: Person,
+) -> Result<Json<Value>, Problem> {
+    let user = person.into_user(known.made.id)?;
+    let now = app.clock.now();
+    let changed = app.store.update_user(&caller.organization, &user, now);
+    Ok(Json(view(&changed.await?)))
+}
+
+async fn delete_user(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let now = app.clock.now();
+    app.store
+        .remove_member(&caller.organization, &known.made.id, now)
+        .await?;
+    // Clients of this contract read a body here.
+    Ok(Json(json!({})))
+}

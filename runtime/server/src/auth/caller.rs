@@ -1,0 +1,149 @@
+//! From the headers of a request to who sent it.
+
+use std::sync::Arc;
+
+use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
+use assay_domain::time::Timestamp;
+use assay_store::catalog::{KeyOwner, Rights, SecretHash};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+
+use super::Credentials;
+use super::cache::Remembered;
+use crate::App;
+use crate::ingress;
+use crate::problem::{Code, Problem};
+
+/// What a key is remembered by.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownKey {
+    pub(crate) id: String,
+    pub(crate) owner: KeyOwner,
+    pub(super) secret_hash: SecretHash,
+    pub(super) rights: Rights,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) last_used_at: Option<Timestamp>,
+}
+
+/// What credentials open in a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Everything.
+    Full,
+    /// Sending telemetry and scores.
+    Ingest,
+    /// Writing scores.
+    Scores,
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody with credentials of a project.
+    Project(ProjectId, Level),
+    /// Somebody with a key pair of an organization.
+    Organization(OrganizationId),
+    /// Somebody with no more than the public key of an organization, which opens nothing.
+    OrganizationPublic,
+}
+
+fn refused() -> Problem {
+    Problem::new(
+        Code::AuthenticationFailed,
+        "no valid credentials: use Basic authentication with the public key as user and the secret \
+         key as password",
+    )
+}
+
+/// The key with this public half, while it is valid.
+async fn known_key(app: &App, public_key: &str) -> Result<Option<Arc<KnownKey>>, Problem> {
+    let now = app.clock.now();
+    let is_valid = |key: &Arc<KnownKey>| key.expires_at.is_none_or(|end| now < end);
+    let since = match app.keys.get(public_key, now) {
+        Remembered::Key(found) => return Ok(found.filter(is_valid)),
+        Remembered::Nothing(since) => since,
+    };
+    let Ok(id) = PublicKey::new(public_key) else {
+        return Ok(None);
+    };
+    let key = app.store.api_key(&id).await?.map(|key| {
+        Arc::new(KnownKey {
+            id: key.made.id,
+            owner: key.owner,
+            secret_hash: key.made.secret_hash,
+            rights: key.made.rights,
+            expires_at: key.made.expires_at,
+            last_used_at: key.last_used_at,
+        })
+    });
+    app.keys.put(public_key, key.clone(), since, now);
+    Ok(key.filter(is_valid))
+}
+
+/// Who sent these headers.
+pub(super) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let header = headers.get(AUTHORIZATION).ok_or_else(refused)?;
+    let credentials = Credentials::parse(header).ok_or_else(refused)?;
+    match credentials {
+        Credentials::Pair {
+            public_key,
+            secret_key,
+        } => by_pair(app, &public_key, &secret_key).await,
+        Credentials::PublicKey(bearer) => match ingress::either(headers, "admin-api-key") {
+            Some(admin_key) => by_admin_key(app, headers, [&bearer, &admin_key]).await,
+            None => by_public_key(app, &bearer).await,
+        },
+    }
+}
+
+async fn by_pair(app: &App, public_key: &str, secret_key: &str) -> Result<Caller, Problem> {
+    let Some(key) = known_key(app, public_key).await? else {
+        // As much work as for a known key, so that the time tells nothing.
+        let _ = SecretHash::new("", [0; 16]).matches(secret_key);
+        return Err(refused());
+    };
+    if !key.secret_hash.matches(secret_key) {
+        return Err(refused());
+    }
+    app.keys.note_use(&key, app.clock.now());
+    Ok(match &key.owner {
+        KeyOwner::Organization(id) => Caller::Organization(id.clone()),
+        KeyOwner::Project(id) => {
+            let level = match key.rights {
+                Rights::Full => Level::Full,
+                Rights::Ingest => Level::Ingest,
+            };
+            Caller::Project(id.clone(), level)
+        }
+    })
+}
+
+async fn by_public_key(app: &App, public_key: &str) -> Result<Caller, Problem> {
+    let key = known_key(app, public_key).await?.ok_or_else(refused)?;
+    Ok(match &key.owner {
+        KeyOwner::Organization(_) => Caller::OrganizationPublic,
+        KeyOwner::Project(id) => Caller::Project(id.clone(), Level::Scores),
+    })
+}
+
+/// The administrator of the installation, who names the project: the one way to a project without a key of
+/// its own, and closed where no administrator's key is configured.
+async fn by_admin_key(app: &App, headers: &HeaderMap, shown: [&str; 2]) -> Result<Caller, Problem> {
+    let configured = app.config.admin.api_key.as_deref();
+    // Without a key there is nothing to compare with, and the same work is done.
+    let hash = SecretHash::new(configured.unwrap_or_default(), [0; 16]);
+    let matches = shown.map(|shown| hash.matches(shown));
+    if configured.is_none() || matches.contains(&false) {
+        return Err(refused());
+    }
+    let id = ingress::either(headers, "project-id").ok_or_else(|| {
+        let message = "the header x-assay-project-id is missing: it names the project";
+        Problem::new(Code::InvalidRequest, message)
+    })?;
+    let project = match ProjectId::new(&id) {
+        Ok(id) => app.store.project(&id).await?,
+        Err(_) => None,
+    };
+    let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;
+    Ok(Caller::Project(project.id, Level::Full))
+}

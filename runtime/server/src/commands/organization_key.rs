@@ -1,0 +1,85 @@
+//! `assay organization-key`: a key pair of an organization, made by whoever may open the database.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use assay_domain::time::Clock as _;
+use assay_store::catalog::{KeyOwner, Organization};
+use assay_store::{DatabaseUrl, Store};
+
+use super::{load, say, serve};
+use crate::auth::KeyPair;
+use crate::config::{Config, SettingArgs};
+use crate::{RandomIds, SystemClock};
+
+/// Organizations that are looked through and listed.
+const MAX_ORGANIZATIONS: u32 = 1_000;
+
+pub(super) fn make(
+    settings: &SettingArgs,
+    wanted: Option<&str>,
+    note: Option<String>,
+) -> anyhow::Result<ExitCode> {
+    let config = load(settings)?;
+    serve::runtime()?.block_on(async {
+        let store = open(&config).await?;
+        let made = make_in(&store, wanted, note).await;
+        store.close().await;
+        let (organization, pair) = made?;
+        say(&format!(
+            "This key pair manages the organization {:?}: its projects, their keys and its members.",
+            organization.name
+        ));
+        say("It opens no project. The secret is shown only now.");
+        say(&format!("  public key  {}", pair.public_key));
+        say(&format!("  secret key  {}", pair.secret_key));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn open(config: &Config) -> anyhow::Result<Store> {
+    let url = config.database();
+    if let DatabaseUrl::Sqlite(path) = &url {
+        anyhow::ensure!(
+            path.exists(),
+            "there is no database {} (--data-dir): start the server once, it makes the organization",
+            path.display()
+        );
+    }
+    let options = assay_store::Options {
+        n_readers: 1,
+        wait: config.database_wait,
+    };
+    Store::open(&url, &options)
+        .await
+        .with_context(|| format!("cannot open the database {url} (--database-url)"))
+}
+
+async fn make_in(
+    store: &Store,
+    wanted: Option<&str>,
+    note: Option<String>,
+) -> anyhow::Result<(Organization, KeyPair)> {
+    let all = store.organizations(MAX_ORGANIZATIONS).await?;
+    let mut matching = all.iter().filter(|organization| {
+        wanted
+            .is_none_or(|wanted| wanted == organization.name || wanted == organization.id.as_str())
+    });
+    let (Some(organization), None) = (matching.next(), matching.next()) else {
+        let names: Vec<String> = all
+            .iter()
+            .take(20)
+            .map(|organization| format!("{:?} ({})", organization.name, organization.id))
+            .collect();
+        anyhow::bail!(
+            "--organization has to name one of the organizations, by name or id: {}",
+            names.join(", ")
+        );
+    };
+    let pair = KeyPair::made(&RandomIds);
+    let note = note.or_else(|| Some("made by assay organization-key".to_owned()));
+    let key = pair.to_key(&RandomIds, note, None)?;
+    let owner = KeyOwner::Organization(organization.id.clone());
+    store.create_key(&owner, &key, SystemClock.now()).await?;
+    Ok((organization.clone(), pair))
+}

@@ -1,0 +1,477 @@
+//! People: who belongs to an organization, and with which role.
+//!
+//! Invariants:
+//! - **A person is known to one organization.** Another one that has the same person knows them by another
+//!   id, so that nothing about them crosses between tenants.
+//! - **Who leaves keeps the id.** They are found nowhere; when they come back they are the same person, and
+//!   what they wrote is theirs.
+
+use std::str::FromStr;
+
+use assay_domain::ids::{OrganizationId, ProjectId, UserId};
+use assay_domain::time::Timestamp;
+
+use super::checked;
+use super::keys::LOCK_ORGANIZATION;
+use crate::list::Numbered;
+use crate::pool::in_transaction;
+use crate::telemetry::db::Arg;
+use crate::{Error, Store};
+
+/// People that an organization has ever known at most: the list of its members is shown whole.
+pub const MAX_USERS: u32 = 10_000;
+
+/// What a person may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything, the organization included.
+    Owner,
+    /// Everything in projects, and people.
+    Admin,
+    /// Work in projects.
+    Member,
+    /// Look at projects.
+    Viewer,
+}
+
+impl Role {
+    /// From the most to the least.
+    pub const ALL: &'static [Self] = &[Self::Owner, Self::Admin, Self::Member, Self::Viewer];
+
+    /// The name, in the table and in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "OWNER",
+            Self::Admin => "ADMIN",
+            Self::Member => "MEMBER",
+            Self::Viewer => "VIEWER",
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(raw: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|role| role.as_str() == raw);
+        found.copied().ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|role| role.as_str()).collect();
+            format!("{raw:?} is none of {}", names.join(", "))
+        })
+    }
+}
+
+/// A person as they are made or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewUser {
+    /// The id, while nobody of this user name is known.
+    pub id: UserId,
+    /// What identity providers know them by, in lower case; unique in the organization.
+    pub user_name: String,
+    /// Where they are written to; most often the user name.
+    pub email: String,
+    /// For people.
+    pub name: String,
+    /// In the organization.
+    pub role: Role,
+    /// Who is not active is no member, and is still found by id.
+    pub is_active: bool,
+}
+
+/// A person whom an organization knows and who has not left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// As made or changed.
+    pub made: NewUser,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Last changed at.
+    pub updated_at: Timestamp,
+}
+
+#[derive(sqlx::FromRow)]
+struct UserRow {
+    id: String,
+    user_name: String,
+    email: String,
+    name: String,
+    role: String,
+    is_active: i16,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl TryFrom<UserRow> for User {
+    type Error = Error;
+
+    fn try_from(row: UserRow) -> Result<Self, Error> {
+        Ok(Self {
+            made: NewUser {
+                id: checked("user", &row.id)?,
+                user_name: row.user_name,
+                email: row.email,
+                name: row.name,
+                role: checked("user", &row.role)?,
+                is_active: row.is_active != 0,
+            },
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+        })
+    }
+}
+
+/// People of the organization `$1` who have not left, read as [`UserRow`].
+macro_rules! select_users {
+    ($rest:literal) => {
+        concat!(
+            "SELECT u.id, u.user_name, u.email, u.name, u.role, u.is_active,
+                    u.created_at, u.updated_at
+               FROM users u WHERE u.organization_id = $1 AND u.left_at IS NULL ",
+            $rest
+        )
+    };
+}
+
+const GET: &str = select_users!("AND u.id = $2");
+const BY_NAME: &str = select_users!("AND u.user_name = $2");
+const PAGE: &str = select_users!("ORDER BY u.created_at, u.id LIMIT $2 OFFSET $3");
+const MEMBERS: &str = select_users!("AND u.is_active = 1 ORDER BY u.created_at, u.id");
+/// The role is that in the project.
+const PROJECT_MEMBERS: &str = "
+    SELECT u.id, u.user_name, u.email, u.name, m.role, u.is_active,
+           u.created_at, u.updated_at
+      FROM project_members m JOIN users u ON u.organization_id = $1 AND u.id = m.user_id
+     WHERE m.project_id = $2 AND u.left_at IS NULL AND u.is_active = 1
+     ORDER BY m.created_at, u.id";
+const IS_MEMBER: &str = "
+    SELECT COUNT(*) FROM projects p JOIN users u ON u.organization_id = p.organization_id
+     WHERE p.id = $1 AND p.deleted_at IS NULL AND u.id = $2 AND u.left_at IS NULL AND u.is_active = 1";
+const COUNT: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1 AND left_at IS NULL";
+const COUNT_ALL: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1";
+/// Somebody who has left comes back under the old id.
+const INSERT: &str = "
+    INSERT INTO users (organization_id, id, user_name, email, name, role, is_active, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+    ON CONFLICT (organization_id, user_name) DO UPDATE SET
+        email = excluded.email, name = excluded.name, role = excluded.role,
+        is_active = excluded.is_active, left_at = NULL, updated_at = excluded.updated_at
+        WHERE users.left_at IS NOT NULL";
+const IS_TAKEN: &str = "
+    SELECT COUNT(*) FROM users WHERE organization_id = $1 AND user_name = $2 AND id <> $3";
+const UPDATE: &str = "
+    UPDATE users
+       SET user_name = $3, email = $4, name = $5, role = $6, is_active = $7, updated_at = $8
+     WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
+const SET_ROLE: &str = "
+    UPDATE users SET role = $3, is_active = 1, left_at = NULL, updated_at = $4
+     WHERE organization_id = $1 AND id = $2";
+const LEAVE: &str = "
+    UPDATE users SET left_at = $3, updated_at = $3
+     WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
+/// Nobody is asked to work, or keeps a role, in the projects of an organization they left.
+const UNASSIGN: &str = "
+    DELETE FROM annotation_assignments
+     WHERE user_id = $2 AND project_id IN (SELECT id FROM projects WHERE organization_id = $1)";
+const LEAVE_PROJECTS: &str = "
+    DELETE FROM project_members
+     WHERE user_id = $2 AND project_id IN (SELECT id FROM projects WHERE organization_id = $1)";
+const SET_PROJECT_ROLE: &str = "
+    INSERT INTO project_members (project_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role";
+const LEAVE_PROJECT: &str = "DELETE FROM project_members WHERE project_id = $1 AND user_id = $2";
+
+impl Store {
+    async fn one_user(&self, sql: &str, args: &[Arg<'_>]) -> Result<Option<User>, Error> {
+        let rows: Vec<UserRow> = self.select(sql, args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    async fn count_users(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
+        let counted: Vec<(i64,)> = self.select(sql, args).await?;
+        Ok(counted.first().map_or(0, |(n,)| n.unsigned_abs()))
+    }
+
+    /// A person of the organization, active or not.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn user(
+        &self,
+        organization: &OrganizationId,
+        id: &UserId,
+    ) -> Result<Option<User>, Error> {
+        let args: [Arg<'_>; 2] = [organization.as_str().into(), id.as_str().into()];
+        self.one_user(GET, &args).await
+    }
+
+    /// The person with this user name, in lower case.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn user_by_name(
+        &self,
+        organization: &OrganizationId,
+        name: &str,
+    ) -> Result<Option<User>, Error> {
+        let args: [Arg<'_>; 2] = [organization.as_str().into(), name.into()];
+        self.one_user(BY_NAME, &args).await
+    }
+
+    /// People of the organization, oldest first, `limit` of them after `offset`, and how many there are.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn users(
+        &self,
+        organization: &OrganizationId,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Numbered<User>, Error> {
+        let organization: Arg<'_> = organization.as_str().into();
+        let n_total = self
+            .count_users(COUNT, std::slice::from_ref(&organization))
+            .await?;
+        let args = [
+            organization,
+            i64::from(limit).into(),
+            i64::from(offset).into(),
+        ];
+        let rows: Vec<UserRow> = self.select(PAGE, &args).await?;
+        let items = rows.into_iter().map(TryInto::try_into);
+        Ok(Numbered {
+            items: items.collect::<Result<_, _>>()?,
+            n_total,
+        })
+    }
+
+    /// Makes a person known, or lets one come back who had left; as they are then.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the user name is taken, or the organization knows [`MAX_USERS`];
+    /// [`Error::NotFound`] when there is no such organization.
+    pub async fn create_user(
+        &self,
+        organization: &OrganizationId,
+        user: &NewUser,
+        now: Timestamp,
+    ) -> Result<User, Error> {
+        let n_made = in_transaction!(&self.pool, |tx| {
+            let n_locked = sqlx::query(LOCK_ORGANIZATION)
+                .bind(organization.as_str())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_locked == 0 {
+                return Err(Error::NotFound);
+            }
+            let n_known: i64 = sqlx::query_scalar(COUNT_ALL)
+                .bind(organization.as_str())
+                .fetch_one(&mut *tx)
+                .await?;
+            if i64::from(MAX_USERS) <= n_known {
+                return Err(Error::Conflict("the organization knows 10000 people"));
+            }
+            sqlx::query(INSERT)
+                .bind(organization.as_str())
+                .bind(user.id.as_str())
+                .bind(&user.user_name)
+                .bind(&user.email)
+                .bind(&user.name)
+                .bind(user.role.as_str())
+                .bind(i64::from(user.is_active))
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        if n_made == 0 {
+            return Err(Error::Conflict("the user name is taken"));
+        }
+        let made = self.user_by_name(organization, &user.user_name).await?;
+        made.ok_or(Error::NotFound)
+    }
+
+    /// Replaces what is known of the person `user.id`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] when the user name
+    /// is another person's.
+    pub async fn update_user(
+        &self,
+        organization: &OrganizationId,
+        user: &NewUser,
+        now: Timestamp,
+    ) -> Result<User, Error> {
+        let n_changed = in_transaction!(&self.pool, |tx| {
+            sqlx::query(LOCK_ORGANIZATION)
+                .bind(organization.as_str())
+                .execute(&mut *tx)
+                .await?;
+            let n_others: i64 = sqlx::query_scalar(IS_TAKEN)
+                .bind(organization.as_str())
+                .bind(&user.user_name)
+                .bind(user.id.as_str())
+                .fetch_one(&mut *tx)
+                .await?;
+            if 0 < n_others {
+                return Err(Error::Conflict("the user name is taken"));
+            }
+            if !user.is_active {
+                sqlx::query(UNASSIGN)
+                    .bind(organization.as_str())
+                    .bind(user.id.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            sqlx::query(UPDATE)
+                .bind(organization.as_str())
+                .bind(user.id.as_str())
+                .bind(&user.user_name)
+                .bind(&user.email)
+                .bind(&user.name)
+                .bind(user.role.as_str())
+                .bind(i64::from(user.is_active))
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        if n_changed == 0 {
+            return Err(Error::NotFound);
+        }
+        let changed = self.user(organization, &user.id).await?;
+        changed.ok_or(Error::NotFound)
+    }
+
+    /// The active people of the organization, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn members(&self, organization: &OrganizationId) -> Result<Vec<User>, Error> {
+        let args: [Arg<'_>; 1] = [organization.as_str().into()];
+        let rows: Vec<UserRow> = self.select(MEMBERS, &args).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Gives somebody whom the organization knows, or knew, a role; as they are then.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it never knew anybody by this id.
+    pub async fn set_member(
+        &self,
+        organization: &OrganizationId,
+        id: &UserId,
+        role: Role,
+        now: Timestamp,
+    ) -> Result<User, Error> {
+        let args: [Arg<'_>; 4] = [
+            organization.as_str().into(),
+            id.as_str().into(),
+            role.as_str().into(),
+            now.as_micros().into(),
+        ];
+        self.change(SET_ROLE, &args).await?;
+        let found = self.user(organization, id).await?;
+        found.ok_or(Error::NotFound)
+    }
+
+    /// Lets somebody leave the organization, and with it the roles and the work in its projects.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the organization has nobody by this id.
+    pub async fn remove_member(
+        &self,
+        organization: &OrganizationId,
+        id: &UserId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let n_left = in_transaction!(&self.pool, |tx| {
+            for sql in [UNASSIGN, LEAVE_PROJECTS] {
+                sqlx::query(sql)
+                    .bind(organization.as_str())
+                    .bind(id.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            sqlx::query(LEAVE)
+                .bind(organization.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?
+                .rows_affected()
+        });
+        match n_left {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who has a role of their own in a project of the organization, with this role.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn project_members(
+        &self,
+        organization: &OrganizationId,
+        project: &ProjectId,
+    ) -> Result<Vec<User>, Error> {
+        let args: [Arg<'_>; 2] = [organization.as_str().into(), project.as_str().into()];
+        let rows: Vec<UserRow> = self.select(PROJECT_MEMBERS, &args).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Gives an active person of the organization a role of their own in one of its projects; the person
+    /// with this role. Whose project it is has been asked before.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the organization has no such active person.
+    pub async fn set_project_member(
+        &self,
+        organization: &OrganizationId,
+        project: &ProjectId,
+        (id, role): (&UserId, Role),
+        now: Timestamp,
+    ) -> Result<User, Error> {
+        let found = self.user(organization, id).await?;
+        let mut user = found
+            .filter(|user| user.made.is_active)
+            .ok_or(Error::NotFound)?;
+        let args: [Arg<'_>; 4] = [
+            project.as_str().into(),
+            id.as_str().into(),
+            role.as_str().into(),
+            now.as_micros().into(),
+        ];
+        self.change(SET_PROJECT_ROLE, &args).await?;
+        user.made.role = role;
+        Ok(user)
+    }
+
+    /// Takes the role in a project away.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the person has none there.
+    pub async fn remove_project_member(
+        &self,
+        project: &ProjectId,
+        id: &UserId,
+    ) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.as_str().into()];
+        match self.change(LEAVE_PROJECT, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this is an active person of the organization that the project belongs to: each of its
+    /// members may work in each of its projects.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_member(&self, project: &ProjectId, user: &str) -> Result<bool, Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), user.into()];
+        Ok(0 < self.count_users(IS_MEMBER, &args).await?)
+    }
+}

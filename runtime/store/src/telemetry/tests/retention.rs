@@ -1,0 +1,147 @@
+//! Traces that a project keeps for some days only, and those of deleted projects.
+
+use assay_domain::ids::OrganizationId;
+
+use super::*;
+use crate::catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
+
+const DAY_MS: i64 = 86_400_000;
+
+fn organization() -> OrganizationId {
+    OrganizationId::new("org").unwrap()
+}
+
+/// A project of the organization, with a trace that began on each of these days.
+async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
+    let init = Init {
+        organization_id: organization(),
+        organization_name: "Acme".to_owned(),
+        project_id: project(id),
+        project_name: id.to_owned(),
+        key: NewApiKey {
+            id: format!("key of {id}"),
+            public_key: format!("pk-{id}").parse().unwrap(),
+            secret_hash: SecretHash::new("secret", [1; 16]),
+            secret_hint: String::new(),
+            rights: Rights::Full,
+            note: None,
+            expires_at: None,
+        },
+    };
+    store.create_first_project(&init, at(0)).await.unwrap();
+    for day in days {
+        let n = u32::try_from(*day).unwrap() + 1;
+        let began = at(day * DAY_MS);
+        let observation = Observation {
+            start: began,
+            end: Some(began),
+            ..span(n, 1, None)
+        };
+        store
+            .write_batch(&project(id), batch(vec![observation]), began)
+            .await
+            .unwrap();
+        let score = NewScore {
+            id: ScoreId::new(&format!("s{n}")).unwrap(),
+            name: "relevance".to_owned(),
+            value: ScoreValue::Numeric(0.5),
+            subject: Subject::Trace(trace_id(n)),
+            source: ScoreSource::Api,
+            timestamp: began,
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        store
+            .put_scores(&project(id), &[score], began)
+            .await
+            .unwrap();
+    }
+    project(id)
+}
+
+/// The days whose traces are there, with their scores.
+async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
+    let mut there = Vec::new();
+    for day in of {
+        let n = u32::try_from(*day).unwrap() + 1;
+        let has_trace = store
+            .trace(project, &trace_id(n), false)
+            .await
+            .unwrap()
+            .is_some();
+        let score = ScoreId::new(&format!("s{n}")).unwrap();
+        let has_score = store.score(project, &score).await.unwrap().is_some();
+        assert_eq!(has_trace, has_score, "day {day}");
+        there.extend(has_trace.then_some(*day));
+    }
+    there
+}
+
+#[tokio::test]
+async fn traces_go_when_their_project_keeps_them_no_longer() {
+    on_each_database(|store| async move {
+        let all = [0, 10, 20];
+        let (ours, theirs) = (
+            start(&store, "a", &all).await,
+            start(&store, "b", &all).await,
+        );
+        let now = |day: i64| at(day * DAY_MS);
+        assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 0, "for ever");
+        let patch = ProjectPatch {
+            retention_days: Some(15),
+            ..ProjectPatch::default()
+        };
+        store
+            .update_project(&organization(), &ours, &patch, at(0))
+            .await
+            .unwrap();
+        assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 1);
+        assert_eq!(days(&store, &ours, &all).await, [10, 20]);
+        assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 0);
+        assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 2);
+        assert_eq!(days(&store, &theirs, &all).await, all);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_project_leaves_no_row_of_telemetry() {
+    on_each_database(|store| async move {
+        let many: Vec<i64> = (0..45).collect();
+        let (ours, theirs) = (
+            start(&store, "a", &many).await,
+            start(&store, "b", &[0]).await,
+        );
+        store
+            .delete_project(&organization(), &ours, at(0))
+            .await
+            .unwrap();
+        assert_eq!(store.sweep(at(0)).await.unwrap().n_lingering, 1);
+        assert_eq!(days(&store, &ours, &many).await, [0; 0]);
+        const LEFT: &str = "
+            SELECT (SELECT COUNT(*) FROM traces) + (SELECT COUNT(*) FROM observations)
+                 + (SELECT COUNT(*) FROM payloads) + (SELECT COUNT(*) FROM scores)";
+        let left: Vec<(i64,)> = store.select(LEFT, &[]).await.unwrap();
+        assert_eq!(left, [(4,)], "those of the other project");
+        assert_eq!(days(&store, &theirs, &[0]).await, [0]);
+        // A request that began with a key of the project ends after the first sweep.
+        let late = batch(vec![span(99, 1, None)]);
+        store.write_batch(&ours, late, at(1)).await.unwrap();
+        assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 0);
+        assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 1);
+        assert_eq!(
+            store
+                .trace(&ours, &trace_id(99), false)
+                .await
+                .unwrap()
+                .map(|_| ()),
+            None
+        );
+    })
+    .await;
+}
