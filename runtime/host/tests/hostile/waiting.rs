@@ -61,8 +61,12 @@ struct Crowd {
 
 impl Crowd {
     fn new() -> Self {
+        Self::with(&Settings::default())
+    }
+
+    fn with(settings: &Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let host = Host::new(&Settings::default(), folder.path()).unwrap();
+        let host = Host::new(settings, folder.path()).unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(2).enable_all();
         Self {
@@ -226,6 +230,36 @@ fn more_sleeping_guests_than_places_leave_a_neighbour_its_answer() {
     assert!(crowd.result(neighbour).outcome.is_ok());
     assert!(!sleepers.iter().any(JoinHandle::is_finished));
     sleepers.iter().for_each(JoinHandle::abort);
+}
+
+/// A sleeper keeps its instance, and there are so many.
+#[test]
+fn with_every_instance_asleep_the_next_call_waits_off_its_clock_until_one_ends() {
+    const N: usize = 16;
+    let crowd = Crowd::with(&Settings {
+        max_live: N as u32,
+        ..Settings::default()
+    });
+    let good = crowd.plugin(&Guest::default().bytes());
+    let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
+    let sleeper = crowd.plugin(&judge_that(sleep));
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let until = |wall_ms| Limits {
+        wall_ms,
+        ..Limits::default()
+    };
+    let start = |_| crowd.start(&sleeper, until(2_000), Counted(Arc::clone(&n_asked)));
+    let sleepers: Vec<_> = (0..N).map(start).collect();
+    crowd.until(&n_asked, N);
+    // It has less time than they, and is answered all the same: its time begins with its instance.
+    let next = crowd.start(&good, until(500), NothingGranted);
+    assert!(crowd.result(next).outcome.is_ok());
+    assert!(sleepers.iter().any(JoinHandle::is_finished));
+    for sleeper in sleepers {
+        let ended = crowd.result(sleeper).outcome.unwrap_err();
+        assert_eq!(ended.class, FailureClass::WallTimeout);
+        assert_eq!(ended.message, "no answer within 2000 ms");
+    }
 }
 
 #[test]
