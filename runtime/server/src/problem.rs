@@ -67,7 +67,7 @@ codes! {
     AuthenticationFailed, "authentication_failed", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
         "No valid credentials", "Send `Authorization: Basic base64(public_key:secret_key)` with a key pair of this installation.";
     AccessDenied, "access_denied", FORBIDDEN, "access_denied", "ForbiddenError",
-        "The credentials do not allow this", "A public key alone may write scores; everything else needs the key pair.";
+        "The credentials do not allow this", "A public key alone may write scores, a key pair of an organization manages that organization; everything else needs the key pair of the project.";
     NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",
         "Nothing by that name in this project", "Check the id, and that the key pair belongs to the project.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "method_not_allowed", "MethodNotAllowedError",

@@ -119,11 +119,11 @@ async fn create_key(
     let now = app.clock.now();
     let given = input.pair()?;
     let note = input.name.or(input.note);
-    if note
-        .as_ref()
-        .is_some_and(|note| MAX_NOTE_CHARS < note.chars().count())
-    {
-        return Err(Problem::body("name", "has more than 500 characters"));
+    let is_wrong =
+        |note: &String| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
+    if note.as_ref().is_some_and(is_wrong) {
+        let message = "up to 500 characters are expected, no control character among them";
+        return Err(Problem::body("name", message));
     }
     if input.expires_at.is_some_and(|end| end <= now) {
         return Err(Problem::body("expiresAt", "is not in the future"));
