@@ -80,7 +80,12 @@ pub enum FromWorker {
         refused: Option<String>,
     },
     /// Answer to `Ping`.
-    Pong(u64),
+    Pong {
+        /// Its number.
+        number: u64,
+        /// It has hardly any memory left, and holds calls back.
+        is_short: bool,
+    },
 }
 
 /// How a worker works.

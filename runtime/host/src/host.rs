@@ -200,6 +200,11 @@ impl Host {
         &self.artifacts
     }
 
+    /// Whether calls are held back, or would be.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.pressure.is_short()
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -137,6 +137,11 @@ impl Pressure {
         })
     }
 
+    /// Whether a mark is passed.
+    pub(crate) fn is_short(&self) -> bool {
+        self.level.load(Ordering::Acquire) != CALM
+    }
+
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -196,7 +196,8 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
             ToWorker::Cancel(ids) => ids.into_iter().for_each(|id| worker.cancel(id)),
             ToWorker::Ping(number) => {
                 worker.look_for_stuck()?;
-                drop(worker.out.send(FromWorker::Pong(number)));
+                let is_short = worker.host.is_short_of_memory();
+                drop(worker.out.send(FromWorker::Pong { number, is_short }));
             }
             ToWorker::Shutdown => return Ok(()),
             ToWorker::Start(_) => return Err(io::Error::other("`Start` came twice")),

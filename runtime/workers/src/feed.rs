@@ -64,7 +64,7 @@ pub(crate) async fn feed(
         }
         let n_open = lock(&session.pending).len();
         let room = match session.duty {
-            _ if told || file.is_some() => 0,
+            _ if told || file.is_some() || session.is_resting() => 0,
             Duty::Calls if MAX_OPEN_BYTES < session.n_open_bytes.load(Ordering::Acquire) => 0,
             Duty::Calls => shared.options.max_in_flight.saturating_sub(n_open),
             // Alone or not at all.
@@ -76,7 +76,8 @@ pub(crate) async fn feed(
                 Duty::Suspects => shared.queue.take_suspects(),
             });
         }
-        if feeder.buffer.is_empty() && stopping && !told && n_open == 0 {
+        let is_to_end = stopping || session.is_resting();
+        if feeder.buffer.is_empty() && is_to_end && !told && n_open == 0 {
             told = true;
             session.told_to_end();
             feeder.frame(&ToWorker::Shutdown)?;

@@ -42,6 +42,11 @@ const MAX_READING: usize = 4;
 /// Bytes for a worker that it has not read; with more it does not read at all.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
 
+/// A worker that is short of memory for so long may be so for good: what calls left behind in it stays. It is
+/// given no more calls for a moment, and replaced when that was enough for all of them to end.
+const SHORT_FOR: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_secs(2);
+
 /// What all lanes share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -76,6 +81,10 @@ pub(crate) struct Session {
     was_ready: AtomicBool,
     engine_key: Mutex<String>,
     told_to_end: Mutex<Option<Instant>>,
+    /// It says that it is short of memory.
+    is_short: AtomicBool,
+    /// It is given no calls, and is to end when it has none.
+    is_resting: AtomicBool,
     times: Mutex<Times>,
     to_worker: mpsc::UnboundedSender<Outgoing>,
     n_unsent_bytes: AtomicUsize,
@@ -100,6 +109,8 @@ impl Session {
             was_ready: AtomicBool::new(false),
             engine_key: Mutex::default(),
             told_to_end: Mutex::default(),
+            is_short: AtomicBool::new(false),
+            is_resting: AtomicBool::new(false),
             times: Mutex::new(Times {
                 heard: now,
                 progress: now,
@@ -172,6 +183,26 @@ impl Session {
 
     pub(crate) fn told_to_end(&self) {
         *lock(&self.told_to_end) = Some(Instant::now());
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.is_resting.load(Ordering::Acquire)
+    }
+
+    /// Lets it rest a moment when it has been short of memory for long.
+    fn rest(&self, short_since: &mut Option<Instant>) {
+        let is_short = self.is_short.load(Ordering::Acquire);
+        *short_since = short_since.or_else(|| Some(Instant::now()));
+        *short_since = short_since.filter(|_| is_short);
+        let short_for = short_since.map_or(Duration::ZERO, |since| since.elapsed());
+        if SHORT_FOR + MOMENT < short_for {
+            *short_since = None;
+        }
+        let rests = SHORT_FOR < short_for && short_since.is_some();
+        if rests != self.is_resting.swap(rests, Ordering::AcqRel) {
+            // The feeder looks.
+            self.answered.notify_one();
+        }
     }
 
     /// How long ago.
@@ -511,7 +542,9 @@ async fn read(
                 session.was_ready.store(true, Ordering::Release);
                 session.ready.notify_one();
             }
-            FromWorker::Pong(_) => {}
+            FromWorker::Pong { is_short, .. } => {
+                session.is_short.store(is_short, Ordering::Release);
+            }
             question if questions.len() < MAX_OPEN_QUESTIONS => {
                 questions.spawn(answer(Arc::clone(shared), Arc::clone(session), question));
             }
@@ -557,7 +590,7 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
             };
             session.send(&ToWorker::Component { digest, outcome }, file, None);
         }
-        FromWorker::Ready(_) | FromWorker::Results(_) | FromWorker::Pong(_) => {}
+        FromWorker::Ready(_) | FromWorker::Results(_) | FromWorker::Pong { .. } => {}
     }
 }
 
@@ -568,6 +601,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
     let step = ping_step.min(MEMORY_STEP);
     let mut number = 0;
     let mut pinged = Instant::now();
+    let mut short_since = None;
     let hung = |reason| Loss {
         reason,
         class: FailureClass::PluginTrap,
@@ -600,7 +634,8 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
                 .max()
         };
         let was_ready = session.was_ready.load(Ordering::Acquire);
-        if longest.is_none() && was_ready {
+        session.rest(&mut short_since);
+        if longest.is_none() && was_ready && short_since.is_none() {
             continue;
         }
         if was_ready && ping_step <= pinged.elapsed() {
@@ -608,6 +643,11 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
             feed::cancel_abandoned(session);
             number += 1;
             session.say(&ToWorker::Ping(number));
+        }
+        if longest.is_none() && was_ready {
+            // Pinged for its memory only.
+            session.begins();
+            continue;
         }
         let (silent, stuck) = {
             let times = lock(&session.times);

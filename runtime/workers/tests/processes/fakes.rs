@@ -83,7 +83,10 @@ fn never_ends() -> io::Result<()> {
                 let answers = calls.into_iter().map(answer).collect();
                 socket.say(&FromWorker::Results(answers))?;
             }
-            ToWorker::Ping(number) => socket.say(&FromWorker::Pong(number))?,
+            ToWorker::Ping(number) => {
+                let is_short = false;
+                socket.say(&FromWorker::Pong { number, is_short })?;
+            }
             _ => {}
         }
     }

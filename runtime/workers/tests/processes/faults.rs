@@ -29,6 +29,11 @@ pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
             drop(grown);
             None
         }
+        // As what calls leave behind: in use for good.
+        Some("leave") => {
+            Box::leak(vec![1_u8; 300 << 20].into_boxed_slice());
+            None
+        }
         Some("attempts") => Some(CallResult {
             outcome: Err(Failure {
                 class: FailureClass::Internal,

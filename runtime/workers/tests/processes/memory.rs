@@ -120,3 +120,22 @@ pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() 
         assert_eq!(bench.workers.pids(), before, "no worker ended");
     });
 }
+
+pub(crate) fn a_worker_that_stays_short_of_memory_is_replaced_between_calls() {
+    let good = Guest::default();
+    block_on(async {
+        let change = |options: &mut Options| options.max_resident_bytes = 512 << 20;
+        let bench = start(&[&good], change, Arc::new(NoHostCalls));
+        let mut leaves = call(&good);
+        leaves.item.id = "leave-1".into();
+        let answers = bench.workers.evaluate(vec![leaves]).await;
+        assert!(answers[0].outcome.is_ok(), "{answers:?}");
+        let before = bench.workers.pids();
+        while bench.workers.pids() == before {
+            let answers = bench.workers.evaluate(vec![call(&good); 50]).await;
+            for answer in &answers {
+                assert!(answer.outcome.is_ok(), "{answer:?}");
+            }
+        }
+    });
+}
