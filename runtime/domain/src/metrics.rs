@@ -44,6 +44,15 @@ named_enum!(
 );
 
 impl Aggregation {
+    /// Single values are needed: sums, counts and extremes are not enough.
+    #[must_use]
+    pub const fn needs_values(self) -> bool {
+        matches!(
+            self,
+            Self::P50 | Self::P75 | Self::P90 | Self::P95 | Self::P99 | Self::Histogram
+        )
+    }
+
     /// Sums, counts and extremes are enough: single values are not needed.
     #[must_use]
     pub const fn is_mergeable(self) -> bool {
@@ -239,6 +248,8 @@ pub static METRIC_SCORES: &[Column] = &[
     Column::new("observationModelName", ColumnKind::Options),
     Column::new("observationPromptName", ColumnKind::Options),
     Column::new("observationPromptVersion", ColumnKind::Number),
+    Column::new("tags", ColumnKind::List),
+    Column::new("metadata", ColumnKind::Members),
 ];
 
 impl View {
@@ -335,6 +346,17 @@ pub struct Question {
     pub to: Timestamp,
     /// Grouped by time.
     pub granularity: Option<Granularity>,
+    /// Only the groups with the largest values are wanted; others may be given too.
+    pub top: Option<Top>,
+}
+
+/// The groups with the largest values of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// Its place among the metrics.
+    pub metric: usize,
+    /// So many groups.
+    pub n: usize,
 }
 
 /// One group of an answer.

@@ -91,6 +91,7 @@ fn question(metrics: &[(Aggregation, &str)], from_day: i64, dimension: &str) -> 
         from: Timestamp::from_millis(START_MS + from_day * DAY_MS + 1_234_567),
         to: Timestamp::from_millis(START_MS + DAYS * DAY_MS - 1_234_567),
         granularity: Some(Granularity::Day),
+        top: None,
     }
 }
 

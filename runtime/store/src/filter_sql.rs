@@ -23,13 +23,15 @@ pub(crate) enum Expr {
     Time(&'static str),
     /// 0 or 1.
     Bool(&'static str),
+    /// A list or an object, which is never null. That is all that is known of it.
+    Present,
 }
 
 /// Longer lists are tested in memory.
 const MAX_LIST: usize = 100;
 
 /// A statement in the making.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sql {
     pub(crate) text: String,
     pub(crate) args: Vec<Arg<'static>>,
@@ -70,6 +72,47 @@ impl Sql {
         }
     }
 
+    /// Appends ` AND ...` for a condition on a member of a JSON object that stands as text in a column;
+    /// `false` when it has to be tested in memory. Text as is, anything else in its compact form.
+    pub(crate) fn member(&mut self, column: &str, test: &Test, is_postgres: bool) -> bool {
+        let (not, key, compared) = match test {
+            Test::IsNull => {
+                self.push(" AND 1 = 0");
+                return true;
+            }
+            Test::IsNotNull => return true,
+            Test::MemberIsSet(key) => ("", key, None),
+            Test::MemberIsNotSet(key) => ("NOT ", key, None),
+            Test::MemberText(key, op, value) if *op != TextOp::MatchesAnyCase => {
+                ("", key, Some((*op, value)))
+            }
+            _ => return false,
+        };
+        // A key with dots may stand for a member of a member.
+        if key.contains('.') {
+            return false;
+        }
+        let key = self.bind_text(key);
+        let members = match is_postgres {
+            true => format!(
+                "SELECT j.key, CASE json_typeof(j.value) WHEN 'string' THEN j.value #>> '{{}}' \
+                 ELSE j.value::text END AS text FROM json_each({column}::json) j"
+            ),
+            false => format!(
+                "SELECT j.key, CASE j.type WHEN 'text' THEN j.value ELSE {column} -> j.fullkey END AS text \
+                 FROM json_each({column}) j"
+            ),
+        };
+        let test = compared
+            .and_then(|(op, value)| self.compare("m.text", op, value, is_postgres))
+            .map(|sql| format!(" AND {sql}"))
+            .unwrap_or_default();
+        self.push(&format!(
+            " AND {not}EXISTS (SELECT 1 FROM ({members}) m WHERE m.key = {key}{test})"
+        ));
+        true
+    }
+
     fn test(&mut self, expr: Expr, test: &Test, is_postgres: bool) -> Option<String> {
         Some(match (expr, test) {
             (_, Test::Position) => "1 = 1".to_owned(),
@@ -90,6 +133,8 @@ impl Sql {
                 let value = self.bind((*value).into());
                 format!("COALESCE({sql}, -1) <> {value}")
             }
+            (Expr::Present, Test::IsNull) => "1 = 0".to_owned(),
+            (Expr::Present, Test::IsNotNull) => "1 = 1".to_owned(),
             (Expr::Text(_), Test::IsNull | Test::IsNotNull)
             | (Expr::NullableText(_), Test::IsNull | Test::IsNotNull) => {
                 let sign = if *test == Test::IsNull { "=" } else { "<>" };
@@ -111,6 +156,8 @@ impl Sql {
             (Expr::NullableText(sql), Test::Text(TextOp::Equal, value)) if !value.is_empty() => {
                 format!("{sql} = {}", self.bind_text(value))
             }
+            // What lists and objects hold is not seen here.
+            (Expr::Present, _) => return None,
             (_, Test::AnyOf(values)) => self.in_list(&text(expr)?, "IN", "1 = 0", values)?,
             (_, Test::NoneOf(values)) => self.in_list(&text(expr)?, "NOT IN", "1 = 1", values)?,
             (_, Test::Text(op, value)) => self.compare(&text(expr)?, *op, value, is_postgres)?,

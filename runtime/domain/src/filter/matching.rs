@@ -58,7 +58,7 @@ impl<'a> Cell<'a> {
 
     fn member(&self, key: &str) -> Option<&Value> {
         match self {
-            Self::Object(members) => members.get(key),
+            Self::Object(members) => member_at(members, key),
             _ => None,
         }
     }
@@ -136,6 +136,17 @@ impl Condition {
         let cell = self.column.map_or(Cell::Null, |column| row.cell(column.id));
         self.test.holds(&cell)
     }
+}
+
+/// The member of that name; where there is none and the name has dots, a member of a member. Each
+/// step goes to another value, so that it takes no longer than the object is large.
+fn member_at<'v>(members: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+    members.get(key).or_else(|| {
+        key.match_indices('.').find_map(|(at, _)| {
+            let inner = members.get(&key[..at])?.as_object()?;
+            member_at(inner, &key[at + 1..])
+        })
+    })
 }
 
 /// Text as is, anything else as compact JSON: the form in which members are compared.

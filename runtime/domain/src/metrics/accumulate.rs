@@ -27,6 +27,8 @@ pub struct Accumulator {
     values: Vec<f64>,
     /// Different texts or numbers.
     distinct: HashSet<String>,
+    /// Different ones that somebody else has counted, none of which are in `distinct`.
+    n_distinct: u64,
 }
 
 fn pick(a: Option<f64>, b: Option<f64>, better: fn(f64, f64) -> f64) -> Option<f64> {
@@ -53,6 +55,11 @@ impl Accumulator {
         self.total.sum += part.sum;
         self.total.min = pick(self.total.min, part.min, f64::min);
         self.total.max = pick(self.total.max, part.max, f64::max);
+    }
+
+    /// Adds different values that were counted elsewhere: nobody else may have seen them.
+    pub const fn add_distinct(&mut self, n: u64) {
+        self.n_distinct += n;
     }
 
     /// Adds one value.
@@ -88,6 +95,7 @@ impl Accumulator {
         self.merge(other.total);
         self.values.extend(other.values);
         self.distinct.extend(other.distinct);
+        self.n_distinct += other.n_distinct;
     }
 
     /// The one value; null where there is none.
@@ -98,7 +106,7 @@ impl Accumulator {
         let n = self.total.n;
         match metric.aggregation {
             Aggregation::Count => json!(n),
-            Aggregation::Uniq => json!(self.distinct.len()),
+            Aggregation::Uniq => json!(self.distinct.len() as u64 + self.n_distinct),
             Aggregation::Sum => json_number(self.total.sum),
             Aggregation::Avg => some((n > 0).then(|| self.total.sum / n as f64)),
             Aggregation::Max => some(self.total.max),

@@ -1,14 +1,18 @@
 //! Questions that columns can answer, as SQL.
 
-use assay_domain::filter::Filter;
+use assay_domain::filter::{Condition, Filter, Test};
 use assay_domain::ids::ProjectId;
-use assay_domain::metrics::{Metric, Partial, Question, View};
+use assay_domain::metrics::{
+    Accumulator, Aggregation, Granularity, Metric, Partial, Question, View,
+};
 use assay_domain::time::Timestamp;
+use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::Groups;
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::on_reader;
+use crate::telemetry::Marked;
 use crate::telemetry::db::{Arg, bind_args};
 use crate::telemetry::read::{observation_column, trace_column, where_of};
 use crate::telemetry::rollup::IS_STEP;
@@ -102,9 +106,26 @@ fn date(column: &str, n_chars: usize, is_postgres: bool) -> String {
     }
 }
 
+/// All tags as one text, in their order; null where there are none. A NUL that JSON can spell is no text
+/// of PostgreSQL.
+fn tags(detail: &str, is_postgres: bool) -> String {
+    match is_postgres {
+        true => format!(
+            "(SELECT string_agg(g.value, ',' ORDER BY g.ordinality) FROM json_array_elements_text(\
+             replace({detail}, '\\u0000', '\\ufffd')::json -> 'tags') WITH ORDINALITY g)"
+        ),
+        false => {
+            format!("(SELECT group_concat(g.value, ',') FROM json_each({detail}, '$.tags') g)")
+        }
+    }
+}
+
 fn detail(path: &str, is_postgres: bool) -> String {
     match is_postgres {
-        true => format!("(o.detail::json #>> '{{{}}}')", path.replace('.', ",")),
+        true => format!(
+            "(replace(o.detail, '\\u0000', '\\ufffd')::json #>> '{{{}}}')",
+            path.replace('.', ",")
+        ),
         false => format!("json_extract(o.detail, '$.{path}')"),
     }
 }
@@ -143,7 +164,12 @@ fn dimension(view: View, name: &str, is_postgres: bool) -> Option<String> {
             View::ScoresNumeric | View::ScoresBoolean | View::ScoresCategorical,
             "observationPromptVersion",
         ) => "CAST(o.prompt_version AS TEXT)",
-        (_, "tags" | "toolNames" | "calledToolNames" | "costType" | "usageType") => return None,
+        (View::Observations, "tags") => {
+            let [own, of_trace] = ["o.detail", "t.detail"].map(|detail| tags(detail, is_postgres));
+            return Some(format!("COALESCE({own}, {of_trace})"));
+        }
+        (_, "tags") => return Some(tags("t.detail", is_postgres)),
+        (_, "toolNames" | "calledToolNames" | "costType" | "usageType") => return None,
         (view, other) => match (source(view).column)(other)? {
             Expr::Text(sql) | Expr::NullableText(sql) => sql,
             _ => return None,
@@ -194,6 +220,25 @@ fn measure(view: View, metric: &Metric) -> Option<&'static str> {
     })
 }
 
+/// Appends a condition on the tags of a score's trace or on the score's metadata; false for any other.
+fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgres: bool) -> bool {
+    let is_on = |id: &str| condition.column.is_some_and(|column| column.id == id);
+    if is_on("tags") && condition.test == Test::IsNull {
+        sql.push(" AND t.number IS NULL");
+    } else if is_on("tags") && condition.test == Test::IsNotNull {
+        sql.push(" AND t.number IS NOT NULL");
+    } else if let (true, Some(marked)) = (is_on("tags"), Marked::of(condition)) {
+        // A score without a trace has no list of tags, which is not an empty one.
+        sql.push(" AND t.number IS NOT NULL");
+        marked.push(sql, tenant, ("t.started_at", "t.number"));
+    } else if is_on("metadata") {
+        return sql.member("s.metadata", &condition.test, is_postgres);
+    } else {
+        return false;
+    }
+    true
+}
+
 /// Which scores a view has.
 fn of_type(question: &Question) -> String {
     let condition = match question.view {
@@ -209,66 +254,168 @@ fn of_type(question: &Question) -> String {
     condition.to_owned()
 }
 
-/// What is selected: a bucket, dimensions, and for each metric a text or numbers.
+/// The start of the bucket of a time, for the database to group by.
+fn bucket(granularity: Granularity, time: &str, is_postgres: bool) -> String {
+    const DAY: i64 = 86_400_000_000;
+    let floor =
+        |step: i64, shift: i64| format!("{time} - (({time} + {shift}) % {step} + {step}) % {step}");
+    match granularity {
+        // The epoch was a Thursday; weeks begin on Mondays.
+        Granularity::Week => floor(7 * DAY, 3 * DAY),
+        Granularity::Month if is_postgres => format!(
+            "CAST(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp({time} / 1000000.0) \
+             AT TIME ZONE 'UTC')) AS BIGINT) * 1000000"
+        ),
+        Granularity::Month => format!(
+            "CAST(strftime('%s', {time} / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000"
+        ),
+        other => floor(other.step(), 0),
+    }
+}
+
+/// How many columns a metric takes where the database adds up.
+const fn n_sums(metric: &Metric) -> usize {
+    match (metric.aggregation, metric.measure.is_number) {
+        (Aggregation::Uniq, _) | (_, false) => 1,
+        _ => 4,
+    }
+}
+
+/// What the database adds up for a metric.
+fn sums(metric: &Metric, sql: &str) -> Vec<String> {
+    let value = match metric.measure.is_number {
+        true => format!("CAST({sql} AS DOUBLE PRECISION)"),
+        false => format!("NULLIF({sql}, '')"),
+    };
+    let number = |what: String| format!("CAST({what} AS DOUBLE PRECISION)");
+    match (metric.aggregation, metric.measure.is_number) {
+        // The number of a trace tells as much as its id, and stands nearer.
+        (Aggregation::Uniq, _) if sql == "t.trace_id" => {
+            vec![number("COUNT(DISTINCT o.trace)".to_owned())]
+        }
+        (Aggregation::Uniq, _) => vec![number(format!("COUNT(DISTINCT {value})"))],
+        (_, false) => vec![number(format!("COUNT({value})"))],
+        _ => ["COUNT", "SUM", "MIN", "MAX"]
+            .map(|name| number(format!("{name}({sql})")))
+            .into(),
+    }
+}
+
+/// What orders groups by a metric.
+fn size(metric: &Metric, sql: &str) -> Option<String> {
+    Some(match metric.aggregation {
+        Aggregation::Sum => format!("SUM({sql})"),
+        Aggregation::Min => format!("MIN({sql})"),
+        Aggregation::Max => format!("MAX({sql})"),
+        Aggregation::Avg => format!("AVG({sql})"),
+        Aggregation::Count | Aggregation::Uniq => sums(metric, sql).swap_remove(0),
+        _ => return None,
+    })
+}
+
+fn put_sums(value: &mut Accumulator, metric: &Metric, numbers: &[Option<f64>]) {
+    let number = |at: usize| numbers.get(at).copied().flatten();
+    let n = number(0).unwrap_or(0.0) as u64;
+    match (metric.aggregation, metric.measure.is_number) {
+        (Aggregation::Uniq, _) => value.add_distinct(n),
+        (_, false) => value.merge(Partial {
+            n,
+            ..Partial::default()
+        }),
+        _ => value.merge(Partial {
+            n,
+            sum: number(1).unwrap_or(0.0),
+            min: number(2),
+            max: number(3),
+        }),
+    }
+}
+
+/// What is selected: a bucket, dimensions, and the expression of each metric.
 struct Selected {
     bucket: String,
-    texts: Vec<String>,
-    numbers: Vec<String>,
+    dimensions: Vec<String>,
+    measures: Vec<&'static str>,
 }
 
 impl Selected {
-    fn new(question: &Question, is_postgres: bool, is_grouped: bool) -> Option<Self> {
+    fn new(question: &Question, is_postgres: bool) -> Option<Self> {
         let view = question.view;
         let time = source(view).time;
-        let bucket = question.granularity.map(|granularity| {
-            let step = granularity.step();
-            format!("{time} - ({time} % {step} + {step}) % {step}")
-        });
+        let bucket = question
+            .granularity
+            .map(|granularity| bucket(granularity, time, is_postgres));
         let dimensions = question.dimensions.iter();
-        let mut texts: Vec<String> = dimensions
-            .map(|one| dimension(view, one.name, is_postgres))
-            .collect::<Option<_>>()?;
-        let mut numbers = Vec::new();
-        for metric in &question.metrics {
-            let sql = measure(view, metric)?;
-            if !metric.measure.is_number {
-                texts.push(format!("NULLIF({sql}, '')"));
-            } else if is_grouped {
-                let number = |name: &str| format!("CAST({name}({sql}) AS DOUBLE PRECISION)");
-                numbers.extend(["COUNT", "SUM", "MIN", "MAX"].map(number));
-            } else {
-                numbers.push(format!("CAST({sql} AS DOUBLE PRECISION)"));
-            }
-        }
         Some(Self {
             bucket: bucket.unwrap_or_else(|| "CAST(NULL AS BIGINT)".to_owned()),
-            texts,
-            numbers,
+            dimensions: dimensions
+                .map(|one| dimension(view, one.name, is_postgres))
+                .collect::<Option<_>>()?,
+            measures: question
+                .metrics
+                .iter()
+                .map(|metric| measure(view, metric))
+                .collect::<Option<_>>()?,
         })
     }
 
-    fn columns(&self) -> String {
+    /// Bucket, dimensions, and these.
+    fn columns(&self, numbers: &[String]) -> String {
         let mut all = vec![self.bucket.as_str()];
-        all.extend(self.texts.iter().map(String::as_str));
-        all.extend(self.numbers.iter().map(String::as_str));
+        all.extend(self.dimensions.iter().map(String::as_str));
+        all.extend(numbers.iter().map(String::as_str));
         all.join(", ")
+    }
+
+    /// What the database adds up for the metrics that need no single values.
+    fn sums(&self, question: &Question) -> Vec<String> {
+        let metrics = question.metrics.iter().zip(&self.measures);
+        let summed = metrics.filter(|(metric, _)| !metric.aggregation.needs_values());
+        summed.flat_map(|(metric, sql)| sums(metric, sql)).collect()
+    }
+
+    /// The values of the metrics that need each.
+    fn values(&self, question: &Question) -> Vec<String> {
+        let metrics = question.metrics.iter().zip(&self.measures);
+        let single = metrics.filter(|(metric, _)| metric.aggregation.needs_values());
+        single
+            .map(|(_, sql)| format!("CAST({sql} AS DOUBLE PRECISION)"))
+            .collect()
+    }
+
+    /// `ORDER BY` and `LIMIT` where the largest groups are enough.
+    fn largest(&self, question: &Question) -> Option<String> {
+        let top = question.top.filter(|_| question.granularity.is_none())?;
+        if question
+            .metrics
+            .iter()
+            .any(|metric| metric.aggregation.needs_values())
+        {
+            return None;
+        }
+        let size = size(
+            question.metrics.get(top.metric)?,
+            self.measures.get(top.metric)?,
+        )?;
+        let mut order = vec![format!("{size} DESC NULLS LAST")];
+        // Absent ones first: that is how groups are ordered here.
+        order.extend((2..2 + self.dimensions.len()).map(|at| format!("{at} NULLS FIRST")));
+        Some(format!(" ORDER BY {} LIMIT {}", order.join(", "), top.n))
     }
 }
 
 impl Store {
-    /// Rows of a statement of metrics.
-    pub(super) async fn fetch_metrics(
+    /// Hands the rows of a statement of metrics on, one after the other.
+    pub(super) async fn each_metric_row(
         &self,
         sql: &str,
         args: &[Arg<'_>],
         fetched: &Fetched,
-    ) -> Result<Vec<FetchedRow>, Error> {
-        let mut found = Vec::new();
+        mut put: impl FnMut(FetchedRow) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         on_reader!(&self.pool, |db| {
-            let rows = bind_args!(sqlx::query(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_all(db)
-                .await?;
-            for row in rows {
+            let mut rows = bind_args!(sqlx::query(AssertSqlSafe(sql.to_owned())), args).fetch(db);
+            while let Some(row) = rows.try_next().await? {
                 let mut texts = Vec::with_capacity(fetched.n_texts);
                 for at in 0..fetched.n_texts {
                     texts.push(row.try_get::<Option<String>, _>(at + 1)?);
@@ -277,14 +424,14 @@ impl Store {
                 for at in 0..fetched.n_numbers {
                     numbers.push(row.try_get::<Option<f64>, _>(at + 1 + fetched.n_texts)?);
                 }
-                found.push(FetchedRow {
+                put(FetchedRow {
                     at: row.try_get(0)?,
                     texts,
                     numbers,
-                });
+                })?;
             }
         });
-        Ok(found)
+        Ok(())
     }
 
     /// Adds the rows of a question where columns can answer it; false where they cannot.
@@ -295,51 +442,90 @@ impl Store {
         question: &Question,
         groups: &mut Groups,
     ) -> Result<bool, Error> {
-        let is_grouped = question
-            .metrics
-            .iter()
-            .all(|metric| metric.measure.is_number && metric.aggregation.is_mergeable());
-        let Some(selected) = Selected::new(question, self.is_postgres(), is_grouped) else {
+        let Some(selected) = Selected::new(question, self.is_postgres()) else {
             return Ok(false);
         };
-        let Some((from, args)) = self.rows_of(project, tenant, question, &selected)? else {
+        let (sums, values) = (selected.sums(question), selected.values(question));
+        let read = [selected.columns(&sums), selected.columns(&values)].concat();
+        let Some((from, args)) = self.rows_of(project, tenant, question, &read)? else {
             return Ok(false);
         };
-        let mut sql = format!("SELECT {}{from}", selected.columns());
-        if is_grouped {
-            let places: Vec<String> = (1..=question.dimensions.len() + 1)
-                .map(|at| at.to_string())
-                .collect();
-            sql.push_str(&format!(" GROUP BY {}", places.join(", ")));
+        if !sums.is_empty() {
+            self.add_sums(question, &selected, (&from, &args), groups)
+                .await?;
         }
+        if !values.is_empty() {
+            self.add_values(question, &selected, (&from, &args), groups)
+                .await?;
+        }
+        Ok(true)
+    }
+
+    async fn add_sums(
+        &self,
+        question: &Question,
+        selected: &Selected,
+        (from, args): (&str, &[Arg<'static>]),
+        groups: &mut Groups,
+    ) -> Result<(), Error> {
+        let sums = selected.sums(question);
+        let places: Vec<String> = (1..=question.dimensions.len() + 1)
+            .map(|at| at.to_string())
+            .collect();
+        let sql = format!(
+            "SELECT {}{from} GROUP BY {}{}",
+            selected.columns(&sums),
+            places.join(", "),
+            selected.largest(question).unwrap_or_default()
+        );
         let fetched = Fetched {
-            n_texts: selected.texts.len(),
-            n_numbers: selected.numbers.len(),
+            n_texts: selected.dimensions.len(),
+            n_numbers: sums.len(),
         };
-        for mut row in self.fetch_metrics(&sql, &args, &fetched).await? {
+        let put = |row: FetchedRow| {
             let at = row.at.map(Timestamp::from_micros);
-            let measured = row.texts.split_off(question.dimensions.len());
+            let mut numbers = row.numbers.as_slice();
             let values = groups.of(question, at, row.texts)?;
-            let (mut texts, mut numbers) = (measured.iter(), row.numbers.iter());
             for (value, metric) in values.iter_mut().zip(&question.metrics) {
-                if !metric.measure.is_number {
-                    if let Some(Some(text)) = texts.next() {
-                        value.add_text(metric.aggregation, text);
-                    }
-                } else if is_grouped {
-                    let mut next = || numbers.next().copied().flatten();
-                    value.merge(Partial {
-                        n: next().unwrap_or(0.0) as u64,
-                        sum: next().unwrap_or(0.0),
-                        min: next(),
-                        max: next(),
-                    });
-                } else if let Some(Some(number)) = numbers.next() {
+                if !metric.aggregation.needs_values() {
+                    let (own, others) = numbers.split_at(n_sums(metric).min(numbers.len()));
+                    put_sums(value, metric, own);
+                    numbers = others;
+                }
+            }
+            Ok(())
+        };
+        self.each_metric_row(&sql, args, &fetched, put).await
+    }
+
+    async fn add_values(
+        &self,
+        question: &Question,
+        selected: &Selected,
+        (from, args): (&str, &[Arg<'static>]),
+        groups: &mut Groups,
+    ) -> Result<(), Error> {
+        let columns = selected.values(question);
+        let sql = format!("SELECT {}{from}", selected.columns(&columns));
+        let fetched = Fetched {
+            n_texts: selected.dimensions.len(),
+            n_numbers: columns.len(),
+        };
+        let put = |row: FetchedRow| {
+            let at = row.at.map(Timestamp::from_micros);
+            groups.count_values(row.numbers.iter().flatten().count())?;
+            let mut numbers = row.numbers.iter();
+            let values = groups.of(question, at, row.texts)?;
+            for (value, metric) in values.iter_mut().zip(&question.metrics) {
+                if metric.aggregation.needs_values()
+                    && let Some(Some(number)) = numbers.next()
+                {
                     value.add(metric.aggregation, *number);
                 }
             }
-        }
-        Ok(true)
+            Ok(())
+        };
+        self.each_metric_row(&sql, args, &fetched, put).await
     }
 
     /// `FROM` and `WHERE` of a question with their values; none when a condition needs the whole row.
@@ -348,7 +534,7 @@ impl Store {
         project: &ProjectId,
         tenant: i64,
         question: &Question,
-        selected: &Selected,
+        columns: &str,
     ) -> Result<Option<(String, Vec<Arg<'static>>)>, Error> {
         let source = source(question.view);
         let mut sql = Sql::default();
@@ -368,16 +554,22 @@ impl Store {
             let at = sql.bind(at.as_micros().into());
             sql.push(&format!(" AND {} {sign} {at}", source.time));
         }
-        let filter: &Filter = &question.filter;
-        if !where_of(&mut sql, filter, source.column, self.is_postgres()).is_empty() {
+        let mut filter: Filter = question.filter.clone();
+        if is_about_scores {
+            let is_postgres = self.is_postgres();
+            filter
+                .conditions
+                .retain(|condition| !score_condition(&mut sql, condition, &number, is_postgres));
+        }
+        if !where_of(&mut sql, &filter, source.column, self.is_postgres()).is_empty() {
             return match is_about_scores {
                 true => Err(Error::Conflict(
-                    "scores cannot be filtered by this condition in metrics",
+                    "scores cannot be filtered by one of these conditions in metrics: lists have at most \
+                     100 values, tags at most 200 characters",
                 )),
                 false => Ok(None),
             };
         }
-        let columns = selected.columns();
         let reads = |alias: &str| columns.contains(alias) || sql.text.contains(alias);
         let tables = match question.view {
             View::Observations if !reads("t.") => OBSERVATIONS_ALONE,

@@ -2,9 +2,12 @@
 //!
 //! Three ways lead to the same groups, tried in this order:
 //! 1. **Rollups** (`rollup`): sums by hour, for whole hours and narrow dimensions.
-//! 2. **Columns** (`columns`): the database groups and adds up, or gives single values where a percentile
-//!    needs them.
+//! 2. **Columns** (`columns`): the database groups and adds up, and gives single values, one after the
+//!    other, where a percentile needs them.
 //! 3. **Rows** (`rows`): what only the whole observation or trace can tell is read and added up here.
+//!
+//! Memory is bounded in each: by groups, by single values, and by whole rows. A question that needs more
+//! is refused, and told what would need less.
 
 mod columns;
 mod rollup;
@@ -20,11 +23,23 @@ use assay_domain::time::Timestamp;
 
 use crate::{Error, Store};
 
+pub(crate) use rollup::column as rollup_column;
+
 /// Groups held at a time; a question with more is refused.
 pub const MAX_GROUPS: usize = 100_000;
 
+/// Single values held at a time, for percentiles and histograms.
+const MAX_VALUES: usize = 4_000_000;
+/// Whole rows read for one question.
+const MAX_ROWS: usize = 1_000_000;
+
 /// What a question is refused with.
-const TOO_MANY: &str = "the question has more than 100000 groups; use fewer dimensions or a filter";
+const TOO_MANY: &str = "the question has more than 100000 groups; use fewer dimensions, a filter, or \
+    config.row_limit with orderBy on a metric, descending";
+const TOO_MANY_VALUES: &str = "percentiles and histograms need single values, and here are more than \
+    4000000; use a shorter time or a filter, or ask for avg, min and max, which need none";
+const TOO_MANY_ROWS: &str = "tags, tools, types of cost and usage, metadata and scores are read from whole \
+    rows, and here are more than 1000000; use a shorter time, or a filter on other columns";
 
 type Key = (Option<Timestamp>, Vec<Option<String>>);
 
@@ -32,6 +47,8 @@ type Key = (Option<Timestamp>, Vec<Option<String>>);
 #[derive(Debug, Default)]
 struct Groups {
     by_key: BTreeMap<Key, Vec<Accumulator>>,
+    n_values: usize,
+    n_rows: usize,
 }
 
 impl Groups {
@@ -47,12 +64,30 @@ impl Groups {
             (Some(granularity), Some(at)) => Some(granularity.start(at)),
             _ => None,
         };
-        if self.by_key.len() >= MAX_GROUPS {
+        if self.by_key.len() > MAX_GROUPS {
             return Err(Error::Conflict(TOO_MANY));
         }
         let n_metrics = question.metrics.len();
         let group = self.by_key.entry((at, dimensions));
         Ok(group.or_insert_with(|| vec![Accumulator::default(); n_metrics]))
+    }
+
+    /// Refuses a question with too many single values.
+    fn count_values(&mut self, n: usize) -> Result<(), Error> {
+        self.n_values += n;
+        match self.n_values > MAX_VALUES {
+            true => Err(Error::Conflict(TOO_MANY_VALUES)),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a question about too many whole rows.
+    fn count_rows(&mut self, n: usize) -> Result<(), Error> {
+        self.n_rows += n;
+        match self.n_rows > MAX_ROWS {
+            true => Err(Error::Conflict(TOO_MANY_ROWS)),
+            false => Ok(()),
+        }
     }
 
     fn finish(self) -> Vec<Group> {

@@ -5,13 +5,14 @@ use assay_domain::metrics::{Granularity, Metric, Partial, Question, View};
 use assay_domain::time::Timestamp;
 
 use super::Groups;
-use super::columns::Fetched;
+use super::columns::{Fetched, FetchedRow};
 use crate::filter_sql::{Expr, Sql};
 use crate::telemetry::read::where_of;
 use crate::telemetry::rollup::HOUR;
 use crate::{Error, Store};
 
-fn column(id: &str) -> Option<Expr> {
+/// What filters see of the rollups.
+pub(crate) fn column(id: &str) -> Option<Expr> {
     Some(match id {
         "environment" => Expr::Text("r.environment"),
         "type" => Expr::Text("r.kind"),
@@ -125,7 +126,7 @@ impl Store {
             n_texts: dimensions.len(),
             n_numbers: 2 * measures.len(),
         };
-        for row in self.fetch_metrics(&text, &sql.args, &fetched).await? {
+        let put = |row: FetchedRow| {
             let at = row.at.map(Timestamp::from_micros);
             let values = groups.of(question, at, row.texts)?;
             for (value, pair) in values.iter_mut().zip(row.numbers.chunks(2)) {
@@ -137,7 +138,9 @@ impl Store {
                     max: None,
                 });
             }
-        }
+            Ok(())
+        };
+        self.each_metric_row(&text, &sql.args, &fetched, put).await?;
         Ok(Some((
             Timestamp::from_micros(from),
             Timestamp::from_micros(to),

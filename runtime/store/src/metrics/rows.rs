@@ -15,7 +15,7 @@ use crate::telemetry::{
 use crate::{Error, Store};
 
 /// Rows read at a time.
-const PAGE: u32 = 500;
+const PAGE: u32 = 4_000;
 
 /// What stands only in the content of an observation.
 const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
@@ -164,6 +164,9 @@ fn add(
     stored: &Whole<'_>,
     n_scores: usize,
 ) -> Result<(), Error> {
+    let single = question.metrics.iter();
+    let n_single = single.filter(|metric| metric.aggregation.needs_values());
+    let n_single = n_single.count();
     for (kind, amount) in types(question, stored) {
         let mut keys: Vec<Vec<Option<String>>> = vec![Vec::new()];
         for one in &question.dimensions {
@@ -183,6 +186,7 @@ fn add(
                 .collect();
         }
         for key in keys {
+            groups.count_values(n_single)?;
             let values = groups.of(question, Some(stored.at()), key)?;
             for (value, metric) in values.iter_mut().zip(&question.metrics) {
                 let seen = match metric.measure.name {
@@ -241,6 +245,7 @@ impl Store {
         };
         loop {
             let page = self.observations(project, &query).await?;
+            groups.count_rows(page.items.len())?;
             let scores = match counts_scores {
                 true => {
                     let ids = page.items.iter().map(|stored| &stored.observation.trace_id);
@@ -296,6 +301,7 @@ impl Store {
         };
         loop {
             let page = self.traces(project, &query).await?;
+            groups.count_rows(page.items.len())?;
             let scores = match counts_scores {
                 true => {
                     let ids = page.items.iter().map(|stored| &stored.trace.id);

@@ -73,6 +73,7 @@ fn question(view: View, dimensions: &[&str], metrics: &[(Aggregation, &str)]) ->
         from: at(-DAY_MS),
         to: at(10 * DAY_MS),
         granularity: None,
+        top: None,
     }
 }
 

@@ -13,6 +13,8 @@ use super::{StoredObservation, StoredTrace};
 
 /// Columns made of scores.
 pub(super) const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "score_booleans"];
+/// Columns of a trace that its observations are read for.
+pub(super) const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
 /// Columns made of content.
 pub(super) const CONTENT_COLUMNS: &[&str] =
     &["input", "output", "metadata", "toolNames", "toolCalls"];
@@ -151,6 +153,7 @@ impl Row for ObservationCells<'_> {
             "model" => Cell::text(o.model.as_deref()),
             "promptName" => Cell::text(o.prompt.as_ref().map(|prompt| prompt.name.as_str())),
             "promptVersion" => number(o.prompt.as_ref().and_then(|p| p.version).map(|v| v as f64)),
+            "modelId" => Cell::text(o.price_id.as_deref()),
             "calledToolNames" => Cell::List(Cow::Borrowed(&o.called_tools)),
             _ => self.wide_cell(column),
         }
@@ -214,6 +217,8 @@ impl Row for TraceCells<'_> {
             "inputTokens" => number(tokens(&trace.usage, "input")),
             "outputTokens" => number(tokens(&trace.usage, "output")),
             "totalTokens" => number(tokens(&trace.usage, "total")),
+            "inputCost" => number(self.stored.part_costs[0]),
+            "outputCost" => number(self.stored.part_costs[1]),
             "totalCost" => Cell::Number(trace.total_cost),
             "errorCount" => Cell::Number(f64::from(error)),
             "warningCount" => Cell::Number(f64::from(warning)),

@@ -61,6 +61,52 @@ impl Store {
         ))
     }
 
+    /// Whether each content, given by its block and its place in it, has all these texts in the form it is
+    /// stored in. One that moved while it was looked for may have them.
+    pub(super) async fn contents_with(
+        &self,
+        places: &[(Option<i64>, i64)],
+        needles: &[String],
+    ) -> Result<Vec<bool>, Error> {
+        let mut has = vec![false; places.len()];
+        let mut by_block: HashMap<i64, Vec<(usize, i64)>> = HashMap::new();
+        for (at, (payload, place)) in places.iter().enumerate() {
+            if let Some(payload) = payload {
+                by_block.entry(*payload).or_default().push((at, *place));
+            }
+        }
+        let mut blocks: Vec<i64> = by_block.keys().copied().collect();
+        blocks.sort_unstable();
+        let mut rest = blocks.as_slice();
+        while !rest.is_empty() {
+            let (sql, n) = BLOCKS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            for (seq, body) in self.blocks(sql, some).await? {
+                let block = block::unpack(&body)?;
+                let texts = block.texts()?;
+                for (at, place) in by_block.remove(&seq).into_iter().flatten() {
+                    let text = block::at_place(&texts, place)?;
+                    has[at] = needles.iter().all(|needle| text.contains(needle.as_str()));
+                }
+            }
+            rest = later;
+        }
+        for (at, _) in by_block.into_values().flatten() {
+            has[at] = true;
+        }
+        Ok(has)
+    }
+
+    async fn blocks(&self, sql: &'static str, seqs: &[i64]) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+        Ok(on_reader!(&self.pool, |db| {
+            let mut query = sqlx::query_as(db.spell(sql));
+            for seq in seqs {
+                query = query.bind(*seq);
+            }
+            query.fetch_all(db).await?
+        }))
+    }
+
     /// Unpacks each block once, however many of the rows stand in it; gives what was not found.
     async fn unpack(
         &self,
@@ -77,14 +123,7 @@ impl Store {
         while !rest.is_empty() {
             let (sql, n) = BLOCKS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            let bodies: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(db.spell(sql));
-                for seq in some {
-                    query = query.bind(*seq);
-                }
-                query.fetch_all(db).await?
-            });
-            for (seq, body) in bodies {
+            for (seq, body) in self.blocks(sql, some).await? {
                 let block = block::unpack(&body)?;
                 let texts = block.texts()?;
                 for each in by_block.remove(&seq).into_iter().flatten() {

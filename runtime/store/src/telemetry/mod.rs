@@ -17,6 +17,7 @@ mod contents;
 pub(crate) mod db;
 mod events;
 mod gathered;
+mod observation_list;
 mod prepare;
 mod queue;
 pub(crate) mod read;
@@ -27,6 +28,8 @@ mod row;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod trace_list;
+mod trace_marks;
 mod walk;
 
 use assay_domain::filter::Filter;
@@ -41,6 +44,7 @@ pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;
+pub(crate) use trace_marks::Marked;
 pub use targets::Progress;
 pub use walk::Walk;
 
@@ -85,6 +89,8 @@ pub struct StoredTrace {
     pub updated_at: Timestamp,
     /// Its observations by start, when they were asked for.
     pub observation_ids: Vec<ObservationId>,
+    /// Cost of its input and of its output, where a filter looks at them.
+    pub part_costs: [Option<f64>; 2],
     /// What completeness is judged by.
     pub activity: Activity,
 }

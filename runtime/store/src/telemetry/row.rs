@@ -524,6 +524,7 @@ impl TraceRow {
             created_at: activity.first_seen,
             updated_at: activity.last_seen,
             observation_ids: Vec::new(),
+            part_costs: [None; 2],
             activity,
         })
     }

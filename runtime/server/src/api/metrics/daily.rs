@@ -34,14 +34,16 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(daily.query(DAILY), by_day);
 }
 
-const PER_MODEL: [(Aggregation, &str); 6] = [
+/// What is known by the hour.
+const PER_MODEL: [(Aggregation, &str); 5] = [
     (Aggregation::Count, "count"),
     (Aggregation::Sum, "inputTokens"),
     (Aggregation::Sum, "outputTokens"),
     (Aggregation::Sum, "totalTokens"),
     (Aggregation::Sum, "totalCost"),
-    (Aggregation::Uniq, "traceId"),
 ];
+/// What has to be looked at, row by row.
+const TRACES_OF_MODEL: [(Aggregation, &str); 1] = [(Aggregation::Uniq, "traceId")];
 
 fn filter(params: &Params, view: View) -> Result<Filter, Problem> {
     let (columns, name) = match view {
@@ -90,6 +92,7 @@ fn question(
             .time("toTimestamp")?
             .unwrap_or(Timestamp::from_millis(to)),
         granularity: Some(Granularity::Day),
+        top: None,
     })
 }
 
@@ -143,7 +146,7 @@ async fn by_day(
             "totalUsage": values[3],
             "totalCost": values[4],
             "countObservations": values[0],
-            "countTraces": values[5],
+            "countTraces": 0,
         }));
     }
     let n_total = days.len() as u64;
@@ -153,7 +156,10 @@ async fn by_day(
         .rev()
         .skip(offset)
         .take(paging.limit as usize);
+    let mut shown: Vec<(Timestamp, Day)> = shown.collect();
+    add_traces(&app, &caller, &params, &mut shown).await?;
     let data: Vec<Value> = shown
+        .into_iter()
         .map(|(at, day)| {
             let n_traces = if day.n_traces.is_null() {
                 json!(0)
@@ -171,4 +177,35 @@ async fn by_day(
         .collect();
     let meta = cursor::page_meta(paging.page, paging.limit, n_total);
     Ok(Json(json!({ "data": data, "meta": meta })))
+}
+
+/// Adds to each model of the days shown how many traces it was used in.
+async fn add_traces(
+    app: &App,
+    caller: &Reader,
+    params: &Params,
+    shown: &mut [(Timestamp, Day)],
+) -> Result<(), Problem> {
+    let (Some((newest, _)), Some((oldest, _))) = (shown.first(), shown.last()) else {
+        return Ok(());
+    };
+    let mut traces = question(
+        params,
+        View::Observations,
+        &["providedModelName"],
+        &TRACES_OF_MODEL,
+    )?;
+    traces.from = traces.from.max(*oldest);
+    traces.to = traces.to.min(Granularity::Day.next(*newest));
+    let found = app.store.metrics(&caller.project, &traces).await;
+    for group in found.map_err(refused)? {
+        let day = shown.iter_mut().find(|(at, _)| Some(*at) == group.at);
+        let Some((_, day)) = day else { continue };
+        let model = json!(group.dimensions.first());
+        let used = day.usage.iter_mut().find(|used| used["model"] == model);
+        if let Some(used) = used {
+            used["countTraces"] = results(&traces, &group).swap_remove(0);
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The `query` parameter, checked.
 
 use assay_domain::filter::Filter;
-use assay_domain::metrics::{Dimension, Granularity, Metric, Question, View};
+use assay_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
 use assay_domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -171,7 +171,7 @@ impl Asked {
         }
         let conditions = input.filters.clone().unwrap_or_default();
         let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
-        let question = Question {
+        let mut question = Question {
             view,
             with_booleans: version == Version::V2,
             granularity: input.granularity(from, to)?,
@@ -180,6 +180,7 @@ impl Asked {
             filter,
             from,
             to,
+            top: None,
         };
         let order = input.order(&question)?;
         let config = input.config.unwrap_or_default();
@@ -198,6 +199,7 @@ impl Asked {
             (None, None, Version::V2) => Some(DEFAULT_ROWS),
             (limit, _, _) => limit,
         };
+        question.top = top(&question, &order, limit);
         Ok(Self {
             question,
             order,
@@ -205,6 +207,19 @@ impl Asked {
             limit,
         })
     }
+}
+
+/// What the store may leave out: all groups but the largest, where the answer is ordered by one metric.
+fn top(question: &Question, order: &[(String, bool)], limit: Option<usize>) -> Option<Top> {
+    let metric = match order {
+        [] => 0,
+        [(field, true)] => question
+            .metrics
+            .iter()
+            .position(|one| one.key() == *field)?,
+        _ => return None,
+    };
+    limit.map(|n| Top { metric, n })
 }
 
 /// Dimensions with about as many values as rows are for lists of the top few.

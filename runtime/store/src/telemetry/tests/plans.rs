@@ -4,7 +4,7 @@ use sqlx::AssertSqlSafe;
 
 use super::*;
 use crate::pool::Pool;
-use crate::telemetry::{read, refresh};
+use crate::telemetry::{observation_list, refresh};
 
 /// How SQLite would run a statement: one line per step.
 async fn plan(store: &Store, sql: &str) -> Vec<String> {
@@ -39,8 +39,8 @@ async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time(
         (Vec::new(), "observations_newest", "INTEGER PRIMARY KEY"),
     ] {
         let filter = Filter::parse(&filter, OBSERVATIONS).unwrap();
-        let (sql, _) = read::observations_from(1, &filter, false);
-        let order = read::OBSERVATION_ORDER;
+        let (sql, _) = observation_list::observations_from(1, &filter, false);
+        let order = observation_list::OBSERVATION_ORDER;
         let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
         let steps = plan(&store, &sql).await;
         assert!(
