@@ -14,6 +14,7 @@ mod etag;
 mod evaluators;
 mod executions;
 mod experiments;
+mod feedback;
 mod health;
 mod ingestion;
 mod llm_connections;
@@ -22,6 +23,7 @@ mod memberships;
 mod metrics;
 mod models;
 mod observations;
+mod older;
 mod organizations;
 mod page;
 mod plugins;
@@ -33,6 +35,7 @@ mod scim;
 mod score_configs;
 mod scores;
 mod sessions;
+mod skills;
 mod traces;
 mod widgets;
 
@@ -73,6 +76,9 @@ fn all() -> Routes {
     media::routes(&mut routes);
     widgets::routes(&mut routes);
     dashboards::routes(&mut routes);
+    skills::routes(&mut routes);
+    feedback::routes(&mut routes);
+    older::routes(&mut routes);
     routes
 }
 

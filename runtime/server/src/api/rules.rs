@@ -44,7 +44,7 @@ pub(super) fn routes(routes: &mut Routes) {
 /// A rule, or a change of one: what is absent stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RuleInput {
+pub(super) struct RuleInput {
     name: Option<String>,
     enabled: Option<bool>,
     /// Share of the targets that is scored, above 0 and at most 1.
@@ -257,7 +257,7 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
     Ok(())
 }
 
-fn view(rule: &Rule) -> Value {
+pub(super) fn view(rule: &Rule) -> Value {
     let assignments: Vec<Value> = rule
         .assignments
         .iter()
@@ -308,7 +308,7 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
-async fn create_rule(
+pub(super) async fn create_rule(
     State(app): State<App>,
     caller: Writer,
     Body(input): Body<RuleInput>,
@@ -364,7 +364,7 @@ async fn get_rule(
     Ok(Json(view(&existing(&app, &caller.project, &id).await?)))
 }
 
-async fn patch_rule(
+pub(super) async fn patch_rule(
     State(app): State<App>,
     caller: Writer,
     Path(id): Path<String>,
@@ -404,7 +404,7 @@ fn apply(rule: &mut Rule, patch: &RulePatch) {
     }
 }
 
-async fn delete_rule(
+pub(super) async fn delete_rule(
     State(app): State<App>,
     caller: Writer,
     Path(id): Path<String>,

@@ -11,7 +11,7 @@ mod config;
 mod definition;
 mod view;
 
-use assay_domain::evaluation::Evaluator;
+use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
 use assay_domain::ids::{EvaluatorId, ProjectId};
 use assay_store::catalog::NewEvaluator;
 use axum::Json;
@@ -65,7 +65,7 @@ struct EvaluatorInput {
 /// A change of an evaluator.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct EvaluatorPatch {
+pub(super) struct EvaluatorPatch {
     name: Option<String>,
     description: Option<String>,
     /// `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
@@ -99,7 +99,25 @@ pub(super) fn checked_name(name: &str) -> Result<String, Problem> {
     Ok(name.to_owned())
 }
 
-async fn create_evaluator(
+/// Whether an evaluator is of a kind, as some client sees it.
+pub(super) fn kind_of(version: &EvaluatorVersion, kind: &str) -> bool {
+    // Closed clients see every plug-in as code.
+    kind == "code" || view::changes_kind(version, kind).is_none()
+}
+
+/// An evaluator as it is shown to the sender of these headers.
+pub(super) async fn shown(
+    app: &App,
+    project: &ProjectId,
+    evaluator: &Evaluator,
+    headers: &HeaderMap,
+) -> Result<Value, Problem> {
+    let uses = app.store.evaluator_uses(project, &evaluator.id).await?;
+    let is_closed = view::is_closed_client(headers);
+    Ok(view::evaluator(evaluator, &uses, is_closed))
+}
+
+pub(super) async fn create_evaluator(
     State(app): State<App>,
     caller: Writer,
     headers: HeaderMap,
@@ -149,7 +167,7 @@ async fn list_evaluators(
     ))
 }
 
-async fn get_evaluator(
+pub(super) async fn get_evaluator(
     State(app): State<App>,
     caller: Reader,
     headers: HeaderMap,
@@ -167,7 +185,7 @@ async fn get_evaluator(
     )))
 }
 
-async fn patch_evaluator(
+pub(super) async fn patch_evaluator(
     State(app): State<App>,
     caller: Writer,
     headers: HeaderMap,
@@ -227,7 +245,7 @@ async fn patch_evaluator(
     )))
 }
 
-async fn delete_evaluator(
+pub(super) async fn delete_evaluator(
     State(app): State<App>,
     caller: Writer,
     Path(id): Path<String>,

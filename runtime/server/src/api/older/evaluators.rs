@@ -1,0 +1,126 @@
+//! Evaluators by name: a name that exists gets its next version.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{all_evaluators, cut, newer};
+use crate::App;
+use crate::api::evaluators::{self as newest, shown};
+use crate::api::page;
+use crate::api::routes::{Operation, Routes};
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Params};
+use crate::problem::Problem;
+
+const ALL: &str = "/api/public/unstable/evaluators";
+const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(ALL, "Make an evaluator, or the next version of one by name");
+    routes.add(create.body::<OlderEvaluator>(), create_evaluator);
+    let list = Operation::get(ALL, "Evaluators by page, newest first");
+    routes.add(list.query(page::PAGED), list_evaluators);
+    routes.add(
+        Operation::get(ONE, "One evaluator, the older way"),
+        get_evaluator,
+    );
+    let delete = Operation::delete(ONE, "Delete an evaluator; the scores it made stay");
+    routes.add(delete, delete_evaluator);
+}
+
+/// An evaluator to be made; further members follow from its type.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(
+    dead_code,
+    reason = "its shape is the document's; the newer endpoint reads it"
+)]
+struct OlderEvaluator {
+    name: String,
+    /// `code` or `plugin`; `llm_as_judge` is meant when it is absent.
+    #[schema(rename = "type")]
+    kind: Option<String>,
+    /// Of code: the source of a function `evaluate(ctx)`.
+    source_code: Option<String>,
+    /// Of code: PYTHON or TYPESCRIPT.
+    source_code_language: Option<String>,
+}
+
+/// As the newer endpoint shows it, with the members that older clients read.
+fn older(mut view: Value) -> Value {
+    let n_rules = view["evaluationRuleAssignments"]
+        .as_array()
+        .map_or(0, Vec::len);
+    view["evaluationRuleCount"] = n_rules.into();
+    view["variables"] = json!([]);
+    view["mapping"] = view["variableMapping"].clone();
+    view
+}
+
+async fn create_evaluator(
+    State(app): State<App>,
+    caller: Writer,
+    headers: HeaderMap,
+    Body(mut body): Body<Value>,
+) -> Result<Json<Value>, Problem> {
+    if body["type"].is_null()
+        && let Some(members) = body.as_object_mut()
+    {
+        members.insert("type".to_owned(), "llm_as_judge".into());
+    }
+    let name = body["name"].as_str().unwrap_or_default().trim();
+    let all = all_evaluators(&app, &caller.project).await?;
+    let standing = all.into_iter().find(|each| each.name == name);
+    let Json(view) = match standing {
+        None => newest::create_evaluator(State(app), caller, headers, Body(body)).await?,
+        Some(standing) => {
+            let id = Path(standing.id.to_string());
+            let patch = Body(newer(body)?);
+            newest::patch_evaluator(State(app), caller, headers, id, patch).await?
+        }
+    };
+    Ok(Json(older(view)))
+}
+
+async fn list_evaluators(
+    State(app): State<App>,
+    caller: Reader,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = cut(all_evaluators(&app, &caller.project).await?, paging);
+    let mut views = Vec::with_capacity(found.items.len());
+    for evaluator in &found.items {
+        views.push(older(
+            shown(&app, &caller.project, evaluator, &headers).await?,
+        ));
+    }
+    let views = assay_store::Numbered {
+        items: views,
+        n_total: found.n_total,
+    };
+    Ok(page::answer(paging, &views, Value::clone))
+}
+
+async fn get_evaluator(
+    app: State<App>,
+    caller: Reader,
+    headers: HeaderMap,
+    id: Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let Json(view) = newest::get_evaluator(app, caller, headers, id).await?;
+    Ok(Json(older(view)))
+}
+
+async fn delete_evaluator(
+    app: State<App>,
+    caller: Writer,
+    id: Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let _: Json<Value> = newest::delete_evaluator(app, caller, id).await?;
+    Ok(Json(json!({ "message": "Evaluator successfully deleted" })))
+}

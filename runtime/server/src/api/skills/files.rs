@@ -1,0 +1,228 @@
+//! The files of a skill as they come, checked.
+
+use std::collections::{BTreeMap, HashMap};
+
+use assay_domain::ids::ProjectId;
+use assay_domain::plugin::Digest;
+use assay_store::skills::{NewSkill, SkillFile};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::front_matter::FrontMatter;
+use crate::App;
+use crate::problem::Problem;
+
+/// The file that says what the skill is.
+const MAIN: &str = "SKILL.md";
+const MAX_FILES: usize = 500;
+const MAX_PATH_BYTES: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
+
+/// A version to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewVersion {
+    /// All files; the front matter of SKILL.md has name and description.
+    files: Vec<FileInput>,
+    /// At most 500 characters.
+    commit_message: Option<String>,
+}
+
+/// A file by its text, or by the hash of a text that the project has.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct FileInput {
+    /// Relative, with slashes, unique.
+    path: String,
+    content: Option<String>,
+    /// Base64 of the SHA-256 of its text, from an earlier version.
+    sha256_hash: Option<String>,
+}
+
+/// The hash of a text as clients spell it.
+pub(super) fn hash(text: &str) -> String {
+    STANDARD.encode(Digest::of(text.as_bytes()).as_bytes())
+}
+
+/// Whether a text is such a hash, spelled in the one way there is.
+pub(super) fn is_hash(raw: &str) -> bool {
+    STANDARD.decode(raw).is_ok_and(|bytes| bytes.len() == 32)
+}
+
+/// Whether a path stays in the folder wherever it is unpacked.
+fn is_path(path: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_clean = |c: char| !c.is_control() && !matches!(c, '\\' | ':');
+        !matches!(part, "" | "." | "..") && part.chars().all(is_clean)
+    };
+    path.len() <= MAX_PATH_BYTES && path.split('/').all(is_part)
+}
+
+/// The MIME type that a path says; all files are text.
+pub(super) fn content_type(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "md" => "text/markdown",
+        "py" => "text/x-python",
+        "json" => "application/json",
+        "yaml" | "yml" => "application/yaml",
+        "html" => "text/html",
+        "css" => "text/css",
+        "csv" => "text/csv",
+        "xml" => "application/xml",
+        "js" | "mjs" => "text/javascript",
+        _ => "text/plain",
+    }
+}
+
+/// A file that is complete: its hash and, where it was sent or needed, its text.
+struct Known {
+    sha256: String,
+    size: usize,
+}
+
+impl NewVersion {
+    /// Checks paths and that each file says its text in one way.
+    fn check(&self) -> Result<(), Problem> {
+        let n_files = self.files.len();
+        if n_files == 0 || n_files > MAX_FILES {
+            return Err(Problem::body(
+                "files",
+                format!("1 to {MAX_FILES} files are expected"),
+            ));
+        }
+        let message = self.commit_message.as_ref();
+        if message.is_some_and(|text| text.chars().count() > MAX_MESSAGE_CHARS) {
+            let message = format!("at most {MAX_MESSAGE_CHARS} characters");
+            return Err(Problem::body("commitMessage", message));
+        }
+        let mut seen = std::collections::HashSet::new();
+        for (n, file) in self.files.iter().enumerate() {
+            let refuse = |name: &str, message: &str| {
+                Err(Problem::body(&format!("files[{n}].{name}"), message))
+            };
+            if !is_path(&file.path) {
+                return refuse(
+                    "path",
+                    "is no relative path of at most 500 bytes without . and .., backslash and colon",
+                );
+            }
+            if !seen.insert(file.path.as_str()) {
+                return refuse("path", "another file has this path");
+            }
+            match (&file.content, &file.sha256_hash) {
+                (Some(_), Some(_)) | (None, None) => {
+                    return refuse("content", "either content or sha256Hash is expected");
+                }
+                (None, Some(hash)) if !is_hash(hash) => {
+                    return refuse("sha256Hash", "is no base64 of 32 bytes");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The texts that are named by hash and that the project has.
+    async fn named(
+        &self,
+        app: &App,
+        project: &ProjectId,
+    ) -> Result<HashMap<String, String>, Problem> {
+        let hashes = self
+            .files
+            .iter()
+            .filter_map(|file| file.sha256_hash.clone());
+        let hashes: Vec<String> = hashes.collect();
+        let found = app.store.skill_contents(project, &hashes).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Everything about the version but its number.
+    pub(super) async fn read(self, app: &App, project: &ProjectId) -> Result<NewSkill, Problem> {
+        self.check()?;
+        let named = self.named(app, project).await?;
+        let mut files: BTreeMap<String, Known> = BTreeMap::new();
+        let mut contents = BTreeMap::new();
+        let mut main = None;
+        for (n, file) in self.files.into_iter().enumerate() {
+            let (sha256, text) = match (file.content, file.sha256_hash) {
+                (Some(text), _) => (hash(&text), text),
+                (None, hash) => {
+                    let hash = hash.unwrap_or_default();
+                    let text = named.get(&hash).cloned().ok_or_else(|| {
+                        let message = "the project has no text with this hash: send its content";
+                        Problem::body(&format!("files[{n}].sha256Hash"), message)
+                    })?;
+                    (hash, text)
+                }
+            };
+            if file.path == MAIN {
+                let read = FrontMatter::read(&text);
+                let refuse =
+                    |message: String| Problem::body(&format!("files[{n}].content"), message);
+                main = Some(read.map_err(refuse)?);
+            }
+            let known = Known {
+                sha256: sha256.clone(),
+                size: text.len(),
+            };
+            files.insert(file.path, known);
+            if !named.contains_key(&sha256) {
+                contents.insert(sha256, text);
+            }
+        }
+        let main = main.ok_or_else(|| {
+            Problem::body("files", format!("one of the files has to be {MAIN:?}"))
+        })?;
+        let files = files.into_iter().map(|(path, known)| SkillFile {
+            id: app.ids.uuid().to_string(),
+            path,
+            sha256: known.sha256,
+            size: known.size as u64,
+        });
+        Ok(NewSkill {
+            id: app.ids.uuid().to_string(),
+            name: main.name,
+            description: main.description,
+            frontmatter: main.whole,
+            files: files.collect(),
+            contents: contents.into_iter().collect(),
+            commit_message: self.commit_message,
+            created_by: "API".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_in_their_folder() {
+        for path in ["SKILL.md", "a/b c/ü.py", ".hidden", "..a"] {
+            assert!(is_path(path), "{path}");
+        }
+        for path in [
+            "", "/a", "a/", "a//b", "../a", "a/..", "./a", "a\\b", "c:a", "a\nb",
+        ] {
+            assert!(!is_path(path), "{path}");
+        }
+        assert!(!is_path(&"a".repeat(501)));
+    }
+
+    #[test]
+    fn a_hash_has_one_spelling() {
+        let good = hash("text");
+        assert!(is_hash(&good) && good.len() == 44);
+        for bad in [
+            "",
+            "abc",
+            good.trim_end_matches('='),
+            &good.replace('/', "_")[..43],
+        ] {
+            assert!(!is_hash(bad), "{bad}");
+        }
+    }
+}

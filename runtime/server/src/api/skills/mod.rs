@@ -1,0 +1,309 @@
+//! Skills: folders of instructions and files that agents load, in versions with labels.
+
+mod files;
+mod front_matter;
+
+use assay_domain::prompt::compose::Selector;
+use assay_domain::prompt::{LATEST, PRODUCTION, check_label};
+use assay_store::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::page;
+use super::routes::{Operation, Routes};
+use crate::App;
+use crate::auth::{Reader, Writer};
+use crate::extract::{Body, Param, Params, param};
+use crate::problem::Problem;
+use files::{NewVersion, content_type, is_hash};
+
+const ALL: &str = "/api/public/unstable/skills";
+const ONE: &str = "/api/public/unstable/skills/{skillName}";
+const VERSION: &str = "/api/public/unstable/skills/{skillName}/versions/{version}";
+const CONTENT: &str = "/api/public/unstable/skills/files/content";
+
+const LIST: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("name", "string", "Exactly this name."),
+    param(
+        "search",
+        "string",
+        "In name or description, whatever the case.",
+    ),
+    param("tag", "string", "The skill has this tag."),
+    param(
+        "fromUpdatedAt",
+        "date-time",
+        "The newest version changed at or after.",
+    ),
+    param(
+        "toUpdatedAt",
+        "date-time",
+        "The newest version changed before.",
+    ),
+];
+const GET: &[Param] = &[
+    param(
+        "version",
+        "integer",
+        "This version; not together with label.",
+    ),
+    param(
+        "label",
+        "string",
+        "The version with this label; `production` when neither is given.",
+    ),
+];
+const HASHES: &[Param] = &[param(
+    "sha256Hashes",
+    "string",
+    "Comma list of 1 to 50 hashes as the files of a version have them; needed.",
+)];
+
+const MAX_HASHES: usize = 50;
+const MAX_LABELS: usize = 50;
+const MAX_TAGS: usize = 100;
+const MAX_TAG_CHARS: usize = 200;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(ALL, "Skills by page, the newest first").query(LIST);
+    routes.add(list, list_skills);
+    let create = Operation::post(ALL, "Make the next version of a skill");
+    routes.add(create.body::<NewVersion>(), create_version);
+    let read = Operation::get(CONTENT, "Texts of files, by their hashes").query(HASHES);
+    routes.add(read, get_contents);
+    let get = Operation::get(ONE, "A version of a skill, without the texts").query(GET);
+    routes.add(get, get_skill);
+    let tag = Operation::patch(ONE, "Replace the tags of a skill").body::<Tags>();
+    routes.add(tag, update_tags);
+    let label = Operation::patch(VERSION, "Replace the labels of a version");
+    routes.add(label.body::<Labels>(), set_labels);
+    let delete = Operation::delete(VERSION, "Delete a version of a skill");
+    routes.add(delete, delete_version);
+}
+
+/// Tags of a skill from now on.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Tags {
+    tags: Vec<String>,
+}
+
+/// Labels of a version from now on; other versions lose them.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Labels {
+    labels: Vec<String>,
+}
+
+fn file_view(file: &SkillFile) -> Value {
+    json!({
+        "id": file.id,
+        "path": file.path,
+        "blobId": file.sha256,
+        "sha256Hash": file.sha256,
+        "contentType": content_type(&file.path),
+        "contentLength": file.size,
+    })
+}
+
+fn view(caller: &assay_domain::ids::ProjectId, skill: &Skill) -> Value {
+    json!({
+        "id": skill.id,
+        "createdAt": skill.created_at,
+        "updatedAt": skill.updated_at,
+        "projectId": caller,
+        "createdBy": skill.created_by,
+        "name": skill.name,
+        "description": skill.description,
+        "frontmatter": skill.frontmatter,
+        "version": skill.version,
+        "tags": skill.tags,
+        "labels": skill.labels,
+        "commitMessage": skill.commit_message,
+        "files": skill.files.iter().map(file_view).collect::<Vec<_>>(),
+    })
+}
+
+fn summary(skill: &SkillSummary) -> Value {
+    json!({
+        "name": skill.name,
+        "description": skill.description,
+        "tags": skill.tags,
+        "latestVersion": skill.latest,
+        "latestVersionCreatedAt": skill.created_at,
+        "latestVersionLastUpdatedAt": skill.updated_at,
+        "productionVersion": skill.production,
+    })
+}
+
+fn missing() -> Problem {
+    Problem::not_found("skill")
+}
+
+fn or_missing(error: assay_store::Error) -> Problem {
+    match error {
+        assay_store::Error::NotFound => missing(),
+        error => error.into(),
+    }
+}
+
+/// The number in an address; one that no version can have is not found, like any other.
+fn numbered(version: &str) -> Result<i64, Problem> {
+    version.parse().map_err(|_| missing())
+}
+
+async fn list_skills(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let text = |name| params.text(name).map(str::to_owned);
+    let query = SkillQuery {
+        name: text("name"),
+        search: text("search"),
+        tag: text("tag"),
+        from: params.time("fromUpdatedAt")?,
+        to: params.time("toUpdatedAt")?,
+    };
+    let found = app.store.skills(&caller.project, &query, paging).await?;
+    let Json(mut answer) = page::answer(paging, &found, summary);
+    let seen = paging.offset().saturating_add(paging.limit.into());
+    answer["meta"]["hasNextPage"] = (seen < found.n_total).into();
+    Ok(Json(answer))
+}
+
+async fn create_version(
+    State(app): State<App>,
+    caller: Writer,
+    Body(input): Body<NewVersion>,
+) -> Result<Json<Value>, Problem> {
+    let new = input.read(&app, &caller.project).await?;
+    let made = app
+        .store
+        .create_skill(&caller.project, &new, app.clock.now())
+        .await?;
+    Ok(Json(view(&caller.project, &made)))
+}
+
+async fn get_skill(
+    State(app): State<App>,
+    caller: Reader,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let version = params.int("version", 1, i32::MAX.cast_unsigned(), 0)?;
+    let which = match (version, params.text("label")) {
+        (0, label) => Selector::Label(label.unwrap_or(PRODUCTION).to_owned()),
+        (version, None) => Selector::Version(version.into()),
+        (_, Some(_)) => {
+            let message = "version and label exclude each other";
+            return Err(Problem::query("label", message));
+        }
+    };
+    let found = app.store.skill(&caller.project, &name, &which).await?;
+    Ok(Json(view(&caller.project, &found.ok_or_else(missing)?)))
+}
+
+async fn update_tags(
+    State(app): State<App>,
+    caller: Writer,
+    Path(name): Path<String>,
+    Body(mut input): Body<Tags>,
+) -> Result<Json<Value>, Problem> {
+    let fits = |tag: &String| {
+        (1..=MAX_TAG_CHARS).contains(&tag.chars().count()) && !tag.chars().any(char::is_control)
+    };
+    if input.tags.len() > MAX_TAGS || !input.tags.iter().all(fits) {
+        let message = format!(
+            "at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters, none of them control characters"
+        );
+        return Err(Problem::body("tags", message));
+    }
+    let mut seen = std::collections::HashSet::new();
+    input.tags.retain(|tag| seen.insert(tag.clone()));
+    let now = app.clock.now();
+    let tagged = app
+        .store
+        .tag_skill(&caller.project, &name, &input.tags, now);
+    Ok(Json(view(
+        &caller.project,
+        &tagged.await.map_err(or_missing)?,
+    )))
+}
+
+async fn set_labels(
+    State(app): State<App>,
+    caller: Writer,
+    Path((name, version)): Path<(String, String)>,
+    Body(input): Body<Labels>,
+) -> Result<Json<Value>, Problem> {
+    let version = numbered(&version)?;
+    if input.labels.len() > MAX_LABELS {
+        return Err(Problem::body("labels", format!("at most {MAX_LABELS}")));
+    }
+    for (n, label) in input.labels.iter().enumerate() {
+        let refuse = |error: assay_domain::prompt::InvalidPrompt| {
+            Problem::body(&format!("labels[{n}]"), error.to_string())
+        };
+        check_label(label).map_err(refuse)?;
+    }
+    let which = Selector::Version(version);
+    let standing = app.store.skill(&caller.project, &name, &which).await?;
+    let standing = standing.ok_or_else(missing)?;
+    let is_latest = |label: &String| label == LATEST;
+    if input.labels.iter().any(is_latest) && !standing.labels.iter().any(is_latest) {
+        let message = "latest stands on the newest version and cannot be moved";
+        return Err(Problem::body("labels", message));
+    }
+    let labels = input.labels.into_iter().filter(|label| !is_latest(label));
+    let labels: Vec<String> = labels.collect();
+    let now = app.clock.now();
+    let labelled = app
+        .store
+        .label_skill(&caller.project, &name, version, &labels, now);
+    Ok(Json(view(
+        &caller.project,
+        &labelled.await.map_err(or_missing)?,
+    )))
+}
+
+async fn delete_version(
+    State(app): State<App>,
+    caller: Writer,
+    Path((name, version)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let version = numbered(&version)?;
+    let now = app.clock.now();
+    let deleted = app.store.delete_skill(&caller.project, &name, version, now);
+    deleted.await.map_err(or_missing)?;
+    Ok(Json(json!({ "deleted": true })))
+}
+
+async fn get_contents(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let refuse = |message: String| Err(Problem::query("sha256Hashes", message));
+    let hashes = params.list("sha256Hashes");
+    if hashes.is_empty() || hashes.len() > MAX_HASHES {
+        return refuse(format!("1 to {MAX_HASHES} hashes are expected"));
+    }
+    // A plus that was sent as it is arrives as a blank.
+    let hashes: Vec<String> = hashes.iter().map(|hash| hash.replace(' ', "+")).collect();
+    if let Some(bad) = hashes.iter().find(|hash| !is_hash(hash)) {
+        return refuse(format!("{bad:?} is no base64 of a SHA-256"));
+    }
+    let found = app.store.skill_contents(&caller.project, &hashes).await?;
+    let mut data = Vec::with_capacity(hashes.len());
+    for hash in &hashes {
+        let text = found.iter().find(|(known, _)| known == hash);
+        let (_, text) = text.ok_or_else(|| Problem::not_found("text of a skill"))?;
+        data.push(json!({ "sha256Hash": hash, "content": text }));
+    }
+    Ok(Json(json!({ "data": data })))
+}
