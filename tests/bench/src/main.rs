@@ -64,10 +64,22 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+fn main() -> anyhow::Result<ExitCode> {
+    // Workers and compilers are this program once more: what runs in them is the host, as in the server.
+    match std::env::args().nth(1).as_deref() {
+        Some("worker") => return Ok(assay_host::worker_main()),
+        Some("compile") => return Ok(assay_host::compile_main()),
+        _ => {}
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(measure(Args::parse()))
+}
+
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
-#[tokio::main(worker_threads = 2)]
-async fn main() -> anyhow::Result<ExitCode> {
-    let args = Args::parse();
+async fn measure(args: Args) -> anyhow::Result<ExitCode> {
     let mut figures = Vec::new();
     for scenario in Scenario::value_variants() {
         if !args.only.is_empty() && !args.only.contains(scenario) {

@@ -168,6 +168,11 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
+/// Resident memory of one process.
+pub(crate) fn resident_kib(pid: u32) -> Option<u64> {
+    kib(pid, "status", "VmRSS:")
+}
+
 fn kib(pid: u32, file: &str, field: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
     let line = text.lines().find(|line| line.starts_with(field))?;

@@ -50,7 +50,7 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
         anyhow::bail!("assay/text does not compile: {}", problems.join("; "));
     }
     let host = Arc::new(Host::new(&Settings::default(), &cache_dir)?);
-    let program = std::env::current_exe()?.with_file_name("assay");
+    let program = std::env::current_exe()?;
     let options = Options::new(program, cache_dir);
     let workers = Arc::new(Workers::start(
         options,

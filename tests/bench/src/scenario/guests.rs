@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::load::quantile;
 use crate::median;
 use crate::report::{Bar, Figure};
+use crate::scenario::waiting;
 use crate::subprocess;
 
 /// A language, and the most that the median of its calls may take.
@@ -27,8 +28,14 @@ const LANGUAGES: [(Language, Bar); 5] = [
     (Language::Python, Bar::AtMost(1_200.0)),
 ];
 const N_LOADS: usize = 21;
+/// Rounds of calls on two threads; each is short, so that some have both processors for themselves on a
+/// machine that others use too.
+const N_SLICES: usize = 20;
+/// What a Rust guest's memory begins with: `.cargo/config.toml` of its template.
+const BEGINS_WITH: u64 = 2 << 20;
 
-/// Measures what `assay plugin new` gives in each language for which there is a toolchain.
+/// Measures what `assay plugin new` gives in each language for which there is a toolchain, calls that wait
+/// for a model, and processes beside them.
 ///
 /// # Errors
 /// When a component cannot be built though its tools are there, or a call gives no score.
@@ -38,66 +45,40 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     for (language, bar) in LANGUAGES {
         let guest = {
             let folder = folder.path().to_owned();
-            tokio::task::spawn_blocking(move || Guest::build(language, &folder)).await??
+            tokio::task::spawn_blocking(move || Guest::make(language, &folder)).await??
         };
         let Some(guest) = guest else {
             continue;
         };
-        figures.extend(measure_guest(&guest, language, bar, rounds, n_calls).await?);
+        figures.extend(guest.measure(language, bar, rounds, n_calls).await?);
     }
+    figures.extend(waiting::measure().await?);
     figures.extend(tokio::task::spawn_blocking(subprocess::measure).await??);
     Ok(figures)
 }
 
-async fn measure_guest(
-    guest: &Guest,
+/// The component that the template of a language gives, or one with this source in its place; `None`, said
+/// on the terminal, where the toolchain is missing.
+pub(crate) fn build(
     language: Language,
-    bar: Bar,
-    rounds: usize,
-    n_calls: u64,
-) -> anyhow::Result<Vec<Figure>> {
-    let figure = |what: &str, value, unit, bar| Figure {
-        scenario: "guests",
-        what: format!("{language}: {what}"),
-        value,
-        unit,
-        bar,
-    };
-    let loading = guest.median_load()?;
-    let plugin = Arc::new(guest.host.load(guest.call.plugin)?);
-    let (mut lone, mut both) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        // Slow guests are measured as long as quick ones, about.
-        let probe = guest.run(&plugin, 1, 50).await?;
-        let seconds = n_calls as f64 / 100_000.0;
-        let n = (seconds / probe.median.as_secs_f64().max(1e-6)).clamp(100.0, n_calls as f64);
-        let alone = guest.run(&plugin, 1, n as u64).await?;
-        let two = guest.run(&plugin, 2, n as u64).await?;
-        eprintln!(
-            "guests {}/{rounds}: {language} {:.1} us, {:.0}/s on two threads",
-            round + 1,
-            alone.median.as_secs_f64() * 1e6,
-            two.per_second
-        );
-        lone.push(alone.median.as_secs_f64() * 1e6);
-        both.push(two.per_second);
+    dir: &Path,
+    source: Option<&str>,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    let toolchains = std::env::var_os("ASSAY_TOOLCHAINS").map(PathBuf::from);
+    let toolchains = toolchains.or_else(installed).filter(|path| path.is_dir());
+    let tools = Tools::new(toolchains, &std::env::var_os("PATH").unwrap_or_default());
+    let project = assay_author::new("bench", language, dir, &tools)?;
+    if let Some(source) = source {
+        std::fs::write(dir.join("src/lib.rs"), source)?;
     }
-    let is_rust = language == Language::Rust;
-    let two_threads = if is_rust {
-        Bar::AtLeast(200_000.0)
-    } else {
-        Bar::None
-    };
-    Ok(vec![
-        figure("a fresh instance per call: median", median(lone), "us", bar),
-        figure("on two threads", median(both), "/s", two_threads),
-        figure(
-            "a cached artifact is loaded in",
-            loading.as_secs_f64() * 1e3,
-            "ms",
-            Bar::AtMost(2.0),
-        ),
-    ])
+    match assay_author::build(&project, &Terminal::default()) {
+        Ok(path) => Ok(Some(std::fs::read(path)?)),
+        Err(missing @ assay_author::BuildError::ToolMissing { .. }) => {
+            eprintln!("guests: {language} is not measured: {missing}");
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| format!("building {language}")),
+    }
 }
 
 /// A component of the project that a template gives, with a call out of its golden items.
@@ -109,23 +90,15 @@ struct Guest {
 struct Run {
     per_second: f64,
     median: Duration,
+    /// Of all threads of this process, for each call.
+    cpu: Duration,
 }
 
 impl Guest {
-    /// `None`, said on the terminal, where the toolchain is missing.
-    fn build(language: Language, folder: &Path) -> anyhow::Result<Option<Self>> {
-        let toolchains = std::env::var_os("ASSAY_TOOLCHAINS").map(PathBuf::from);
-        let toolchains = toolchains.or_else(installed).filter(|path| path.is_dir());
-        let tools = Tools::new(toolchains, &std::env::var_os("PATH").unwrap_or_default());
+    fn make(language: Language, folder: &Path) -> anyhow::Result<Option<Self>> {
         let dir = folder.join(language.to_string());
-        let project = assay_author::new("bench", language, &dir, &tools)?;
-        let component = match assay_author::build(&project, &Terminal::default()) {
-            Ok(path) => std::fs::read(path)?,
-            Err(missing @ assay_author::BuildError::ToolMissing { .. }) => {
-                eprintln!("guests: {language} is not measured: {missing}");
-                return Ok(None);
-            }
-            Err(error) => return Err(error).with_context(|| format!("building {language}")),
+        let Some(component) = build(language, &dir, None)? else {
+            return Ok(None);
         };
         let cache = folder.join(format!("{language}-cache"));
         if let Err(problems) = assay_host::compile(&component, &cache, Grants::default()) {
@@ -154,20 +127,108 @@ impl Guest {
         Ok(Some(Self { host, call }))
     }
 
-    fn median_load(&self) -> anyhow::Result<Duration> {
-        let mut took = Vec::with_capacity(N_LOADS);
-        for _ in 0..N_LOADS {
-            let begun = Instant::now();
-            drop(self.host.load(self.call.plugin)?);
-            took.push(begun.elapsed());
+    async fn measure(
+        &self,
+        language: Language,
+        bar: Bar,
+        rounds: usize,
+        n_calls: u64,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let (first_load, load) = (self.load()?, self.median_load()?);
+        let plugin = Arc::new(self.host.load(self.call.plugin)?);
+        let (mut lone, mut both, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..rounds {
+            // Slow guests are measured as long as quick ones, about.
+            let probe = self.run(&plugin, 1, 50).await?;
+            let seconds = n_calls as f64 / 100_000.0;
+            let n = (seconds / probe.median.as_secs_f64().max(1e-6)).clamp(100.0, n_calls as f64);
+            let alone = self.run(&plugin, 1, n as u64).await?;
+            lone.push(micros(alone.median));
+            let mut slices = Vec::with_capacity(N_SLICES);
+            for _ in 0..N_SLICES {
+                let n = (n as u64 / N_SLICES as u64).max(20);
+                slices.push(self.run(&plugin, 2, n).await?);
+            }
+            both.push(median(slices.iter().map(|run| run.per_second).collect()));
+            cpu.push(median(slices.iter().map(|run| micros(run.cpu)).collect()));
+            eprintln!(
+                "guests {}/{rounds}: {language} {:.1} us, {:.0}/s on two threads",
+                round + 1,
+                micros(alone.median),
+                both[round]
+            );
         }
+        let is_rust = language == Language::Rust;
+        let two_threads = if is_rust {
+            Bar::AtLeast(200_000.0)
+        } else {
+            Bar::None
+        };
+        let first = "an artifact is loaded first, its sum checked, in";
+        let mut figures = vec![
+            ("a fresh instance per call: median", median(lone), "us", bar),
+            ("on two threads", median(both), "/s", two_threads),
+            (
+                "CPU time of a call on two threads",
+                median(cpu),
+                "us",
+                Bar::None,
+            ),
+            (
+                "a cached artifact is loaded in",
+                millis(load),
+                "ms",
+                Bar::AtMost(2.0),
+            ),
+            (first, millis(first_load), "ms", Bar::None),
+        ];
+        if is_rust {
+            let grown = self.grown_kib(&plugin).await?;
+            figures.push(("memory grows in a call by", grown, "KiB", Bar::AtMost(0.0)));
+        }
+        let figures = figures.into_iter().map(|(what, value, unit, bar)| Figure {
+            scenario: "guests",
+            what: format!("{language}: {what}"),
+            value,
+            unit,
+            bar,
+        });
+        Ok(figures.collect())
+    }
+
+    fn load(&self) -> anyhow::Result<Duration> {
+        let begun = Instant::now();
+        drop(self.host.load(self.call.plugin)?);
+        Ok(begun.elapsed())
+    }
+
+    fn median_load(&self) -> anyhow::Result<Duration> {
+        let took: anyhow::Result<Vec<_>> = (0..N_LOADS).map(|_| self.load()).collect();
+        let mut took = took?;
         took.sort_unstable();
         Ok(quantile(&took, 0.5))
     }
 
+    /// How much more memory than it begins with a call needs to succeed.
+    async fn grown_kib(&self, plugin: &Arc<Plugin>) -> anyhow::Result<f64> {
+        const STEP: u64 = 64 << 10;
+        for grown in (0..64).map(|n| n * STEP) {
+            let mut call = self.call.clone();
+            call.limits.memory_bytes = BEGINS_WITH + grown;
+            let result = self
+                .host
+                .evaluate(plugin, call, Arc::new(NothingGranted))
+                .await;
+            if result.outcome.is_ok() {
+                return Ok(grown as f64 / 1024.0);
+            }
+        }
+        anyhow::bail!("the call needs more than 4 MiB beyond what it begins with")
+    }
+
     async fn run(&self, plugin: &Arc<Plugin>, n_tasks: u64, n_calls: u64) -> anyhow::Result<Run> {
         let next = Arc::new(AtomicU64::new(0));
-        let begun = Instant::now();
+        let (begun, cpu) = (Instant::now(), cpu_time()?);
         let tasks: Vec<_> = (0..n_tasks)
             .map(|_| {
                 let (host, plugin) = (Arc::clone(&self.host), Arc::clone(plugin));
@@ -192,12 +253,36 @@ impl Guest {
             latencies.extend(task.await??);
         }
         let took = begun.elapsed();
+        let cpu = cpu_time()?.saturating_sub(cpu);
         latencies.sort_unstable();
         Ok(Run {
             per_second: n_calls as f64 / took.as_secs_f64(),
             median: quantile(&latencies, 0.5),
+            cpu: cpu / u32::try_from(n_calls)?,
         })
     }
+}
+
+/// Of all threads of this process: what other programs do meanwhile does not count.
+fn cpu_time() -> anyhow::Result<Duration> {
+    let mut ns = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let spent = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        ns += spent
+            .split_whitespace()
+            .next()
+            .unwrap_or("0")
+            .parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(ns))
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// Where `.ci/guests` puts the toolchains: beside the programs of this build.

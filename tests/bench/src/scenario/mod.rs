@@ -7,3 +7,4 @@ pub(crate) mod guests;
 pub(crate) mod idle;
 pub(crate) mod ingest;
 pub(crate) mod queries;
+pub(crate) mod waiting;
