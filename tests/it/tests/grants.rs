@@ -6,7 +6,7 @@
 #[path = "../../../runtime/host/tests/hostile/guest.rs"]
 mod guest;
 
-use assay_it::{KEYS, PROCESSES, TestApp, Trace};
+use assay_it::{KEYS, OTLP, PROCESSES, TestApp, Trace};
 use axum::http::Method;
 use guest::{Guest, RESULT, SCORE};
 use serde_json::{Value, json};
@@ -205,11 +205,92 @@ async fn a_model_that_nobody_configured_says_so() {
     app.stop().await.unwrap();
 }
 
+/// Puts secrets wherever a server has some, and gives all that no guest may say.
+async fn canaries(app: &TestApp) -> Vec<String> {
+    std::fs::write(app.data_dir().join("canary"), "canary-in-a-file").unwrap();
+    let connection = json!({
+        "provider": "canary", "adapter": "openai", "secretKey": "canary-in-a-connection",
+        "extraHeaders": { "x-canary": "canary-in-a-header" },
+    });
+    let path = "/api/public/llm-connections";
+    let made = app
+        .client
+        .json(Method::PUT, path, &connection)
+        .await
+        .unwrap();
+    assert!(made.status.is_success(), "{}", made.text());
+    // A trace of another project under the very ids that a guest here reads.
+    let foreign =
+        Trace::new(1, "canary-in-a-name").generation("answer", "canary-of-another-project");
+    let other = app.other_project().await.unwrap();
+    let sent = other.json(Method::POST, OTLP, &foreign.to_json()).await;
+    assert_eq!(sent.unwrap().status, 200);
+    let mut secrets = hashes_of_keys(app);
+    assert!(1 < secrets.len(), "both projects have a key");
+    secrets.extend(
+        [
+            KEYS.1,
+            "sk-other",
+            "canary-in-a-file",
+            "canary-in-a-connection",
+            "canary-in-a-header",
+            "canary-in-a-name",
+            "canary-of-another-project",
+        ]
+        .map(str::to_owned),
+    );
+    secrets
+}
+
+/// The hashes of the secrets of API keys, as they stand in the files of the database.
+fn hashes_of_keys(app: &TestApp) -> Vec<String> {
+    let mut found = std::collections::BTreeSet::new();
+    for file in std::fs::read_dir(app.data_dir()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
+        let starts = bytes.windows(7).enumerate();
+        for (at, _) in starts.filter(|(_, window)| window == b"sha256:") {
+            let rest = bytes[at + 7..].iter();
+            let hash = rest.take_while(|byte| byte.is_ascii_hexdigit() || **byte == b':');
+            let hash: String = hash.map(|byte| char::from(*byte)).collect();
+            // Of a salt and a digest.
+            if hash.contains(':') && 64 < hash.len() {
+                found.insert(hash);
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Whatever guests said, wherever it can be seen, has none of these in it.
+async fn nothing_said_has(app: &TestApp, secrets: &[String]) {
+    for path in [
+        "/api/public/v3/scores?fields=details,subject",
+        "/api/v1/executions",
+    ] {
+        let text = app.client.get(path).await.unwrap().text();
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} in {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_reads_ids_of_another_project_gets_its_own() {
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    let secrets = canaries(&app).await;
+    let trace = two_steps(1);
+    let (_, reference) = upload(&app, trace_guest(&trace.id, &Trace::span_id(2))).await;
+    let said = comment(&app, &reference, json!(["trace"]), &trace).await;
+    assert_eq!(said, "what the lookup gave");
+    nothing_said_has(&app, &secrets).await;
+    app.stop().await.unwrap();
+}
+
 /// Asks for its environment and its arguments, and gives whatever it was handed as its comment.
 #[tokio::test]
 async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
     let app = TestApp::with(&[PROCESSES]).await.unwrap();
-    std::fs::write(app.data_dir().join("canary"), "canary-in-a-file").unwrap();
+    let secrets = canaries(&app).await;
     let imports = [
         &side("", ""),
         r#"(import "wasi:cli/environment@0.2.0" (instance $environment
@@ -242,16 +323,7 @@ async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
     let (_, reference) = upload(&app, guest.bytes()).await;
     let said = comment(&app, &reference, json!([]), &two_steps(1)).await;
     assert_eq!(said, "", "a guest was handed something");
-    for path in [
-        "/api/public/v3/scores?fields=details,subject",
-        "/api/v1/executions",
-    ] {
-        let text = app.client.get(path).await.unwrap().text();
-        assert!(
-            !text.contains("canary-in-a-file") && !text.contains(KEYS.1),
-            "{path}"
-        );
-    }
+    nothing_said_has(&app, &secrets).await;
     app.stop().await.unwrap();
 }
 

@@ -1,0 +1,456 @@
+//! What guests in confined workers ask of the server, through its broker and over the real store: models as
+//! they were granted, traces page by page, and no more of either than one evaluation may have.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../runtime/host/tests/hostile/guest.rs"]
+mod guest;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
+use assay_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
+use assay_domain::protocol::host_call::{
+    Allowance, CacheMode, Completion, CompletionRequest, FinishReason, Message, ModelError, Part,
+    Role, TraceError,
+};
+use assay_domain::protocol::{HostReply, HostRequest};
+use assay_it::{TestApp, Trace};
+use assay_server::{Broker, Models};
+use assay_workers::{Caller, Components, HostCalls, Options, Workers};
+use futures_util::future::BoxFuture;
+use guest::Guest;
+
+/// Models that say their request back, and remember who asked what.
+#[derive(Default)]
+struct Parrot(Mutex<Vec<(ProjectId, String)>>);
+
+impl Models for Parrot {
+    fn complete<'a>(
+        &'a self,
+        origin: &'a Origin,
+        request: CompletionRequest,
+    ) -> BoxFuture<'a, Result<Completion, ModelError>> {
+        let asked: String = request.messages.into_iter().map(|m| m.content).collect();
+        let text = format!("answer to {asked}");
+        self.0.lock().unwrap().push((origin.project.clone(), asked));
+        Box::pin(std::future::ready(Ok(Completion {
+            text,
+            structured: None,
+            finish: FinishReason::Stop,
+            input_tokens: 1,
+            output_tokens: 1,
+            logprobs: Vec::new(),
+            model: "parrot".into(),
+            from_cache: false,
+        })))
+    }
+
+    fn embed<'a>(
+        &'a self,
+        _: &'a Origin,
+        _: Option<String>,
+        texts: Vec<String>,
+    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelError>> {
+        let vectors = texts.iter().map(|text| vec![text.len() as f32]).collect();
+        Box::pin(std::future::ready(Ok(vectors)))
+    }
+}
+
+struct Registered(HashMap<Digest, Vec<u8>>);
+
+impl Components for Registered {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(std::future::ready(self.0.get(&digest).cloned()))
+    }
+}
+
+/// A server whose broker asks a parrot.
+struct Asked {
+    app: TestApp,
+    parrot: Arc<Parrot>,
+    broker: Arc<Broker>,
+    project: ProjectId,
+}
+
+impl Asked {
+    async fn new() -> Self {
+        let app = TestApp::new().await.unwrap();
+        let parrot = Arc::new(Parrot::default());
+        let models = Arc::clone(&parrot) as Arc<dyn Models>;
+        let broker = Arc::new(Broker::new(&app.app.store, models));
+        let projects = app.client.get("/api/public/projects").await.unwrap().json();
+        let project = ProjectId::new(projects["data"][0]["id"].as_str().unwrap()).unwrap();
+        Self {
+            app,
+            parrot,
+            broker,
+            project,
+        }
+    }
+
+    fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> Call {
+        Call {
+            plugin,
+            evaluator_id: "one".into(),
+            config: "{}".into(),
+            item: Item {
+                id: "item".into(),
+                trace: Some(TraceRef {
+                    trace_id: trace.into(),
+                    observation_id: None,
+                }),
+                ..Item::default()
+            },
+            seed: 7,
+            run_time_ms: 1_000,
+            limits: Limits::default(),
+            purpose: Purpose::Evaluate,
+            origin: Some(Arc::new(Origin {
+                project: self.project.clone(),
+                evaluator: EvaluatorId::new("evaluator").unwrap(),
+                version: EvaluatorVersionId::new("version").unwrap(),
+                grants,
+            })),
+        }
+    }
+
+    /// What the guest says in the comment of its score, run in a worker of its own.
+    async fn says(&self, guest: &Guest<'_>, grants: Grants, trace: &str) -> String {
+        let bytes = guest.bytes();
+        let digest = Digest::of(&bytes);
+        let program = assay_it::command(&[]).unwrap();
+        let program = PathBuf::from(program.as_std().get_program());
+        let cache = self.app.data_dir().join("cache-of-this-test");
+        let registered = Arc::new(Registered([(digest, bytes)].into()));
+        let host_calls = Arc::clone(&self.broker) as Arc<dyn HostCalls>;
+        let workers = Workers::start(Options::new(program, cache), registered, host_calls);
+        let call = self.call(digest, grants, trace);
+        let answers = workers.evaluate(vec![call]).await;
+        workers.shutdown().await;
+        let scores = answers[0].outcome.as_ref().unwrap();
+        scores[0].comment.clone().unwrap_or_default()
+    }
+
+    /// Asks the broker as a worker would that does not count.
+    async fn asks(&self, call: &Arc<Call>, spent: &Arc<Allowance>, what: HostRequest) -> HostReply {
+        let caller = Caller {
+            project: None,
+            call: Arc::clone(call),
+            allowance: Arc::clone(spent),
+        };
+        self.broker.host_call(caller, what).await
+    }
+}
+
+/// Appends bytes of the other memory to the comment of the score.
+const APPEND: &str = r#"(global $out (mut i32) (i32.const 0x20000))
+  (func $append (param $ptr i32) (param $len i32)
+    (local $n i32)
+    (block $done (loop $more
+      (br_if $done (i32.ge_u (local.get $n) (local.get $len)))
+      (i32.store8 (i32.add (global.get $out) (local.get $n))
+        (call $load (i32.add (local.get $ptr) (local.get $n))))
+      (local.set $n (i32.add (local.get $n) (i32.const 1)))
+      (br $more)))
+    (global.set $out (i32.add (global.get $out) (local.get $len)))
+    (i32.store (i32.const 0x624) (i32.const 1))
+    (i32.store (i32.const 0x628) (i32.const 0x20000))
+    (i32.store (i32.const 0x62c) (i32.sub (global.get $out) (i32.const 0x20000))))"#;
+
+/// The memory of lowered functions, with these bytes in it.
+fn side(data: &[(u32, Vec<u8>)]) -> String {
+    let mut segments = String::new();
+    for (at, bytes) in data {
+        let escaped = bytes.iter().fold(String::new(), |mut escaped, byte| {
+            let _ = write!(escaped, "\\{byte:02x}");
+            escaped
+        });
+        let _ = write!(segments, "(data (i32.const {at}) \"{escaped}\")");
+    }
+    format!(
+        r#"(core module $side (memory (export "memory") 4) {segments}
+          (global $next (mut i32) (i32.const 0x1000))
+          (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+            (global.set $next (i32.add (local.get $at) (local.get 3)))
+            (local.get $at))
+          (func (export "load") (param i32) (result i32) (i32.load (local.get 0))))
+        (core instance $side (instantiate $side))
+        (alias core export $side "load" (core func $load))"#
+    )
+}
+
+const COMPLETE_ALL: &str = r#"
+    (import "assay:evaluator/model@1.0.0" (instance $model
+      (type $role' (enum "system" "user" "assistant")) (export "role" (type $role (eq $role')))
+      (type $message' (record (field "role" $role) (field "content" string)))
+      (export "message" (type $message (eq $message')))
+      (type $cache' (enum "standard" "refresh" "bypass")) (export "cache-mode" (type $cache (eq $cache')))
+      (type $request' (record (field "slot" (option string)) (field "messages" (list $message))
+        (field "response-schema" (option string)) (field "temperature" (option f32))
+        (field "top-p" (option f32)) (field "max-output-tokens" (option u32)) (field "seed" (option u64))
+        (field "stop" (list string)) (field "top-logprobs" (option u8)) (field "cache" $cache)
+        (field "extra" (option string))))
+      (export "completion-request" (type $request (eq $request')))
+      (type $finish' (enum "stop" "length" "content-filter" "other"))
+      (export "finish-reason" (type $finish (eq $finish')))
+      (type $usage' (record (field "input-tokens" u64) (field "output-tokens" u64)))
+      (export "token-usage" (type $usage (eq $usage')))
+      (type $alternative' (record (field "token" string) (field "logprob" f32)))
+      (export "token-alternative" (type $alternative (eq $alternative')))
+      (type $logprob' (record (field "token" string) (field "logprob" f32)
+        (field "alternatives" (list $alternative))))
+      (export "token-logprob" (type $logprob (eq $logprob')))
+      (type $completion' (record (field "text" string) (field "structured" (option string))
+        (field "finish" $finish) (field "usage" $usage) (field "logprobs" (list $logprob))
+        (field "model" string) (field "from-cache" bool)))
+      (export "completion" (type $completion (eq $completion')))
+      (type $error' (variant (case "not-granted" string) (case "invalid-request" string)
+        (case "budget-exhausted" string) (case "timeout" string) (case "rate-limited" string)
+        (case "refused" string) (case "invalid-response" string) (case "unavailable" string)
+        (case "cancelled")))
+      (export "model-error" (type $error (eq $error')))
+      (export "complete-all" (func (param "requests" (list $request))
+        (result (list (result $completion (error $error))))))))
+    (core func $all (canon lower (func $model "complete-all")
+      (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
+
+fn words(words: &[usize]) -> Vec<u8> {
+    let words = words.iter().map(|word| u32::try_from(*word).unwrap());
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+/// Asks `model.complete-all` with one message per question, and says the answers, or why there are none.
+async fn judged(asked: &Asked, grants: Grants, questions: &[&str]) -> String {
+    // Of a request, which has 96 bytes, all is absent but the messages: one, which has 12.
+    let (requests, messages, texts, bar) = (0x400, 0x300, 0x200, 0x2f0);
+    let mut data = vec![(bar, b"|".to_vec())];
+    let mut at = texts;
+    for (n, question) in questions.iter().enumerate() {
+        let message = messages + 12 * n;
+        data.push((at as u32, question.as_bytes().to_vec()));
+        data.push((message as u32, words(&[1, at, question.len()])));
+        data.push(((requests + 96 * n + 12) as u32, words(&[message, 1])));
+        at += question.len();
+    }
+    let n = questions.len();
+    let evaluate = format!(
+        "(local $at i32) (local $n i32)
+        (call $all (i32.const {requests}) (i32.const {n}) (i32.const 256))
+        (if (i32.ne (call $load (i32.const 260)) (i32.const {n})) (then unreachable))
+        (local.set $at (call $load (i32.const 256)))
+        (loop $more
+          (if (i32.and (call $load (local.get $at)) (i32.const 255))
+            (then (call $append (call $load (i32.add (local.get $at) (i32.const 12)))
+                                (call $load (i32.add (local.get $at) (i32.const 16)))))
+            (else (call $append (call $load (i32.add (local.get $at) (i32.const 8)))
+                                (call $load (i32.add (local.get $at) (i32.const 12))))))
+          (call $append (i32.const {bar}) (i32.const 1))
+          (local.set $at (i32.add (local.get $at) (i32.const 72)))
+          (local.set $n (i32.add (local.get $n) (i32.const 1)))
+          (br_if $more (i32.lt_u (local.get $n) (i32.const {n}))))"
+    );
+    let guest = Guest {
+        imports: &[&side(&data), COMPLETE_ALL].concat(),
+        with: r#"(with "host" (instance (export "all" (func $all)) (export "load" (func $load))))"#,
+        core_imports: r#"(import "host" "all" (func $all (param i32 i32 i32)))
+            (import "host" "load" (func $load (param i32) (result i32)))"#,
+        fields: APPEND,
+        evaluate: &evaluate,
+        ..Guest::default()
+    };
+    asked.says(&guest, grants, "none").await
+}
+
+#[tokio::test]
+async fn a_guest_that_was_granted_models_gets_the_answers_to_all_its_questions_in_order() {
+    let asked = Asked::new().await;
+    let model = Grants::NONE.with("model").unwrap();
+    let said = judged(&asked, model, &["one?", "two?", "and three?"]).await;
+    assert_eq!(said, "answer to one?|answer to two?|answer to and three?|");
+    let seen = asked.parrot.0.lock().unwrap().clone();
+    let expected = ["one?", "two?", "and three?"].map(|q| (asked.project.clone(), q.to_owned()));
+    assert_eq!(seen, expected, "asked in the name of the project");
+    asked.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_guest_that_was_granted_no_models_is_told_so_and_none_is_asked() {
+    let asked = Asked::new().await;
+    let trace = Grants::NONE.with("trace").unwrap();
+    let said = judged(&asked, trace, &["one?", "two?"]).await;
+    assert_eq!(said, "the capability `model` was not granted|".repeat(2));
+    assert!(asked.parrot.0.lock().unwrap().is_empty());
+    asked.app.stop().await.unwrap();
+}
+
+fn question() -> CompletionRequest {
+    CompletionRequest {
+        slot: None,
+        messages: vec![Message {
+            role: Role::User,
+            content: "?".into(),
+        }],
+        response_schema: None,
+        temperature: None,
+        top_p: None,
+        max_output_tokens: None,
+        seed: None,
+        stop: Vec::new(),
+        top_logprobs: None,
+        cache: CacheMode::Standard,
+        extra: None,
+    }
+}
+
+#[tokio::test]
+async fn model_calls_of_one_evaluation_are_counted_where_they_are_answered() {
+    let asked = Asked::new().await;
+    let model = Grants::NONE.with("model").unwrap();
+    let call = Arc::new(asked.call(Digest::of(b""), model, "none"));
+    let spent = Arc::default();
+    for n in [40, 24] {
+        let request = HostRequest::Complete(vec![question(); n]);
+        let HostReply::Complete(answers) = asked.asks(&call, &spent, request).await else {
+            unreachable!()
+        };
+        assert!(answers.len() == n && answers.iter().all(Result::is_ok));
+    }
+    let more = HostRequest::Complete(vec![question()]);
+    let HostReply::Complete(answers) = asked.asks(&call, &spent, more.clone()).await else {
+        unreachable!()
+    };
+    let refused = ModelError::BudgetExhausted("64 model calls per evaluation".into());
+    assert_eq!(answers, [Err(refused.clone())]);
+    let embed = HostRequest::Embed {
+        slot: None,
+        texts: vec!["text".into()],
+    };
+    let reply = asked.asks(&call, &spent, embed).await;
+    assert_eq!(reply, HostReply::Embed(Err(refused)));
+    assert_eq!(asked.parrot.0.lock().unwrap().len(), 64);
+    // Another evaluation has its own.
+    let reply = asked.asks(&call, &Arc::default(), more).await;
+    assert!(matches!(reply, HostReply::Complete(answers) if answers[0].is_ok()));
+    asked.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
+    const PIECE: usize = 8 << 20;
+    let asked = Asked::new().await;
+    let trace = Trace::new(1, "root").generation("long", &"x".repeat(PIECE));
+    asked.app.ingest(&trace).await.unwrap();
+    let granted = Grants::NONE.with("trace").unwrap();
+    let call = Arc::new(asked.call(Digest::of(b""), granted, &trace.id));
+    let spent = Arc::default();
+    let read = || HostRequest::Read {
+        trace_id: trace.id.clone(),
+        observation_id: Trace::span_id(2),
+        part: Part::Output,
+    };
+    for n in 1..=8 {
+        let HostReply::Read(Ok(Some(piece))) = asked.asks(&call, &spent, read()).await else {
+            unreachable!("{n}")
+        };
+        assert_eq!(piece.as_str().len(), PIECE);
+    }
+    let reply = asked.asks(&call, &spent, read()).await;
+    let refused = TraceError::TooLarge("64 MiB of traces were read in this call".into());
+    assert_eq!(reply, HostReply::Read(Err(refused.clone())));
+    let info = HostRequest::GetTrace {
+        trace_id: trace.id.clone(),
+    };
+    let reply = asked.asks(&call, &spent, info).await;
+    assert_eq!(reply, HostReply::GetTrace(Err(refused)));
+    asked.app.stop().await.unwrap();
+}
+
+const LIST: &str = r#"
+    (import "assay:evaluator/trace-reader@1.0.0" (instance $traces
+      (type $kind' (enum "span" "generation" "event" "agent" "tool" "chain" "retriever" "evaluator"
+        "embedding" "guardrail"))
+      (export "observation-kind" (type $kind (eq $kind')))
+      (type $severity' (enum "debug" "standard" "warning" "error"))
+      (export "severity" (type $severity (eq $severity')))
+      (type $head' (record (field "id" string) (field "parent-id" (option string)) (field "kind" $kind)
+        (field "name" (option string)) (field "start" u64) (field "end" (option u64))
+        (field "severity" $severity) (field "status-message" (option string))
+        (field "model" (option string)) (field "input-tokens" (option u64))
+        (field "output-tokens" (option u64)) (field "input-size" u64) (field "output-size" u64)))
+      (export "observation-head" (type $head (eq $head')))
+      (type $filter' (record (field "parent-id" (option string)) (field "kinds" (list $kind))
+        (field "name" (option string))))
+      (export "observation-filter" (type $filter (eq $filter')))
+      (type $page' (record (field "observations" (list $head)) (field "next-cursor" (option string))))
+      (export "observation-page" (type $page (eq $page')))
+      (type $error' (variant (case "not-granted" string) (case "not-found" string)
+        (case "too-large" string) (case "unavailable" string) (case "cancelled")))
+      (export "trace-error" (type $error (eq $error')))
+      (export "list-observations" (func (param "trace-id" string) (param "filter" $filter)
+        (param "cursor" (option string)) (param "limit" u32)
+        (result (result $page (error $error)))))))
+    (core func $list (canon lower (func $traces "list-observations")
+      (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
+
+/// Walks over all observations of a trace, two on a page, and says their ids, a bar behind each page.
+async fn walked(asked: &Asked, grants: Grants, trace: &Trace) -> String {
+    let data = [(64, trace.id.clone().into_bytes()), (120, b" |".to_vec())];
+    let guest = Guest {
+        imports: &[&side(&data), LIST].concat(),
+        with: r#"(with "host" (instance (export "list" (func $list)) (export "load" (func $load))))"#,
+        core_imports: r#"(import "host" "list" (func $list
+              (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+            (import "host" "load" (func $load (param i32) (result i32)))"#,
+        fields: APPEND,
+        evaluate: "(local $n i32) (local $at i32) (local $has i32) (local $cursor i32) (local $length i32)
+            (block $done (loop $page
+              (call $list (i32.const 64) (i32.const 32)
+                (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+                (i32.const 0) (i32.const 0) (i32.const 0)
+                (local.get $has) (local.get $cursor) (local.get $length) (i32.const 2) (i32.const 256))
+              (if (i32.and (call $load (i32.const 256)) (i32.const 255)) (then
+                (call $append (call $load (i32.const 264)) (call $load (i32.const 268)))
+                (br $done)))
+              (local.set $at (call $load (i32.const 260)))
+              (local.set $n (call $load (i32.const 264)))
+              (loop $head (if (local.get $n) (then
+                (call $append (call $load (local.get $at))
+                              (call $load (i32.add (local.get $at) (i32.const 4))))
+                (call $append (i32.const 120) (i32.const 1))
+                (local.set $at (i32.add (local.get $at) (i32.const 144)))
+                (local.set $n (i32.sub (local.get $n) (i32.const 1)))
+                (br $head))))
+              (call $append (i32.const 121) (i32.const 1))
+              (local.set $has (i32.and (call $load (i32.const 268)) (i32.const 255)))
+              (local.set $cursor (call $load (i32.const 272)))
+              (local.set $length (call $load (i32.const 276)))
+              (br_if $page (local.get $has))))",
+        ..Guest::default()
+    };
+    asked.says(&guest, grants, &trace.id).await
+}
+
+#[tokio::test]
+async fn a_guest_walks_over_the_observations_of_its_trace_page_by_page() {
+    let asked = Asked::new().await;
+    let trace = ["b", "c", "d", "e"]
+        .into_iter()
+        .fold(Trace::new(1, "a"), |trace, name| {
+            trace.generation(name, "said")
+        });
+    asked.app.ingest(&trace).await.unwrap();
+    let id = Trace::span_id;
+    let granted = Grants::NONE.with("trace").unwrap();
+    let said = walked(&asked, granted, &trace).await;
+    let expected = format!("{} {} |{} {} |{} |", id(1), id(2), id(3), id(4), id(5));
+    assert_eq!(said, expected);
+    let said = walked(&asked, Grants::NONE, &trace).await;
+    assert_eq!(said, "the capability `trace` was not granted");
+    asked.app.stop().await.unwrap();
+}
