@@ -69,6 +69,7 @@ const TABLES: &[Table] = &[
     of_project("rule_failures", "project_id, rule_id"),
     of_project("evaluator_versions", "project_id, evaluator_id, number"),
     of_project("evaluators", "project_id, id"),
+    of_tenant("trace_marks", "tenant, mark, started_at, trace"),
     of_tenant("traces", "number"),
     of_tenant("observations", "seq"),
     of_tenant("events", "seq"),

@@ -44,7 +44,7 @@ async fn service_provider_config(_: Organizer) -> Json<Value> {
         "authenticationSchemes": [{
             "type": "httpbasic",
             "name": "HTTP Basic",
-            "description": "A key pair of the organization: public key as user, secret key as password",
+            "description": "A key pair of the organization, as user and password",
             "specUri": "https://www.rfc-editor.org/rfc/rfc7617",
             "primary": true,
         }],
