@@ -45,6 +45,10 @@ const STEPS: &[(&str, &str)] = &[
         include_str!("../migrations/0018_dashboards.sql"),
     ),
     (
+        "experiments",
+        include_str!("../migrations/0019_experiments.sql"),
+    ),
+    (
         "narrow lists",
         include_str!("../migrations/0020_narrow_lists.sql"),
     ),
@@ -61,6 +65,7 @@ const RECORD: &str = "INSERT INTO schema_steps (version, name) VALUES ($1, $2)";
 fn for_sqlite(step: &str) -> String {
     const MARKS: &str = include_str!("../migrations/0020_trace_marks.sqlite.sql");
     step.replace("{{trace_marks}}", MARKS)
+        .replace("{{experiment_id}}", "json_extract(detail, '$.experiment.id')")
         .replace("{{blob}}", "BLOB")
         .replace("{{row_number}}", "INTEGER PRIMARY KEY AUTOINCREMENT")
         .replace("{{without_rowid}}", "WITHOUT ROWID")
@@ -69,6 +74,11 @@ fn for_sqlite(step: &str) -> String {
 fn for_postgres(step: &str) -> String {
     const MARKS: &str = include_str!("../migrations/0020_trace_marks.postgres.sql");
     step.replace("{{trace_marks}}", MARKS)
+        // JSON can spell a NUL, which a text here cannot hold.
+        .replace(
+            "{{experiment_id}}",
+            r"(replace(detail, '\u0000', '')::json #>> '{experiment,id}')",
+        )
         .replace("{{blob}}", "BYTEA")
         .replace(
             "{{row_number}}",

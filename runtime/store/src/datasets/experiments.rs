@@ -1,6 +1,7 @@
 //! Experiments that clients recorded as spans: the spans that stand for their items.
-
-use std::collections::HashMap;
+//!
+//! A span that stands for an item has `experiment_id`, which leads to it. Those that were recorded for a
+//! run before it was deleted are not shown.
 
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::{ExperimentLink, Level};
@@ -8,8 +9,32 @@ use assay_domain::time::Timestamp;
 use serde::Deserialize;
 
 use crate::catalog::{checked, from_json};
-use crate::telemetry::db::Arg;
+use crate::filter_sql::Sql;
 use crate::{Error, Store};
+
+/// Experiments named in one statement.
+const PER_STATEMENT: usize = 100;
+
+/// A time, from its beginning to before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// At or after.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+impl Period {
+    /// Appends ` AND ...` for a column of microseconds.
+    pub(super) fn push(self, sql: &mut Sql, column: &str) {
+        for (sign, at) in [(">=", self.from), ("<", self.to)] {
+            if let Some(at) = at {
+                let at = sql.bind(at.as_micros().into());
+                sql.push(&format!(" AND {column} {sign} {at}"));
+            }
+        }
+    }
+}
 
 /// A span that stands for an item of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,17 +55,30 @@ pub struct ExperimentSpan {
     pub link: ExperimentLink,
 }
 
+/// What the spans of an experiment say together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpanExperiment {
+    /// Its id.
+    pub id: String,
+    /// What the newest span says about it.
+    pub link: ExperimentLink,
+    /// The first start.
+    pub start: Timestamp,
+    /// The last end.
+    pub end: Timestamp,
+    /// How many items.
+    pub n_items: u64,
+}
+
 /// Which spans.
 #[derive(Clone, Debug, Default)]
 pub struct SpanQuery {
-    /// Started at or after.
-    pub from: Option<Timestamp>,
-    /// Started before.
-    pub to: Option<Timestamp>,
+    /// Started in this time.
+    pub period: Period,
+    /// Of one of these experiments; of any when there are none.
+    pub experiment_ids: Vec<String>,
     /// After this place in the list.
     pub after: Option<SpanCursor>,
-    /// In this trace.
-    pub trace_id: Option<TraceId>,
     /// At most so many.
     pub limit: u32,
 }
@@ -74,11 +112,16 @@ struct Detail {
     experiment: Option<ExperimentLink>,
 }
 
+/// What a span says about its experiment.
+pub(super) fn link_of(detail: &str) -> Result<ExperimentLink, Error> {
+    let detail: Detail = from_json("observation", detail)?;
+    Ok(detail.experiment.unwrap_or_default())
+}
+
 impl TryFrom<SpanRow> for ExperimentSpan {
     type Error = Error;
 
     fn try_from(row: SpanRow) -> Result<Self, Error> {
-        let detail: Detail = from_json("observation", &row.detail)?;
         Ok(Self {
             trace_id: checked("observation", &row.trace_id)?,
             id: checked("observation", &row.id)?,
@@ -86,21 +129,45 @@ impl TryFrom<SpanRow> for ExperimentSpan {
             end: row.ended_at.map(Timestamp::from_micros),
             level: checked("observation", &row.level)?,
             environment: row.environment,
-            link: detail.experiment.unwrap_or_default(),
+            link: link_of(&row.detail)?,
         })
     }
 }
 
-/// As the index says it.
-const IS_ITEM: &str =
-    r#"replace(o.detail, '"item_root_observation_id":"' || o.id || '"', '') <> o.detail"#;
-const DELETIONS: &str =
-    "SELECT run_id, deleted_at FROM dataset_run_deletions WHERE project_id = $1";
+#[derive(sqlx::FromRow)]
+struct ExperimentRow {
+    id: String,
+    first_start: i64,
+    last_end: i64,
+    n_items: i64,
+    detail: String,
+}
+
+/// Appends ` IN (...)`.
+pub(super) fn push_list<'a>(sql: &mut Sql, texts: impl Iterator<Item = &'a str>) {
+    let places: Vec<String> = texts.map(|text| sql.bind_text(text)).collect();
+    sql.push(&format!(" IN ({})", places.join(", ")));
+}
+
+/// Appends ` AND ...` for spans `o` that no deletion of their run has gone over; `$1` is the project.
+pub(super) fn push_not_deleted(sql: &mut Sql) {
+    sql.push(
+        " AND NOT EXISTS (SELECT 1 FROM dataset_run_deletions d WHERE d.project_id = $1 \
+          AND d.run_id = o.experiment_id AND o.started_at <= d.deleted_at)",
+    );
+}
+
+/// A statement whose first placeholder is the project, and whose second its number.
+pub(super) fn about(project: &ProjectId, tenant: i64) -> Sql {
+    let mut sql = Sql::default();
+    sql.bind_text(project.as_str());
+    sql.bind(tenant.into());
+    sql
+}
 
 impl Store {
-    /// Spans that stand for items of experiments, the newest start first. What was recorded for a run
-    /// before its deletion is left out, so a page may be shorter than the limit; `next` says whether
-    /// there is more.
+    /// Spans that stand for items of experiments, the newest start first; the cursor says whether there
+    /// may be more.
     ///
     /// # Errors
     /// When the database fails.
@@ -109,45 +176,35 @@ impl Store {
         project: &ProjectId,
         query: &SpanQuery,
     ) -> Result<(Vec<ExperimentSpan>, Option<SpanCursor>), Error> {
-        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-        // One trace is found by its own index: all experiments of a project would be more to look at.
-        let place = match &query.trace_id {
-            Some(trace) => {
-                args.push(trace.as_str().into());
-                "o.trace = (SELECT number FROM traces WHERE trace_id = $2
-                             AND tenant = (SELECT number FROM tenants WHERE project_id = $1))"
-            }
-            None => "o.tenant = (SELECT number FROM tenants WHERE project_id = $1)",
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok((Vec::new(), None));
         };
-        let mut sql = format!(
+        let mut sql = about(project, tenant);
+        sql.push(
             "SELECT t.trace_id, o.id, o.started_at, o.ended_at, o.level, o.environment, o.detail
                FROM observations o JOIN traces t ON t.number = o.trace
-              WHERE {place} AND {IS_ITEM}"
+              WHERE o.tenant = $2 AND o.experiment_id",
         );
-        for (sign, at) in [(">=", query.from), ("<", query.to)] {
-            if let Some(at) = at {
-                args.push(at.as_micros().into());
-                sql.push_str(&format!(" AND o.started_at {sign} ${}", args.len()));
-            }
+        match query.experiment_ids.as_slice() {
+            [] => sql.push(" IS NOT NULL"),
+            some => push_list(&mut sql, some.iter().map(String::as_str)),
         }
+        query.period.push(&mut sql, "o.started_at");
+        push_not_deleted(&mut sql);
         if let Some(after) = &query.after {
-            args.push(after.start.as_micros().into());
-            args.push(after.trace_id.as_str().into());
-            args.push(after.id.as_str().into());
-            let n = args.len();
-            sql.push_str(&format!(
-                " AND o.started_at <= ${a} AND (o.started_at < ${a} OR t.trace_id > ${b}
-                   OR (t.trace_id = ${b} AND o.id > ${c}))",
-                a = n - 2,
-                b = n - 1,
-                c = n
+            let start = sql.bind(after.start.as_micros().into());
+            let trace = sql.bind_text(&after.trace_id);
+            let id = sql.bind_text(&after.id);
+            sql.push(&format!(
+                " AND o.started_at <= {start} AND (o.started_at < {start} OR t.trace_id > {trace}
+                   OR (t.trace_id = {trace} AND o.id > {id}))"
             ));
         }
-        sql.push_str(&format!(
+        sql.push(&format!(
             " ORDER BY o.started_at DESC, t.trace_id, o.id LIMIT {}",
             query.limit
         ));
-        let rows: Vec<SpanRow> = self.select(&sql, &args).await?;
+        let rows: Vec<SpanRow> = self.select(&sql.text, &sql.args).await?;
         let next = match rows.last() {
             Some(last) if rows.len() == query.limit as usize => Some(SpanCursor {
                 start: Timestamp::from_micros(last.started_at),
@@ -156,26 +213,93 @@ impl Store {
             }),
             _ => None,
         };
-        let deleted = self.run_deletions(project).await?;
-        let mut spans = Vec::with_capacity(rows.len());
-        for row in rows {
-            let span = ExperimentSpan::try_from(row)?;
-            let gone = span.link.id.as_ref().and_then(|id| deleted.get(id));
-            if span.link.id.is_some()
-                && gone.is_none_or(|at| at.as_micros() < span.start.as_micros())
-            {
-                spans.push(span);
-            }
-        }
-        Ok((spans, next))
+        let spans = rows.into_iter().map(ExperimentSpan::try_from);
+        Ok((spans.collect::<Result<_, _>>()?, next))
     }
 
-    async fn run_deletions(
+    /// The experiments that have spans started in a time, by id, each with its newest start then. From
+    /// one experiment to the next in their index, however many items they have.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn span_activity(
         &self,
         project: &ProjectId,
-    ) -> Result<HashMap<String, Timestamp>, Error> {
-        let rows: Vec<(String, i64)> = self.select(DELETIONS, &[project.as_str().into()]).await?;
-        let entry = |(id, at)| (id, Timestamp::from_micros(at));
-        Ok(rows.into_iter().map(entry).collect())
+        period: Period,
+    ) -> Result<Vec<(String, Timestamp)>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = about(project, tenant);
+        sql.push(
+            "WITH RECURSIVE ids (id) AS (
+               SELECT MIN(experiment_id) FROM observations
+                WHERE tenant = $2 AND experiment_id IS NOT NULL
+               UNION ALL
+               SELECT (SELECT MIN(o.experiment_id) FROM observations o
+                        WHERE o.tenant = $2 AND o.experiment_id > ids.id)
+                 FROM ids WHERE ids.id IS NOT NULL)
+             SELECT id, newest FROM (
+               SELECT ids.id, (SELECT MAX(o.started_at) FROM observations o
+                                WHERE o.tenant = $2 AND o.experiment_id = ids.id",
+        );
+        period.push(&mut sql, "o.started_at");
+        push_not_deleted(&mut sql);
+        sql.push(") AS newest FROM ids WHERE ids.id IS NOT NULL) a WHERE newest IS NOT NULL");
+        let rows: Vec<(String, i64)> = self.select(&sql.text, &sql.args).await?;
+        let activity = rows.into_iter();
+        Ok(activity
+            .map(|(id, newest)| (id, Timestamp::from_micros(newest)))
+            .collect())
+    }
+
+    /// What the spans of these experiments, started in a time, say together; in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn span_experiments(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+        period: Period,
+    ) -> Result<Vec<SpanExperiment>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut found: Vec<SpanExperiment> = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let mut sql = about(project, tenant);
+            sql.push(
+                "SELECT s.id, s.first_start, s.last_end, s.n_items, n.detail
+                   FROM (SELECT o.experiment_id AS id, MIN(o.started_at) AS first_start,
+                                MAX(o.started_at) AS newest, COUNT(*) AS n_items,
+                                MAX(COALESCE(o.ended_at, o.started_at)) AS last_end
+                           FROM observations o WHERE o.tenant = $2 AND o.experiment_id",
+            );
+            push_list(&mut sql, some.iter().copied());
+            period.push(&mut sql, "o.started_at");
+            push_not_deleted(&mut sql);
+            sql.push(
+                " GROUP BY o.experiment_id) s
+                   JOIN observations n ON n.tenant = $2 AND n.experiment_id = s.id
+                                      AND n.started_at = s.newest
+                  ORDER BY s.id, n.id",
+            );
+            let rows: Vec<ExperimentRow> = self.select(&sql.text, &sql.args).await?;
+            for row in rows {
+                // Of several newest ones the first says it.
+                if found.last().is_some_and(|last| last.id == row.id) {
+                    continue;
+                }
+                found.push(SpanExperiment {
+                    link: link_of(&row.detail)?,
+                    id: row.id,
+                    start: Timestamp::from_micros(row.first_start),
+                    end: Timestamp::from_micros(row.last_end),
+                    n_items: row.n_items.unsigned_abs(),
+                });
+            }
+        }
+        Ok(found)
     }
 }

@@ -1,15 +1,17 @@
 //! Items: written as versions, read as they are now or were at a moment.
 
+use std::collections::HashMap;
+
 use assay_domain::dataset::DatasetItem;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
 use super::row::ItemRow;
-use crate::catalog::to_json;
+use crate::catalog::{Cursor, to_json};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
 use crate::scores::storable;
-use crate::telemetry::db::Arg;
+use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 /// A version of an item.
@@ -39,6 +41,11 @@ const COLUMNS: &str = "i.id, i.valid_from, i.is_deleted, i.dataset_id, d.name AS
 const FROM: &str = "
     FROM dataset_items i JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
    WHERE i.project_id = $1";
+const CHOSEN: &str = "
+    FROM dataset_items i
+   WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'";
+/// Things named in one statement.
+const PER_STATEMENT: usize = 100;
 const TAKE_TURN: &str = "
     UPDATE datasets SET items_revision = items_revision + 1
      WHERE project_id = $1 AND id = $2 AND schema_revision = $3";
@@ -51,6 +58,19 @@ const INSERT: &str = "
          source_trace_id, source_observation_id, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING";
+
+/// Rows of a page: the page first, from the index; then only its rows with their contents.
+fn page(chosen: &str, limit: u32, offset: u64) -> String {
+    format!(
+        "SELECT {COLUMNS}
+           FROM (SELECT i.project_id, i.id, i.valid_from {chosen}
+                  ORDER BY i.created_at DESC, i.id DESC LIMIT {limit} OFFSET {offset}) page
+           JOIN dataset_items i ON i.project_id = page.project_id AND i.id = page.id
+                               AND i.valid_from = page.valid_from
+           JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
+          ORDER BY i.created_at DESC, i.id DESC"
+    )
+}
 
 impl Store {
     /// The newest version of an item, which may be its deletion.
@@ -98,10 +118,7 @@ impl Store {
         query: &ItemQuery,
         paging: Paging,
     ) -> Result<Numbered<ItemVersion>, Error> {
-        let mut chosen = "
-            FROM dataset_items i
-           WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'"
-            .to_owned();
+        let mut chosen = CHOSEN.to_owned();
         let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
         match query.at {
             Some(at) => {
@@ -126,24 +143,102 @@ impl Store {
         let counted: Vec<(i64,)> = self
             .select(&format!("SELECT COUNT(*) {chosen}"), &args)
             .await?;
-        // The page first, from the index; then only its rows with their contents.
-        let sql = format!(
-            "SELECT {COLUMNS}
-               FROM (SELECT i.project_id, i.id, i.valid_from {chosen}
-                      ORDER BY i.created_at DESC, i.id DESC LIMIT {} OFFSET {}) page
-               JOIN dataset_items i ON i.project_id = page.project_id AND i.id = page.id
-                                   AND i.valid_from = page.valid_from
-               JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
-              ORDER BY i.created_at DESC, i.id DESC",
-            paging.limit,
-            paging.offset()
-        );
+        let sql = page(&chosen, paging.limit, paging.offset());
         let rows: Vec<ItemRow> = self.select(&sql, &args).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
         })
+    }
+
+    /// Active items of a dataset as they are now, the newest first, after a place in the list.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_items_after(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Vec<DatasetItem>, Error> {
+        let mut chosen = CHOSEN.to_owned();
+        chosen.push_str(" AND i.valid_to IS NULL AND i.dataset_id = $2");
+        let mut args: Vec<Arg<'_>> = vec![project.as_str().into(), dataset_id.into()];
+        if let Some(after) = after {
+            args.extend([after.at.as_micros().into(), after.id.as_str().into()]);
+            chosen.push_str(" AND (i.created_at, i.id) < ($3, $4)");
+        }
+        let rows: Vec<ItemRow> = self.select(&page(&chosen, limit, 0), &args).await?;
+        rows.into_iter()
+            .map(|row| Ok(ItemVersion::try_from(row)?.item))
+            .collect()
+    }
+
+    /// The ids of the newest active items of each of these datasets, at most so many of each.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_ids(
+        &self,
+        project: &ProjectId,
+        dataset_ids: &[&str],
+        limit: u32,
+    ) -> Result<HashMap<String, Vec<String>>, Error> {
+        let one = |place: usize| {
+            format!(
+                "SELECT * FROM (SELECT i.dataset_id, i.id {CHOSEN} AND i.valid_to IS NULL
+                  AND i.dataset_id = ${place} ORDER BY i.created_at DESC, i.id DESC LIMIT {limit}) d{place}"
+            )
+        };
+        self.of_each_dataset(project, dataset_ids, one).await
+    }
+
+    /// Rows of a dataset's id and a text, from one statement over all of these datasets: `one` selects
+    /// those of the dataset at a placeholder.
+    pub(super) async fn of_each_dataset(
+        &self,
+        project: &ProjectId,
+        dataset_ids: &[&str],
+        one: impl Fn(usize) -> String,
+    ) -> Result<HashMap<String, Vec<String>>, Error> {
+        let mut found: HashMap<String, Vec<String>> = HashMap::new();
+        for some in dataset_ids.chunks(PER_STATEMENT) {
+            let parts: Vec<String> = (2..some.len() + 2).map(&one).collect();
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            let rows: Vec<(String, String)> =
+                self.select(&parts.join(" UNION ALL "), &args).await?;
+            for (dataset, text) in rows {
+                found.entry(dataset).or_default().push(text);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Items of these ids as they were last, deleted ones too, in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_items_by_id(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+    ) -> Result<Vec<DatasetItem>, Error> {
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "SELECT {COLUMNS} {FROM} AND i.valid_to IS NULL AND i.id IN ({})",
+                value_list(some.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            for row in self.select::<ItemRow>(&sql, &args).await? {
+                found.push(ItemVersion::try_from(row)?.item);
+            }
+        }
+        Ok(found)
     }
 
     /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the

@@ -3,21 +3,24 @@
 //! Invariants:
 //! - **Nothing is overwritten.** A change of an item is a further row; so is its deletion. The dataset of a
 //!   moment is what held then.
+//! - **No write undoes another.** What a write does not say stays as it is, also when two write at once.
 //! - **An item meets the schema it was checked against.** A write names the revision of the schemas it was
 //!   checked with and fails when that has passed; a new schema names the revision of the items.
 //! - **Twice is once.** The same item or the same link of a run written again changes nothing.
 
 mod experiments;
 mod items;
+mod linked;
 mod row;
 mod runs;
 #[cfg(test)]
 mod tests;
 
-use assay_domain::dataset::Dataset;
+use assay_domain::dataset::{Dataset, DatasetPatch};
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 use serde_json::Value;
+use sqlx::AssertSqlSafe;
 
 use crate::catalog::to_json;
 use crate::list::{Listed, Numbered, Paging};
@@ -25,10 +28,11 @@ use crate::pool::in_transaction;
 use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
-pub use experiments::{ExperimentSpan, SpanCursor, SpanQuery};
+pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
 pub use items::{ItemQuery, ItemVersion};
+pub use linked::LinkedRun;
 use row::{DatasetRow, VersionRow};
-pub use runs::{LinkQuery, NewLink};
+pub use runs::NewLink;
 
 /// How far schemas and items of a dataset have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +93,7 @@ const UPDATE: &str = "
     UPDATE datasets
        SET description = $3, metadata = $4, input_schema = $5, expected_output_schema = $6,
            schema_revision = schema_revision + $7, updated_at = $8
-     WHERE project_id = $1 AND id = $2 AND schema_revision = $9 AND ($7 = 0 OR items_revision = $10)";
+     WHERE project_id = $1 AND id = $2";
 const INSERT_VERSION: &str = "
     INSERT INTO dataset_versions (project_id, dataset_id, valid_from, description, metadata,
                                   input_schema, expected_output_schema)
@@ -205,8 +209,9 @@ impl Store {
         }))
     }
 
-    /// Writes a changed dataset over what was seen; `false` when its schemas have changed since, or, for
-    /// a change of the schemas, its items.
+    /// Lays what a write says onto the dataset as it stands, whatever others wrote since it was seen;
+    /// gives what it says now. `None` when its schemas have changed since, or, for a change of the
+    /// schemas, its items.
     ///
     /// # Errors
     /// When the database fails.
@@ -214,29 +219,44 @@ impl Store {
         &self,
         project: &ProjectId,
         seen: &StoredDataset,
-        next: &Dataset,
-    ) -> Result<bool, Error> {
-        let is_new_schema = i64::from(seen.dataset.changes_schema(next));
+        patch: &DatasetPatch,
+        now: Timestamp,
+    ) -> Result<Option<Dataset>, Error> {
+        let mut find = format!("SELECT {COLUMNS} FROM datasets WHERE project_id = $1 AND id = $2");
+        if self.is_postgres() {
+            // SQLite has one writer at a time anyway.
+            find.push_str(" FOR UPDATE");
+        }
         Ok(in_transaction!(&self.pool, |tx| {
-            let n_changed = sqlx::query(UPDATE)
+            let row: Option<DatasetRow> = sqlx::query_as(AssertSqlSafe(find))
+                .bind(project.as_str())
+                .bind(&seen.dataset.id)
+                .fetch_optional(&mut *tx)
+                .await?;
+            let Some(row) = row else { return Ok(None) };
+            let standing = StoredDataset::try_from(row)?;
+            let next = standing.dataset.patched(patch.clone(), now);
+            let is_new_schema = standing.dataset.changes_schema(&next);
+            let (then, is) = (seen.revisions, standing.revisions);
+            if then.schema != is.schema || (is_new_schema && then.items != is.items) {
+                return Ok(None);
+            }
+            if next == standing.dataset {
+                return Ok(Some(next));
+            }
+            sqlx::query(UPDATE)
                 .bind(project.as_str())
                 .bind(&next.id)
                 .bind(next.description.as_deref().map(crate::scores::storable))
                 .bind(to_json("dataset", &next.metadata)?)
                 .bind(some_json(next.input_schema.as_ref())?)
                 .bind(some_json(next.expected_output_schema.as_ref())?)
-                .bind(is_new_schema)
+                .bind(i64::from(is_new_schema))
                 .bind(next.updated_at.as_micros())
-                .bind(seen.revisions.schema)
-                .bind(seen.revisions.items)
                 .execute(&mut *tx)
-                .await?
-                .rows_affected();
-            if n_changed == 0 {
-                return Ok(false);
-            }
+                .await?;
             insert_version!(tx, project, next);
-            true
+            Some(next)
         }))
     }
 

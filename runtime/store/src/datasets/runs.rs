@@ -1,5 +1,7 @@
 //! Runs over datasets, and what was recorded for each item.
 
+use std::collections::HashMap;
+
 use assay_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
@@ -7,7 +9,6 @@ use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::catalog::to_json;
-use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
 use crate::scores::storable;
 use crate::telemetry::db::Arg;
@@ -34,21 +35,10 @@ pub struct NewLink {
     pub created_at: Timestamp,
 }
 
-/// Which links: those of every run, of one run, or made in a time.
-#[derive(Clone, Debug, Default)]
-pub struct LinkQuery {
-    /// Of this run.
-    pub run_id: Option<String>,
-    /// Made at or after.
-    pub from: Option<Timestamp>,
-    /// Made before.
-    pub to: Option<Timestamp>,
-}
-
-const RUN_COLUMNS: &str =
+pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
     r.created_at, r.updated_at";
-const RUN_FROM: &str = "
+pub(super) const RUN_FROM: &str = "
     FROM dataset_runs r JOIN datasets d ON d.project_id = r.project_id AND d.id = r.dataset_id
    WHERE r.project_id = $1";
 const LINK_COLUMNS: &str =
@@ -152,59 +142,24 @@ impl Store {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// The linked runs of a dataset, or of every dataset, the newest first.
+    /// The names of the newest linked runs of each of these datasets, at most so many of each.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn dataset_runs(
+    pub async fn dataset_run_names(
         &self,
         project: &ProjectId,
-        dataset_id: Option<&str>,
-    ) -> Result<Vec<DatasetRun>, Error> {
-        let (condition, mut args) = ("", vec![Arg::from(project.as_str())]);
-        let condition = match dataset_id {
-            Some(id) => {
-                args.push(id.into());
-                " AND r.dataset_id = $2"
-            }
-            None => condition,
+        dataset_ids: &[&str],
+        limit: u32,
+    ) -> Result<HashMap<String, Vec<String>>, Error> {
+        let one = |place: usize| {
+            format!(
+                "SELECT * FROM (SELECT r.dataset_id, r.name FROM dataset_runs r
+                  WHERE r.project_id = $1 AND r.dataset_id = ${place}
+                  ORDER BY r.created_at DESC, r.id DESC LIMIT {limit}) d{place}"
+            )
         };
-        let sql = format!(
-            "SELECT {RUN_COLUMNS} {RUN_FROM}{condition} ORDER BY r.created_at DESC, r.id DESC"
-        );
-        let rows: Vec<RunRow> = self.select(&sql, &args).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
-    }
-
-    /// A page of links, the newest first.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn run_items(
-        &self,
-        project: &ProjectId,
-        query: &LinkQuery,
-        paging: Paging,
-    ) -> Result<Numbered<DatasetRunItem>, Error> {
-        let mut from = LINK_FROM.to_owned();
-        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-        if let Some(run) = &query.run_id {
-            args.push(run.as_str().into());
-            from.push_str(&format!(" AND l.run_id = ${}", args.len()));
-        }
-        for (sign, at) in [(">=", query.from), ("<", query.to)] {
-            if let Some(at) = at {
-                args.push(at.as_micros().into());
-                from.push_str(&format!(" AND l.created_at {sign} ${}", args.len()));
-            }
-        }
-        let listed = Listed {
-            select: LINK_COLUMNS,
-            from: &from,
-            args: &args,
-            order: "l.created_at DESC, l.id DESC",
-        };
-        self.numbered::<LinkRow, _>(&listed, paging).await
+        self.of_each_dataset(project, dataset_ids, one).await
     }
 
     /// Deletes a run with its links; what clients recorded for it as spans until now is not shown as a

@@ -1,5 +1,7 @@
 //! What stored datasets promise, on each database.
 
+mod experiments;
+
 use assay_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus, run_id};
 use serde_json::json;
 
@@ -65,6 +67,7 @@ async fn ids(store: &Store, query: &ItemQuery) -> String {
 #[tokio::test]
 async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
     on_each_database(|store| async move {
+        let p = home();
         let first = fresh("a/b", at(0));
         assert!(store.create_dataset(&home(), &first).await.unwrap());
         let taken = Dataset {
@@ -82,12 +85,11 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
             input_schema: Some(json!({ "type": "object" })),
             ..DatasetPatch::default()
         };
-        let second = seen.dataset.patched(schema, at(10));
-        assert!(store.update_dataset(&home(), &seen, &second).await.unwrap());
-        assert!(
-            !store.update_dataset(&home(), &seen, &second).await.unwrap(),
-            "an older state"
-        );
+        let second = seen.dataset.patched(schema.clone(), at(10));
+        let update = store.update_dataset(&p, &seen, &schema, at(10));
+        assert_eq!(update.await.unwrap(), Some(second.clone()));
+        let update = store.update_dataset(&p, &seen, &schema, at(11));
+        assert_eq!(update.await.unwrap(), None, "an older state");
         let then = store
             .dataset_at(&home(), &first.id, at(9))
             .await
@@ -225,6 +227,7 @@ async fn of_two_writers_of_an_item_one_has_to_look_again() {
 #[tokio::test]
 async fn what_was_checked_against_another_schema_is_not_written() {
     on_each_database(|store| async move {
+        let p = home();
         store
             .create_dataset(&home(), &fresh("d", at(0)))
             .await
@@ -234,34 +237,20 @@ async fn what_was_checked_against_another_schema_is_not_written() {
             input_schema: Some(json!({})),
             ..DatasetPatch::default()
         };
-        let next = seen.dataset.patched(schema, at(1));
+        let next = seen.dataset.patched(schema.clone(), at(1));
         let item = DatasetItem::new("one".to_owned(), &next, input(1), at(2));
         assert!(put(&store, item, None, false).await);
-        assert!(
-            !store.update_dataset(&home(), &seen, &next).await.unwrap(),
-            "an item came between"
-        );
+        let update = store.update_dataset(&p, &seen, &schema, at(2));
+        assert_eq!(update.await.unwrap(), None, "an item came between");
         let described = DatasetPatch {
             description: Some("new".to_owned()),
             ..DatasetPatch::default()
         };
-        let described = seen.dataset.patched(described, at(3));
-        assert!(
-            store
-                .update_dataset(&home(), &seen, &described)
-                .await
-                .unwrap(),
-            "no schema, no matter"
-        );
+        let update = store.update_dataset(&p, &seen, &described, at(3));
+        assert!(update.await.unwrap().is_some(), "no schema, no matter");
         let seen = dataset(&store, "d").await;
-        let next = seen.dataset.patched(
-            DatasetPatch {
-                input_schema: Some(json!({})),
-                ..DatasetPatch::default()
-            },
-            at(4),
-        );
-        assert!(store.update_dataset(&home(), &seen, &next).await.unwrap());
+        let update = store.update_dataset(&p, &seen, &schema, at(4));
+        let next = update.await.unwrap().unwrap();
         let item = DatasetItem::new("two".to_owned(), &next, input(1), at(5));
         let version = ItemVersion {
             item,
@@ -355,44 +344,109 @@ async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
             (Some("two"), at(5))
         );
         assert_eq!((run.metadata, run.created_at), (Value::Null, at(3)));
-        let query = LinkQuery {
-            run_id: Some(other.run_id.clone()),
-            ..LinkQuery::default()
-        };
-        let links = store
-            .run_items(&home(), &query, Paging::default())
-            .await
-            .unwrap();
+        let run = store.dataset_run(&home(), &other.run_id).await;
+        let run = run.unwrap().unwrap();
+        let links = store.run_entries(&home(), &run, None).await.unwrap();
         assert_eq!(links.n_total, 2);
-        let late = LinkQuery {
+        assert_eq!(links.items, [other.clone(), first]);
+        let one = Paging { page: 2, limit: 1 };
+        let page = store.run_entries(&home(), &run, Some(one)).await.unwrap();
+        assert_eq!((page.n_total, &page.items[..]), (2, &links.items[1..]));
+        let late = Period {
             from: Some(at(9)),
-            ..LinkQuery::default()
+            to: None,
         };
-        assert_eq!(
-            store
-                .run_items(&home(), &late, Paging::default())
-                .await
-                .unwrap()
-                .n_total,
-            0
-        );
+        let none = store.run_activity(&home(), None, late).await.unwrap();
+        assert_eq!(none, []);
         let foreign = ProjectId::new("foreign").unwrap();
         store
             .delete_dataset_run(&foreign, &other.run_id, at(6))
             .await
             .unwrap();
-        let runs = store.dataset_runs(&home(), Some(&d.id)).await.unwrap();
+        let all = Period::default();
+        let runs = store.run_activity(&home(), Some(&d.id), all).await.unwrap();
         assert_eq!(runs.len(), 1, "of another project");
         store
             .delete_dataset_run(&home(), &other.run_id, at(6))
             .await
             .unwrap();
-        let links = store
-            .run_items(&home(), &query, Paging::default())
-            .await
-            .unwrap();
+        let links = store.run_entries(&home(), &run, None).await.unwrap();
         assert_eq!(links.n_total, 0);
-        assert!(store.dataset_runs(&home(), None).await.unwrap().is_empty());
+        let runs = store.run_activity(&home(), None, all).await.unwrap();
+        assert!(runs.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
+    on_each_database(|store| async move {
+        let made = fresh("d", at(0));
+        store.create_dataset(&home(), &made).await.unwrap();
+        for round in 0..10 {
+            let seen = dataset(&store, "d").await;
+            let described = DatasetPatch {
+                description: Some(format!("round {round}")),
+                ..DatasetPatch::default()
+            };
+            let noted = DatasetPatch {
+                metadata: Some(json!({ "round": round })),
+                ..DatasetPatch::default()
+            };
+            let home = home();
+            let (one, other) = tokio::join!(
+                store.update_dataset(&home, &seen, &described, at(round)),
+                store.update_dataset(&home, &seen, &noted, at(round)),
+            );
+            assert!(one.unwrap().is_some() && other.unwrap().is_some());
+            let standing = dataset(&store, "d").await.dataset;
+            assert_eq!(standing.description, described.description);
+            assert_eq!(Some(standing.metadata), noted.metadata);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() {
+    on_each_database(|store| async move {
+        let p = home();
+        let of = fresh("d", at(0));
+        store.create_dataset(&home(), &of).await.unwrap();
+        let other = fresh("other", at(0));
+        store.create_dataset(&home(), &other).await.unwrap();
+        for n in 0..25 {
+            // Several of one instant.
+            let item = DatasetItem::new(format!("i{n:02}"), &of, input(n), at(n / 4));
+            assert!(put(&store, item, None, false).await);
+        }
+        let foreign = DatasetItem::new("foreign".to_owned(), &other, input(1), at(2));
+        assert!(put(&store, foreign, None, false).await);
+        let mut seen = Vec::new();
+        let mut after = None;
+        loop {
+            let some = store.dataset_items_after(&p, &of.id, after.as_ref(), 4);
+            let some = some.await.unwrap();
+            let Some(last) = some.last() else { break };
+            after = Some(crate::catalog::Cursor {
+                at: last.created_at,
+                id: last.id.clone(),
+            });
+            seen.extend(some.into_iter().map(|item| item.id));
+            let newer = DatasetItem::new(format!("n{}", seen.len()), &of, input(0), at(1_000));
+            assert!(put(&store, newer, None, false).await);
+        }
+        let expected: Vec<String> = (0..25).rev().map(|n| format!("i{n:02}")).collect();
+        assert_eq!(seen, expected);
+        let of_all = [of.id.as_str(), &other.id, "none"];
+        let ids = store.dataset_item_ids(&p, &of_all, 3).await.unwrap();
+        assert_eq!(
+            (ids[&of.id].len(), &ids[&other.id][..]),
+            (3, &["foreign".to_owned()][..])
+        );
+        let wanted = ["i03", "foreign", "none"];
+        let found = store.dataset_items_by_id(&p, &wanted).await.unwrap();
+        assert_eq!(found.len(), 2);
     })
     .await;
 }

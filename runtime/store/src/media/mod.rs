@@ -8,12 +8,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
 use crate::pool::{in_transaction, on_reader};
 use crate::scores::storable;
-use crate::telemetry::db::Arg;
+use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 /// What a client wants to upload.
@@ -114,14 +116,16 @@ const ARRIVED: &str = "
 const REPORT: &str = "
     UPDATE media_uploads SET http_status = $3, http_error = $4, time_ms = $5
      WHERE project_id = $1 AND id = $2";
+/// Media named in one statement.
+const PER_STATEMENT: usize = 100;
 /// Media that came inside payloads were never announced.
 const FIND: &str = "
     SELECT m.id, m.sha256, m.content_type, CAST(length(m.bytes) AS BIGINT) AS content_length, m.created_at AS uploaded_at
       FROM media m
-     WHERE m.tenant = (SELECT number FROM tenants WHERE project_id = $1) AND m.id = $2";
+     WHERE m.tenant = (SELECT number FROM tenants WHERE project_id = $1) AND m.id";
 const FIND_ANNOUNCED: &str = "
     SELECT id, sha256, content_type, content_length, uploaded_at
-      FROM media_uploads WHERE project_id = $1 AND id = $2";
+      FROM media_uploads WHERE project_id = $1 AND id";
 const BYTES: &str = "
     SELECT bytes FROM media
      WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2";
@@ -242,7 +246,9 @@ impl Store {
     /// When the database fails.
     pub async fn medium(&self, project: &ProjectId, id: &str) -> Result<Option<Medium>, Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        let announced: Vec<MediumRow> = self.select(FIND_ANNOUNCED, &args).await?;
+        let announced: Vec<MediumRow> = self
+            .select(&format!("{FIND_ANNOUNCED} = $2"), &args)
+            .await?;
         let announced = announced.into_iter().next().map(Medium::from);
         if announced
             .as_ref()
@@ -250,8 +256,34 @@ impl Store {
         {
             return Ok(announced);
         }
-        let there: Vec<MediumRow> = self.select(FIND, &args).await?;
+        let there: Vec<MediumRow> = self.select(&format!("{FIND} = $2"), &args).await?;
         Ok(there.into_iter().next().map(Medium::from).or(announced))
+    }
+
+    /// Those of these media whose bytes are there, by id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn media_there(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Medium>, Error> {
+        let mut found = HashMap::new();
+        for some in ids.chunks(PER_STATEMENT) {
+            let list = value_list(some.len(), 2);
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            // What came inside payloads was never announced; what was announced says more.
+            for sql in [
+                format!("{FIND} IN ({list})"),
+                format!("{FIND_ANNOUNCED} IN ({list}) AND uploaded_at IS NOT NULL"),
+            ] {
+                let rows: Vec<MediumRow> = self.select(&sql, &args).await?;
+                found.extend(rows.into_iter().map(|row| (row.id.clone(), row.into())));
+            }
+        }
+        Ok(found)
     }
 
     /// The bytes of a medium.

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::row::labels;
 use crate::catalog::{checked, from_json};
+use crate::filter_sql::Sql;
 use crate::list::{Numbered, Paging};
-use crate::pool::on_reader;
-use crate::scores::storable;
+use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 /// Which prompts: those with a version that meets every condition.
@@ -138,21 +138,28 @@ impl Row for VersionCells {
     }
 }
 
-/// The order does not change while prompts get versions: by when a prompt was made.
-const ALL: &str = "
-    SELECT v.id, v.name, p.kind, v.version, v.created_at, v.updated_at, p.tags, v.config,
-           (SELECT string_agg(l.label, ',') FROM prompt_labels l
-             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
-      FROM prompts p JOIN prompt_versions v ON v.project_id = p.project_id AND v.name = p.name
-     WHERE p.project_id = $1
-     ORDER BY p.created_at DESC, p.name, v.version";
-const NAMED: &str = "
-    SELECT v.id, v.name, p.kind, v.version, v.created_at, v.updated_at, p.tags, v.config,
-           (SELECT string_agg(l.label, ',') FROM prompt_labels l
-             WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version) AS labels
-      FROM prompts p JOIN prompt_versions v ON v.project_id = p.project_id AND v.name = p.name
-     WHERE p.project_id = $1 AND p.name = $2
-     ORDER BY p.created_at DESC, p.name, v.version";
+/// Prompts looked at in one go.
+const PER_READ: usize = 200;
+/// Names in one statement.
+const PER_STATEMENT: usize = 100;
+
+/// Versions of the prompts named from the second placeholder on.
+fn versions_sql(n_names: usize, config: &str) -> String {
+    format!(
+        "SELECT v.id, v.name, p.kind, v.version, v.created_at, v.updated_at, p.tags, {config} AS config,
+                (SELECT string_agg(l.label, ',') FROM prompt_labels l
+                  WHERE l.project_id = v.project_id AND l.name = v.name AND l.version = v.version)
+                AS labels
+           FROM prompts p JOIN prompt_versions v ON v.project_id = p.project_id AND v.name = p.name
+          WHERE p.project_id = $1 AND p.name IN ({})
+          ORDER BY v.name, v.version",
+        value_list(n_names, 2)
+    )
+}
+
+/// The config of the newest version alone: that of the others is not shown.
+const NEWEST_CONFIG: &str = "CASE WHEN v.version = (SELECT MAX(n.version) FROM prompt_versions n
+      WHERE n.project_id = v.project_id AND n.name = v.name) THEN v.config ELSE '' END";
 
 /// The versions of one prompt, ascending, as an entry of the list.
 fn summary(versions: &[VersionCells]) -> Option<Result<PromptSummary, Error>> {
@@ -173,9 +180,42 @@ fn summary(versions: &[VersionCells]) -> Option<Result<PromptSummary, Error>> {
     )
 }
 
+/// The conditions of a query that SQL tests: a version meets all of them.
+fn conditions(project: &ProjectId, query: &PromptQuery) -> Sql {
+    let mut sql = Sql::default();
+    let project = sql.bind_text(project.as_str());
+    sql.push(&format!("FROM prompts p WHERE p.project_id = {project}"));
+    if let Some(name) = &query.name {
+        let name = sql.bind_text(name);
+        sql.push(&format!(" AND p.name = {name}"));
+    }
+    if query.label.is_none() && query.from.is_none() && query.to.is_none() {
+        return sql;
+    }
+    sql.push(
+        " AND EXISTS (SELECT 1 FROM prompt_versions v WHERE v.project_id = p.project_id AND v.name = p.name",
+    );
+    for (sign, at) in [(">=", query.from), ("<", query.to)] {
+        if let Some(at) = at {
+            let at = sql.bind(at.as_micros().into());
+            sql.push(&format!(" AND v.updated_at {sign} {at}"));
+        }
+    }
+    if let Some(label) = &query.label {
+        let label = sql.bind_text(label);
+        sql.push(&format!(
+            " AND EXISTS (SELECT 1 FROM prompt_labels l WHERE l.project_id = v.project_id \
+             AND l.name = v.name AND l.version = v.version AND l.label = {label})"
+        ));
+    }
+    sql.push(")");
+    sql
+}
+
 impl Store {
-    /// A numbered page, from 1, of the prompts of a project, the newest first. Reads every version
-    /// without its body: they are made by people.
+    /// A numbered page, from 1, of the prompts of a project, the newest first: the order does not change
+    /// while prompts get versions. Only where a filter or a tag is asked for are prompts looked at that
+    /// are not shown, and never more than some of them held.
     ///
     /// # Errors
     /// When the database fails.
@@ -185,31 +225,91 @@ impl Store {
         query: &PromptQuery,
         paging: Paging,
     ) -> Result<Numbered<PromptSummary>, Error> {
-        let rows: Vec<NarrowRow> = on_reader!(&self.pool, |db| {
-            let all = match &query.name {
-                Some(name) => sqlx::query_as(NAMED)
-                    .bind(project.as_str())
-                    .bind(storable(name)),
-                None => sqlx::query_as(ALL).bind(project.as_str()),
-            };
-            all.fetch_all(db).await?
-        });
-        let mut order: Vec<String> = Vec::new();
-        let mut by_name: HashMap<String, Vec<VersionCells>> = HashMap::new();
-        for row in rows {
-            let row = VersionCells::try_from(row)?;
-            if order.last() != Some(&row.name) {
-                order.push(row.name.clone());
-            }
-            by_name.entry(row.name.clone()).or_default().push(row);
+        if query.tag.is_some() || !query.filter.conditions.is_empty() {
+            return self.filtered_prompts(project, query, paging).await;
         }
-        order.retain(|name| by_name[name].iter().any(|row| query.holds(row)));
-        let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-        let shown = order.iter().skip(skip).take(paging.limit as usize);
-        let items = shown.filter_map(|name| summary(&by_name[name]));
+        let sql = conditions(project, query);
+        let counted: Vec<(i64,)> = self
+            .select(&format!("SELECT COUNT(*) {}", sql.text), &sql.args)
+            .await?;
+        let page = format!(
+            "SELECT p.name {} ORDER BY p.created_at DESC, p.name LIMIT {} OFFSET {}",
+            sql.text,
+            paging.limit,
+            paging.offset()
+        );
+        let names: Vec<(String,)> = self.select(&page, &sql.args).await?;
+        let names: Vec<String> = names.into_iter().map(|(name,)| name).collect();
+        let mut versions = self.versions(project, &names, NEWEST_CONFIG).await?;
+        let found = names.iter().filter_map(|name| versions.remove(name));
+        let items = found.filter_map(|versions| summary(&versions));
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
-            n_total: order.len() as u64,
+            n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
         })
+    }
+
+    async fn filtered_prompts(
+        &self,
+        project: &ProjectId,
+        query: &PromptQuery,
+        paging: Paging,
+    ) -> Result<Numbered<PromptSummary>, Error> {
+        let shown = paging.offset()..paging.offset() + u64::from(paging.limit);
+        let mut page = Numbered::empty();
+        let mut after: Option<(i64, String)> = None;
+        loop {
+            let mut sql = conditions(project, query);
+            if let Some((at, name)) = &after {
+                let at = sql.bind((*at).into());
+                let name = sql.bind_text(name);
+                sql.push(&format!(
+                    " AND p.created_at <= {at} AND (p.created_at < {at} OR p.name > {name})"
+                ));
+            }
+            let some = format!(
+                "SELECT p.created_at, p.name {} ORDER BY p.created_at DESC, p.name LIMIT {PER_READ}",
+                sql.text
+            );
+            let some: Vec<(i64, String)> = self.select(&some, &sql.args).await?;
+            let is_last = some.len() < PER_READ;
+            after = some.last().cloned();
+            let names: Vec<String> = some.into_iter().map(|(_, name)| name).collect();
+            let mut versions = self.versions(project, &names, "v.config").await?;
+            for versions in names.iter().filter_map(|name| versions.remove(name)) {
+                if !versions.iter().any(|row| query.holds(row)) {
+                    continue;
+                }
+                if shown.contains(&page.n_total)
+                    && let Some(summary) = summary(&versions)
+                {
+                    page.items.push(summary?);
+                }
+                page.n_total += 1;
+            }
+            if is_last {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The versions of these prompts, ascending.
+    async fn versions(
+        &self,
+        project: &ProjectId,
+        names: &[String],
+        config: &str,
+    ) -> Result<HashMap<String, Vec<VersionCells>>, Error> {
+        let mut by_name: HashMap<String, Vec<VersionCells>> = HashMap::new();
+        for some in names.chunks(PER_STATEMENT) {
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|name| Arg::from(name.as_str())));
+            let sql = versions_sql(some.len(), config);
+            for row in self.select::<NarrowRow>(&sql, &args).await? {
+                let row = VersionCells::try_from(row)?;
+                by_name.entry(row.name.clone()).or_default().push(row);
+            }
+        }
+        Ok(by_name)
     }
 }

@@ -6,6 +6,7 @@
 //! - **Lists have one order.** Newest first, equal times by id: a cursor neither repeats nor leaves out
 //!   a score that was there when the list began.
 
+mod newest;
 mod query;
 mod read;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::Error;
 use crate::catalog::to_json;
 
+pub use newest::Place;
 pub use query::{MemberTest, ScoreQuery, ScoreValues};
 pub(crate) use write::{delete_others, put};
 

@@ -13,7 +13,7 @@ use crate::pool::{Pool, on_reader};
 use crate::{Error, Store};
 
 #[derive(sqlx::FromRow)]
-struct ScoreRow {
+pub(super) struct ScoreRow {
     id: String,
     trace_id: Option<String>,
     observation_id: Option<String>,
@@ -47,7 +47,7 @@ struct OriginRow {
     inclusion_probability: Option<f64>,
 }
 
-const COLUMNS: &str = "
+pub(super) const COLUMNS: &str = "
     s.id, s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.name, s.data_type, s.number,
     s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
     s.author_user_id, s.execution_id, s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use assay_domain::fold::cost_total;
-use assay_domain::ids::{InvalidId, ObservationId, TraceId};
+use assay_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use assay_domain::observation::{
     Content, Cost, ExperimentLink, Level, Observation, PromptLink, TraceFacts, Usage,
 };
@@ -128,8 +128,8 @@ pub(super) fn detail(observation: &Observation) -> Result<String, Error> {
 pub(super) const COLUMNS: &str = "seq, tenant, trace, payload, place, created_at, updated_at, detail, \
     id, parent_id, kind, name, started_at, ended_at, first_token_at, level, status_message, \
     environment, release, version, user_id, session_id, model, is_root, prompt_name, prompt_version, \
-    input_tokens, output_tokens, total_tokens, input_cost, output_cost, total_cost";
-pub(super) const N_COLUMNS: usize = 32;
+    input_tokens, output_tokens, total_tokens, input_cost, output_cost, total_cost, experiment_id";
+pub(super) const N_COLUMNS: usize = 33;
 
 /// Where a row belongs and where its content stands.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +223,16 @@ pub(super) fn push_args<'a>(
         dollars(cost, "input").into(),
         dollars(cost, "output").into(),
         total(cost).into(),
+        experiment_of_item(observation).into(),
     ]);
+}
+
+/// The experiment of an observation that stands for one of its items.
+fn experiment_of_item(observation: &Observation) -> Option<&str> {
+    let link = observation.experiment.as_ref()?;
+    let is_item = link.item_root_observation_id.as_deref() == Some(observation.id.as_str());
+    let id = link.id.as_deref()?;
+    (is_item && !id.is_empty() && fits(id)).then_some(id)
 }
 
 /// Columns read, as [`ObservationRow`] names them, from `observations o JOIN traces t`.

@@ -1,16 +1,21 @@
 //! What the engine reads: the targets of many executions at once, and how far traces have come.
 
+use std::collections::HashMap;
+
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 
-use super::db::{Sized, value_list, value_rows};
-use super::row::{ObservationRow, READ};
+use super::db::{Arg, Sized, value_list, value_rows};
+use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;
 use crate::pool::on_reader;
 use crate::spell::Spell as _;
 use crate::{Error, Store};
+
+/// Traces named in one statement.
+const PER_STATEMENT: usize = 100;
 
 /// How far a trace has come, for its completeness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +173,34 @@ impl Store {
         let mut observations = self.target_observations(project, &keys, true).await?;
         observations.sort_by(|a, b| (a.start, &a.id).cmp(&(b.start, &b.id)));
         Ok(observations)
+    }
+
+    /// The roots of these traces; those that do not exist, or have none, are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_roots(
+        &self,
+        project: &ProjectId,
+        ids: &[TraceId],
+    ) -> Result<HashMap<TraceId, ObservationId>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(HashMap::new());
+        };
+        let mut found = HashMap::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id IN ({})",
+                value_list(some.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![tenant.into()];
+            args.extend(some.iter().map(|id| Arg::from(id.as_str())));
+            for row in self.select::<TraceRow>(&sql, &args).await? {
+                let trace = row.stored()?.trace;
+                found.extend(trace.root.map(|root| (trace.id, root)));
+            }
+        }
+        Ok(found)
     }
 
     /// How far these traces have come; those that do not exist are left out.

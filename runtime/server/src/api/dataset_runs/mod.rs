@@ -1,9 +1,11 @@
 //! Runs over datasets, as the older clients speak of experiments.
 
-use assay_domain::dataset::{DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
+use std::collections::{HashMap, HashSet};
+
+use assay_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::time::Timestamp;
-use assay_store::datasets::{ItemVersion, LinkQuery, NewLink, SpanQuery};
+use assay_store::datasets::{ItemVersion, NewLink, Period};
 use assay_store::{Numbered, Paging};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,9 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::datasets::{self, MAX_INLINE};
-use super::experiments::Range;
-use super::experiments::collect::{Experiment, experiments};
+use super::datasets;
 use super::page;
 use super::routes::{Operation, Routes};
 use crate::App;
@@ -177,47 +177,87 @@ async fn list_links(
     let paging = page::paging(&params)?;
     let stored = app.store.dataset_by_id(&caller.project, dataset_id).await?;
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
-    let runs = runs_of(&app, &caller.project, &dataset).await?;
-    let run = runs.into_iter().find(|run| run.name == run_name);
-    let run = run.ok_or_else(|| Problem::not_found("dataset run"))?;
-    let items = items_of(&app, &caller.project, &run).await?;
-    let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let found = Numbered {
-        n_total: items.len() as u64,
-        items: items
-            .into_iter()
-            .skip(skip)
-            .take(paging.limit as usize)
-            .collect(),
-    };
+    let run = named(&app, &caller.project, &dataset, &[run_name]).await?;
+    let found = app
+        .store
+        .run_entries(&caller.project, &run, Some(paging))
+        .await?;
     Ok(page::answer(paging, &found, link_view))
 }
 
-/// The runs over a dataset, the newest first: those of links, and those that clients recorded as spans.
+/// The runs over a dataset that clients recorded as spans only, none of which is `known`.
+async fn recorded(
+    app: &App,
+    project: &ProjectId,
+    dataset: &Dataset,
+    known: &HashSet<&str>,
+) -> Result<Vec<DatasetRun>, Problem> {
+    let all = Period::default();
+    let active = app.store.span_activity(project, all).await?;
+    let ids: Vec<&str> = active
+        .iter()
+        .map(|(id, _)| id.as_str())
+        .filter(|id| !known.contains(id))
+        .collect();
+    let found = app.store.span_experiments(project, &ids, all).await?;
+    let of_dataset = found
+        .into_iter()
+        .filter(|found| found.link.dataset_id.as_deref() == Some(&dataset.id));
+    Ok(of_dataset
+        .map(|found| DatasetRun {
+            name: found.link.name.unwrap_or_else(|| found.id.clone()),
+            id: found.id,
+            description: found.link.description,
+            metadata: found.link.metadata.unwrap_or(Value::Null),
+            dataset_id: dataset.id.clone(),
+            dataset_name: dataset.name.clone(),
+            created_at: found.start,
+            updated_at: found.end,
+        })
+        .collect())
+}
+
+/// A page of the runs over a dataset, the newest first: those of links, of which only the page is read,
+/// and those that clients recorded as spans.
 async fn runs_of(
     app: &App,
     project: &ProjectId,
-    dataset: &assay_domain::dataset::Dataset,
-) -> Result<Vec<DatasetRun>, Problem> {
-    let mut runs = app.store.dataset_runs(project, Some(&dataset.id)).await?;
-    let of_spans = |experiment: Experiment| DatasetRun {
-        id: experiment.id,
-        name: experiment.name,
-        description: experiment.description,
-        metadata: experiment.metadata.unwrap_or(Value::Null),
-        dataset_id: dataset.id.clone(),
-        dataset_name: dataset.name.clone(),
-        created_at: experiment.start,
-        updated_at: experiment.end,
-    };
-    for experiment in experiments(app, project, Range::default()).await? {
-        let is_new = runs.iter().all(|run| run.id != experiment.id);
-        if is_new && experiment.dataset_id.as_deref() == Some(&dataset.id) {
-            runs.push(of_spans(experiment));
-        }
+    dataset: &Dataset,
+    paging: Paging,
+) -> Result<Numbered<DatasetRun>, Problem> {
+    let linked = app
+        .store
+        .run_activity(project, Some(&dataset.id), Period::default())
+        .await?;
+    let known: HashSet<&str> = linked.iter().map(|(id, _, _)| id.as_str()).collect();
+    let recorded = recorded(app, project, dataset, &known).await?;
+    let mut recorded: HashMap<String, DatasetRun> = recorded
+        .into_iter()
+        .map(|run| (run.id.clone(), run))
+        .collect();
+    let heads = linked.iter().map(|(id, made, _)| (*made, id.clone()));
+    let mut heads: Vec<(Timestamp, String)> = heads
+        .chain(
+            recorded
+                .values()
+                .map(|run| (run.created_at, run.id.clone())),
+        )
+        .collect();
+    heads.sort_unstable_by(|a, b| b.cmp(a));
+    let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
+    let shown: Vec<&str> = heads
+        .iter()
+        .skip(skip)
+        .take(paging.limit as usize)
+        .map(|(_, id)| id.as_str())
+        .collect();
+    for run in app.store.dataset_runs_by_id(project, &shown).await? {
+        recorded.insert(run.id.clone(), run);
     }
-    runs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
-    Ok(runs)
+    Ok(Numbered {
+        n_total: heads.len() as u64,
+        items: shown.iter().filter_map(|id| recorded.remove(*id)).collect(),
+    })
 }
 
 async fn list_runs(
@@ -228,101 +268,40 @@ async fn list_runs(
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
     let dataset = datasets::existing(&app, &caller, &name).await?.dataset;
-    let runs = runs_of(&app, &caller.project, &dataset).await?;
-    let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let found = Numbered {
-        n_total: runs.len() as u64,
-        items: runs
-            .into_iter()
-            .skip(skip)
-            .take(paging.limit as usize)
-            .collect(),
-    };
+    let found = runs_of(&app, &caller.project, &dataset, paging).await?;
     Ok(page::answer(paging, &found, run_view))
+}
+
+/// The run over a dataset that has one of these names.
+async fn named(
+    app: &App,
+    project: &ProjectId,
+    dataset: &Dataset,
+    names: &[&str],
+) -> Result<DatasetRun, Problem> {
+    for name in names {
+        let id = run_id(project, &dataset.id, name);
+        if let Some(run) = app.store.dataset_run(project, &id).await? {
+            return Ok(run);
+        }
+    }
+    let recorded = recorded(app, project, dataset, &HashSet::new()).await?;
+    recorded
+        .into_iter()
+        .find(|run| names.contains(&run.name.as_str()))
+        .ok_or_else(|| Problem::not_found("dataset run"))
 }
 
 /// The run of this name, which older clients encode twice.
 async fn existing(
     app: &App,
     caller: &Reader,
-    names: &(String, String),
+    (dataset, name): &(String, String),
 ) -> Result<DatasetRun, Problem> {
-    let dataset = datasets::existing(app, caller, &names.0).await?.dataset;
-    let decoded = percent_encoding::percent_decode_str(&names.1).decode_utf8();
-    let decoded = decoded.map_or_else(|_| names.1.clone(), |name| name.into_owned());
-    for name in [&names.1, &decoded] {
-        let id = run_id(&caller.project, &dataset.id, name);
-        if let Some(run) = app.store.dataset_run(&caller.project, &id).await? {
-            return Ok(run);
-        }
-    }
-    let runs = runs_of(app, &caller.project, &dataset).await?;
-    let mut named = runs
-        .into_iter()
-        .filter(|run| run.name == names.1 || run.name == decoded);
-    named
-        .next()
-        .ok_or_else(|| Problem::not_found("dataset run"))
-}
-
-/// The items of a run, the newest first: its links, and spans that no link leads to.
-async fn items_of(
-    app: &App,
-    project: &ProjectId,
-    run: &DatasetRun,
-) -> Result<Vec<DatasetRunItem>, Problem> {
-    let query = LinkQuery {
-        run_id: Some(run.id.clone()),
-        ..LinkQuery::default()
-    };
-    let mut items = Vec::new();
-    for page in 1.. {
-        let paging = Paging {
-            page,
-            limit: MAX_INLINE,
-        };
-        let links = app.store.run_items(project, &query, paging).await?.items;
-        let is_last = links.len() < MAX_INLINE as usize;
-        items.extend(links);
-        if is_last {
-            break;
-        }
-    }
-    let mut query = SpanQuery {
-        limit: MAX_INLINE,
-        ..SpanQuery::default()
-    };
-    loop {
-        let (spans, next) = app.store.experiment_spans(project, &query).await?;
-        for span in spans
-            .into_iter()
-            .filter(|span| span.link.id.as_ref() == Some(&run.id))
-        {
-            let is_linked = items
-                .iter()
-                .any(|item| item.trace_id == span.trace_id.as_str());
-            let Some(item_id) = span.link.item_id.filter(|_| !is_linked) else {
-                continue;
-            };
-            items.push(DatasetRunItem {
-                id: span.id.to_string(),
-                run_id: run.id.clone(),
-                run_name: run.name.clone(),
-                item_id,
-                dataset_version: span.link.item_version,
-                trace_id: span.trace_id.to_string(),
-                observation_id: Some(span.id.to_string()),
-                created_at: span.start,
-                updated_at: span.end.unwrap_or(span.start),
-            });
-        }
-        match next {
-            Some(next) => query.after = Some(next),
-            None => break,
-        }
-    }
-    items.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
-    Ok(items)
+    let dataset = datasets::existing(app, caller, dataset).await?.dataset;
+    let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
+    let decoded = decoded.map_or_else(|_| name.clone(), |name| name.into_owned());
+    named(app, &caller.project, &dataset, &[name, &decoded]).await
 }
 
 async fn get_run(
@@ -331,9 +310,9 @@ async fn get_run(
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
-    let items = items_of(&app, &caller.project, &run).await?;
+    let items = app.store.run_entries(&caller.project, &run, None).await?;
     let mut view = run_view(&run);
-    view["datasetRunItems"] = items.iter().map(link_view).collect();
+    view["datasetRunItems"] = items.items.iter().map(link_view).collect();
     Ok(Json(view))
 }
 

@@ -250,10 +250,14 @@ async fn list_items(
         .store
         .dataset_items(&caller.project, &query, paging)
         .await?;
-    let mut views = Vec::with_capacity(found.items.len());
-    for version in &found.items {
-        views.push(shown(&app, &caller.project, &origin, &version.item).await?);
-    }
+    let items = found.items.iter().map(|version| &version.item);
+    let references = reference::of_items(&app, &caller.project, &origin, items.clone()).await?;
+    let views = items.zip(references).map(|(item, references)| {
+        let mut view = view::item(item);
+        view["mediaReferences"] = references;
+        view
+    });
+    let views = views.collect();
     let views = Numbered {
         items: views,
         n_total: found.n_total,
@@ -269,7 +273,8 @@ async fn shown(
     item: &DatasetItem,
 ) -> Result<Value, Problem> {
     let mut view = view::item(item);
-    view["mediaReferences"] = reference::of_item(app, project, origin, item).await?;
+    let references = reference::of_items(app, project, origin, std::iter::once(item)).await?;
+    view["mediaReferences"] = references.into_iter().next().unwrap_or_else(|| json!([]));
     Ok(view)
 }
 

@@ -5,8 +5,8 @@ mod schema;
 mod view;
 mod write;
 
-use assay_store::Paging;
-use assay_store::datasets::{ItemQuery, StoredDataset};
+use assay_store::catalog::Cursor;
+use assay_store::datasets::StoredDataset;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
 pub(crate) use schema::Schemas;
-pub(super) use view::MAX_INLINE;
+use view::MAX_INLINE;
 
 const ALL: &str = "/api/public/v2/datasets";
 const ONE: &str = "/api/public/v2/datasets/{datasetName}";
@@ -32,6 +32,11 @@ const GET: &[Param] = &[param(
     "date-time",
     "Description, metadata and schemas as they were at this moment.",
 )];
+
+/// Items that are read in one go for an answer that holds them.
+const PER_READ: u32 = 100;
+/// An answer takes no further items when it holds so much of them.
+const MAX_INLINE_BYTES: usize = 16 << 20;
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(ALL, "Make a dataset, or change the one of this name");
@@ -131,12 +136,19 @@ async fn list_old(
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.datasets(&caller.project, paging).await?;
+    let datasets: Vec<&str> = found.items.iter().map(|s| s.dataset.id.as_str()).collect();
+    let (store, project) = (&app.store, &caller.project);
+    let mut items = store
+        .dataset_item_ids(project, &datasets, MAX_INLINE)
+        .await?;
+    let mut runs = store
+        .dataset_run_names(project, &datasets, MAX_INLINE)
+        .await?;
     let mut views = Vec::with_capacity(found.items.len());
     for stored in &found.items {
-        let mut view = view::dataset(&caller.project, &stored.dataset);
-        let items = items_of(&app, &caller, &stored.dataset.id).await?;
-        view["items"] = items.iter().map(|item| item["id"].clone()).collect();
-        view["runs"] = runs_of(&app, &caller, &stored.dataset.id).await?;
+        let mut view = view::dataset(project, &stored.dataset);
+        view["items"] = items.remove(&stored.dataset.id).unwrap_or_default().into();
+        view["runs"] = runs.remove(&stored.dataset.id).unwrap_or_default().into();
         views.push(view);
     }
     let meta = super::cursor::page_meta(paging.page, paging.limit, found.n_total);
@@ -149,37 +161,38 @@ async fn get_old(
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let stored = existing(&app, &caller, &name).await?;
+    let id = stored.dataset.id.as_str();
     let mut view = view::dataset(&caller.project, &stored.dataset);
-    view["items"] = items_of(&app, &caller, &stored.dataset.id).await?.into();
-    view["runs"] = runs_of(&app, &caller, &stored.dataset.id).await?;
+    view["items"] = items_of(&app, &caller, id).await?.into();
+    let mut runs = app
+        .store
+        .dataset_run_names(&caller.project, &[id], MAX_INLINE)
+        .await?;
+    view["runs"] = runs.remove(id).unwrap_or_default().into();
     Ok(Json(view))
 }
 
-/// The newest items of a dataset; who needs more reads them by page.
+/// The newest items of a dataset, up to a number and a size; who needs more reads them by page.
 async fn items_of(app: &App, caller: &Reader, dataset_id: &str) -> Result<Vec<Value>, Problem> {
-    let query = ItemQuery {
-        dataset_id: Some(dataset_id.to_owned()),
-        ..ItemQuery::default()
-    };
-    let paging = Paging {
-        page: 1,
-        limit: MAX_INLINE,
-    };
-    let found = app
-        .store
-        .dataset_items(&caller.project, &query, paging)
-        .await?;
-    Ok(found
-        .items
-        .iter()
-        .map(|version| view::item(&version.item))
-        .collect())
-}
-
-async fn runs_of(app: &App, caller: &Reader, dataset_id: &str) -> Result<Value, Problem> {
-    let runs = app
-        .store
-        .dataset_runs(&caller.project, Some(dataset_id))
-        .await?;
-    Ok(runs.into_iter().map(|run| Value::from(run.name)).collect())
+    let mut shown = Vec::new();
+    let mut n_bytes = 0;
+    let mut after: Option<Cursor> = None;
+    while shown.len() < MAX_INLINE as usize && n_bytes < MAX_INLINE_BYTES {
+        let store = &app.store;
+        let some = store.dataset_items_after(&caller.project, dataset_id, after.as_ref(), PER_READ);
+        let some = some.await?;
+        let is_last = some.len() < PER_READ as usize;
+        after = some.last().map(|item| Cursor {
+            at: item.created_at,
+            id: item.id.clone(),
+        });
+        for item in &some {
+            n_bytes += item.input.to_string().len() + item.expected_output.to_string().len();
+            shown.push(view::item(item));
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(shown)
 }

@@ -5,7 +5,7 @@ use assay_domain::ids::ProjectId;
 use serde_json::{Value, json};
 
 /// Items and runs that are shown inside another answer.
-pub(in crate::api) const MAX_INLINE: u32 = 1_000;
+pub(super) const MAX_INLINE: u32 = 1_000;
 
 pub(super) fn dataset(project: &ProjectId, dataset: &Dataset) -> Value {
     json!({

@@ -1,9 +1,9 @@
 //! Datasets are made and changed by their names; a new schema is held against every item.
 
-use assay_domain::dataset::{Dataset, DatasetItem, DatasetName, DatasetPatch};
+use assay_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use assay_domain::ids::ProjectId;
-use assay_store::Paging;
-use assay_store::datasets::{ItemQuery, StoredDataset};
+use assay_store::catalog::Cursor;
+use assay_store::datasets::StoredDataset;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -102,8 +102,9 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
             let compiled = compile(&next).await?;
             check_items(app, project, &seen, compiled).await?;
         }
-        if app.store.update_dataset(project, &seen, &next).await? {
-            return Ok(next);
+        let updated = app.store.update_dataset(project, &seen, &patch, now);
+        if let Some(dataset) = updated.await? {
+            return Ok(dataset);
         }
     }
     Err(busy())
@@ -131,25 +132,20 @@ async fn check_items(
     if compiled.is_empty() {
         return Ok(());
     }
-    let query = ItemQuery {
-        dataset_id: Some(seen.dataset.id.clone()),
-        ..ItemQuery::default()
-    };
     let mut compiled = Some(compiled);
     let mut listed: Vec<Value> = Vec::new();
     let mut n_items = 0_u64;
-    for page in 1.. {
-        let paging = Paging {
-            page,
-            limit: PER_PAGE,
-        };
-        let found = app.store.dataset_items(project, &query, paging).await?;
-        let is_last = found.items.len() < PER_PAGE as usize;
-        let items: Vec<DatasetItem> = found
-            .items
-            .into_iter()
-            .map(|version| version.item)
-            .collect();
+    let mut after: Option<Cursor> = None;
+    loop {
+        let items = app
+            .store
+            .dataset_items_after(project, &seen.dataset.id, after.as_ref(), PER_PAGE)
+            .await?;
+        let is_last = items.len() < PER_PAGE as usize;
+        after = items.last().map(|item| Cursor {
+            at: item.created_at,
+            id: item.id.clone(),
+        });
         let Some(checker) = compiled.take() else {
             break;
         };

@@ -1,20 +1,15 @@
-//! Gathers the experiments of a time from spans and links.
+//! Gathers experiments from spans and links: which were active in a time, and what is known of some.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use assay_domain::dataset::{DatasetRun, DatasetRunItem};
+use assay_domain::dataset::DatasetRun;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
-use assay_store::Paging;
-use assay_store::datasets::{ExperimentSpan, LinkQuery, SpanQuery};
+use assay_store::datasets::{LinkedRun, Period, SpanExperiment};
 use serde_json::Value;
 
-use super::Range;
 use crate::App;
 use crate::problem::Problem;
-
-/// Rows read in one go.
-const PER_READ: u32 = 1_000;
 
 /// One experiment, as far as the time that is asked for goes.
 #[derive(Clone, Debug)]
@@ -27,122 +22,96 @@ pub(in crate::api) struct Experiment {
     pub(in crate::api) start: Timestamp,
     pub(in crate::api) end: Timestamp,
     pub(in crate::api) n_items: u64,
-    /// Traces whose items are counted: a link to one of them says nothing new.
-    traces: HashSet<String>,
 }
 
 impl Experiment {
-    fn new(id: &str, at: Timestamp) -> Self {
+    fn of_spans(found: SpanExperiment) -> Self {
+        let link = found.link;
         Self {
-            id: id.to_owned(),
-            name: id.to_owned(),
+            name: link.name.unwrap_or_else(|| found.id.clone()),
+            description: link.description,
+            metadata: link.metadata,
+            dataset_id: link.dataset_id,
+            start: found.start,
+            end: found.end,
+            n_items: found.n_items,
+            id: found.id,
+        }
+    }
+
+    fn of_links(found: LinkedRun) -> Self {
+        Self {
+            name: found.id.clone(),
             description: None,
             metadata: None,
             dataset_id: None,
-            start: at,
-            end: at,
-            n_items: 0,
-            traces: HashSet::new(),
+            start: found.start,
+            end: found.end,
+            n_items: found.n_items,
+            id: found.id,
         }
     }
 
-    fn add_span(&mut self, span: &ExperimentSpan) {
-        let link = &span.link;
-        self.n_items += 1;
-        self.start = self.start.min(span.start);
-        self.end = self.end.max(span.end.unwrap_or(span.start));
-        self.traces.insert(span.trace_id.to_string());
-        // Spans come newest first: what the newest says holds.
-        if self.n_items == 1 {
-            self.name = link.name.clone().unwrap_or_else(|| self.name.clone());
-        }
-        self.description = self.description.take().or_else(|| link.description.clone());
-        self.metadata = self.metadata.take().or_else(|| link.metadata.clone());
-        self.dataset_id = self.dataset_id.take().or_else(|| link.dataset_id.clone());
+    fn add_links(&mut self, links: &LinkedRun) {
+        self.start = self.start.min(links.start);
+        self.end = self.end.max(links.end);
+        self.n_items += links.n_items;
     }
 
-    fn add_link(&mut self, link: &DatasetRunItem) {
-        self.start = self.start.min(link.created_at);
-        self.end = self.end.max(link.created_at);
-        if self.traces.insert(link.trace_id.clone()) {
-            self.n_items += 1;
-        }
-    }
-
-    fn add_run(&mut self, run: &DatasetRun) {
-        self.name.clone_from(&run.name);
-        self.dataset_id = Some(run.dataset_id.clone());
-        self.description = run.description.clone().or_else(|| self.description.take());
+    fn add_run(&mut self, run: DatasetRun) {
+        self.name = run.name;
+        self.dataset_id = Some(run.dataset_id);
+        self.description = run.description.or_else(|| self.description.take());
         if !run.metadata.is_null() {
-            self.metadata = Some(run.metadata.clone());
+            self.metadata = Some(run.metadata);
         }
     }
 }
 
-/// Every experiment with activity in the time, latest activity first.
-pub(in crate::api) async fn experiments(
+/// The experiments with items begun in a time, by id, the one with the newest item first.
+pub(super) async fn active(
     app: &App,
     project: &ProjectId,
-    range: Range,
+    period: Period,
+) -> Result<Vec<(Timestamp, String)>, Problem> {
+    let mut newest: HashMap<String, Timestamp> = HashMap::new();
+    let spans = app.store.span_activity(project, period).await?;
+    let runs = app.store.run_activity(project, None, period).await?;
+    let runs = runs.into_iter().map(|(id, _, linked)| (id, linked));
+    for (id, at) in spans.into_iter().chain(runs) {
+        let known = newest.entry(id).or_insert(at);
+        *known = at.max(*known);
+    }
+    let mut active: Vec<(Timestamp, String)> =
+        newest.into_iter().map(|(id, at)| (at, id)).collect();
+    active.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(active)
+}
+
+/// What is known of these experiments from their items in a time, in their order.
+pub(super) async fn experiments(
+    app: &App,
+    project: &ProjectId,
+    ids: &[&str],
+    period: Period,
 ) -> Result<Vec<Experiment>, Problem> {
+    let store = &app.store;
     let mut found: HashMap<String, Experiment> = HashMap::new();
-    let mut query = SpanQuery {
-        from: range.from,
-        to: range.to,
-        limit: PER_READ,
-        ..SpanQuery::default()
-    };
-    loop {
-        let (spans, next) = app.store.experiment_spans(project, &query).await?;
-        for span in &spans {
-            let Some(id) = &span.link.id else { continue };
-            let entry = found.entry(id.clone());
-            entry
-                .or_insert_with(|| Experiment::new(id, span.start))
-                .add_span(span);
-        }
-        match next {
-            Some(next) => query.after = Some(next),
-            None => break,
+    for spans in store.span_experiments(project, ids, period).await? {
+        found.insert(spans.id.clone(), Experiment::of_spans(spans));
+    }
+    for links in store.linked_runs(project, ids, period).await? {
+        match found.get_mut(&links.id) {
+            Some(experiment) => experiment.add_links(&links),
+            None => {
+                found.insert(links.id.clone(), Experiment::of_links(links));
+            }
         }
     }
-    add_links(app, project, range, &mut found).await?;
-    for run in app.store.dataset_runs(project, None).await? {
+    for run in store.dataset_runs_by_id(project, ids).await? {
         if let Some(experiment) = found.get_mut(&run.id) {
-            experiment.add_run(&run);
+            experiment.add_run(run);
         }
     }
-    let mut all: Vec<Experiment> = found.into_values().collect();
-    all.sort_unstable_by(|a, b| (b.end, &b.id).cmp(&(a.end, &a.id)));
-    Ok(all)
-}
-
-async fn add_links(
-    app: &App,
-    project: &ProjectId,
-    range: Range,
-    found: &mut HashMap<String, Experiment>,
-) -> Result<(), Problem> {
-    let query = LinkQuery {
-        from: range.from,
-        to: range.to,
-        ..LinkQuery::default()
-    };
-    for page in 1.. {
-        let paging = Paging {
-            page,
-            limit: PER_READ,
-        };
-        let links = app.store.run_items(project, &query, paging).await?.items;
-        for link in &links {
-            let entry = found.entry(link.run_id.clone());
-            entry
-                .or_insert_with(|| Experiment::new(&link.run_id, link.created_at))
-                .add_link(link);
-        }
-        if links.len() < PER_READ as usize {
-            break;
-        }
-    }
-    Ok(())
+    Ok(ids.iter().filter_map(|id| found.remove(*id)).collect())
 }

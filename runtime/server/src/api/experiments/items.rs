@@ -1,25 +1,27 @@
 //! `GET /experiment-items`: spans that stand for items, and links to traces without such spans.
 
+mod shown;
+
 use std::borrow::Cow;
 
 use assay_domain::dataset::{DatasetRun, DatasetRunItem};
 use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::payload::Payload;
+use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
-use assay_store::Paging;
-use assay_store::datasets::{ExperimentSpan, LinkQuery, SpanQuery};
+use assay_store::catalog::Cursor;
+use assay_store::datasets::{ExperimentSpan, Period, SpanQuery};
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::{Range, groups, object, scores_of_item};
+use super::{groups, period};
 use crate::App;
 use crate::api::cursor;
 use crate::api::rules::filter_problem;
 use crate::auth::Reader;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use shown::Show;
 
 pub(super) const LIST: &[Param] = &[
     param(
@@ -131,7 +133,7 @@ pub(super) async fn list_items(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let range = Range::read(&params)?;
+    let period = period(&params)?;
     let fields = groups(&params, GROUPS, &["core", "dataset"])?;
     let limit = params.int("limit", 1, 100, 50)? as usize;
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
@@ -152,73 +154,85 @@ pub(super) async fn list_items(
     let to = match &after {
         Some(place) => {
             let bound = Timestamp::from_micros(place.at.as_micros().saturating_add(1));
-            Some(range.to.map_or(bound, |to| to.min(bound)))
+            Some(period.to.map_or(bound, |to| to.min(bound)))
         }
-        None => range.to,
+        None => period.to,
     };
-    let range = Range { to, ..range };
     let is_after = |item: &Item| {
         after.as_ref().is_none_or(|place| {
             let (at, id) = item.place();
             (at, &id) < (place.at, &place.id)
         })
     };
-    let mut found = spans(&app, &caller.project, range, limit + 1, |i| {
-        is_wanted(i) && is_after(i)
-    })
-    .await?;
-    found.extend(
-        links(&app, &caller.project, range, limit + 1, |i| {
-            is_wanted(i) && is_after(i)
-        })
-        .await?,
-    );
+    let wanted = Wanted {
+        period: Period { to, ..period },
+        experiment_ids: params.list("experimentId"),
+        limit: limit + 1,
+        is_wanted: |item: &Item| is_wanted(item) && is_after(item),
+    };
+    let mut found = spans(&app, &caller.project, &wanted).await?;
+    found.extend(links(&app, &caller.project, &wanted).await?);
     found.sort_by_cached_key(|item| std::cmp::Reverse(item.place()));
     let more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| {
         let (at, id) = last.place();
-        assay_store::catalog::Cursor { at, id }
+        Cursor { at, id }
     });
-    let mut data = Vec::with_capacity(found.len());
-    for item in &found {
-        data.push(view(&app, &caller.project, item, &fields, score_limit).await?);
-    }
+    let show = Show {
+        fields,
+        score_limit,
+    };
+    let data = shown::views(&app, &caller.project, &found, &show).await?;
     Ok(Json(
         json!({ "data": data, "meta": cursor::meta(next.as_ref()) }),
     ))
 }
 
-/// The newest spans that are wanted; all of the last one's instant, because the order among those is
-/// not that of the store.
+/// Which items.
+struct Wanted<F> {
+    period: Period,
+    /// Of these experiments; of any when there are none.
+    experiment_ids: Vec<String>,
+    limit: usize,
+    is_wanted: F,
+}
+
+impl<F: Fn(&Item) -> bool> Wanted<F> {
+    /// Adds an item that is wanted. True when there are enough: all of the last one's instant, because
+    /// the order among those is not that of the store.
+    fn add(&self, found: &mut Vec<Item>, item: Item) -> bool {
+        if self.limit <= found.len()
+            && let Some(last) = found.last()
+            && item.place().0 < last.place().0
+        {
+            return true;
+        }
+        if (self.is_wanted)(&item) {
+            found.push(item);
+        }
+        false
+    }
+}
+
+/// The newest spans that are wanted.
 async fn spans(
     app: &App,
     project: &ProjectId,
-    range: Range,
-    n_wanted: usize,
-    is_wanted: impl Fn(&Item) -> bool,
+    wanted: &Wanted<impl Fn(&Item) -> bool>,
 ) -> Result<Vec<Item>, Problem> {
     let mut found: Vec<Item> = Vec::new();
     let mut query = SpanQuery {
-        from: range.from,
-        to: range.to,
+        period: wanted.period,
+        experiment_ids: wanted.experiment_ids.clone(),
         limit: PER_READ,
-        ..SpanQuery::default()
+        after: None,
     };
     loop {
         let (page, next) = app.store.experiment_spans(project, &query).await?;
         for span in page {
-            let item = Item::Span(Box::new(span));
-            let is_enough = n_wanted <= found.len();
-            if is_enough
-                && found
-                    .last()
-                    .is_some_and(|last| item.place().0 < last.place().0)
-            {
+            if wanted.add(&mut found, Item::Span(Box::new(span))) {
                 return Ok(found);
-            }
-            if is_wanted(&item) {
-                found.push(item);
             }
         }
         match next {
@@ -232,252 +246,28 @@ async fn spans(
 async fn links(
     app: &App,
     project: &ProjectId,
-    range: Range,
-    n_wanted: usize,
-    is_wanted: impl Fn(&Item) -> bool,
+    wanted: &Wanted<impl Fn(&Item) -> bool>,
 ) -> Result<Vec<Item>, Problem> {
     let mut found: Vec<Item> = Vec::new();
-    let runs = app.store.dataset_runs(project, None).await?;
-    let query = LinkQuery {
-        from: range.from,
-        to: range.to,
-        ..LinkQuery::default()
-    };
-    for page in 1.. {
-        let paging = Paging {
-            page,
-            limit: PER_READ,
-        };
-        let links = app.store.run_items(project, &query, paging).await?.items;
-        let is_last = links.len() < PER_READ as usize;
-        for link in links {
-            let is_enough = n_wanted <= found.len();
-            if is_enough
-                && found
-                    .last()
-                    .is_some_and(|last| link.created_at < last.place().0)
-            {
+    let mut after: Option<Cursor> = None;
+    let which = (wanted.period, wanted.experiment_ids.as_slice());
+    loop {
+        let page = app
+            .store
+            .links_without_spans(project, which, after.as_ref(), PER_READ)
+            .await?;
+        let is_last = page.len() < PER_READ as usize;
+        after = page.last().map(|(link, _)| Cursor {
+            at: link.created_at,
+            id: link.id.clone(),
+        });
+        for parts in page {
+            if wanted.add(&mut found, Item::Link(Box::new(parts))) {
                 return Ok(found);
-            }
-            let Some(run) = runs.iter().find(|run| run.id == link.run_id) else {
-                continue;
-            };
-            let item = Item::Link(Box::new((link, run.clone())));
-            if is_wanted(&item) && !has_span(app, project, &item).await? {
-                found.push(item);
             }
         }
         if is_last {
-            break;
+            return Ok(found);
         }
     }
-    Ok(found)
-}
-
-/// Whether the trace of a link has a span that stands for the same item.
-async fn has_span(app: &App, project: &ProjectId, item: &Item) -> Result<bool, Problem> {
-    let Item::Link(parts) = item else {
-        return Ok(true);
-    };
-    let Ok(trace_id) = TraceId::new(&parts.0.trace_id) else {
-        return Ok(false);
-    };
-    let query = SpanQuery {
-        trace_id: Some(trace_id),
-        limit: PER_READ,
-        ..SpanQuery::default()
-    };
-    let (spans, _) = app.store.experiment_spans(project, &query).await?;
-    Ok(spans
-        .iter()
-        .any(|span| span.link.id.as_ref() == Some(&parts.1.id)))
-}
-
-/// What is read of the observation that stands for an item.
-struct Root {
-    id: String,
-    start: Timestamp,
-    end: Option<Timestamp>,
-    level: &'static str,
-    environment: String,
-    input: Option<Payload>,
-    output: Option<Payload>,
-    metadata: Value,
-}
-
-async fn root(
-    app: &App,
-    project: &ProjectId,
-    item: &Item,
-    with_content: bool,
-) -> Result<Option<Root>, Problem> {
-    let (trace_id, id) = match item {
-        Item::Span(span) if !with_content => {
-            return Ok(Some(Root {
-                id: span.id.to_string(),
-                start: span.start,
-                end: span.end,
-                level: span.level.as_str(),
-                environment: span.environment.clone(),
-                input: None,
-                output: None,
-                metadata: Value::Null,
-            }));
-        }
-        Item::Span(span) => (span.trace_id.clone(), Some(span.id.clone())),
-        Item::Link(parts) => {
-            let Ok(trace_id) = TraceId::new(&parts.0.trace_id) else {
-                return Ok(None);
-            };
-            let linked = parts.0.observation_id.as_deref();
-            (trace_id, linked.and_then(|id| ObservationId::new(id).ok()))
-        }
-    };
-    let id = match id {
-        Some(id) => Some(id),
-        None => {
-            let trace = app.store.trace(project, &trace_id, false).await?;
-            trace.and_then(|stored| stored.trace.root)
-        }
-    };
-    let Some(id) = id else { return Ok(None) };
-    let stored = app.store.observation_of(project, &trace_id, &id).await?;
-    Ok(stored.map(|stored| {
-        let observation = stored.observation;
-        Root {
-            id: observation.id.to_string(),
-            start: observation.start,
-            end: observation.end,
-            level: observation.level.as_str(),
-            environment: observation.environment,
-            input: observation.content.input,
-            output: observation.content.output,
-            metadata: Value::Object(observation.content.metadata),
-        }
-    }))
-}
-
-async fn view(
-    app: &App,
-    project: &ProjectId,
-    item: &Item,
-    fields: &[String],
-    score_limit: u32,
-) -> Result<Value, Problem> {
-    let has = |name: &str| fields.iter().any(|field| field == name);
-    let root = root(app, project, item, has("io") || has("metadata")).await?;
-    let (experiment_id, experiment_name) = item.experiment();
-    let (trace_id, fallback_id, fallback_start) = match item {
-        Item::Span(span) => (span.trace_id.as_str(), span.id.as_str(), span.start),
-        Item::Link(parts) => (
-            parts.0.trace_id.as_str(),
-            parts.0.id.as_str(),
-            parts.0.created_at,
-        ),
-    };
-    let mut view = json!({
-        "id": root.as_ref().map_or(fallback_id, |root| &root.id),
-        "traceId": trace_id,
-        "startTime": root.as_ref().map_or(fallback_start, |root| root.start),
-        "endTime": root.as_ref().and_then(|root| root.end),
-        "level": root.as_ref().map_or("DEFAULT", |root| root.level),
-        "environment": root.as_ref().map_or("default", |root| &root.environment),
-        "experimentId": experiment_id,
-        "experimentName": experiment_name,
-        "experimentItemId": item.item_id(),
-    });
-    if has("dataset") {
-        view["experimentDatasetId"] = json!(item.dataset_id());
-        view["experimentItemVersion"] = json!(match item {
-            Item::Span(span) => span.link.item_version,
-            Item::Link(parts) => parts.0.dataset_version,
-        });
-    }
-    if has("metadata") {
-        view["metadata"] = object(root.as_ref().map(|root| &root.metadata));
-    }
-    more(app, project, item, &mut view, &has).await?;
-    if has("io") {
-        view["input"] = json!(
-            root.as_ref()
-                .and_then(|r| r.input.as_ref())
-                .map(Payload::as_str)
-        );
-        view["output"] = json!(
-            root.as_ref()
-                .and_then(|r| r.output.as_ref())
-                .map(Payload::as_str)
-        );
-    }
-    if has("scores") {
-        let trace = TraceId::new(trace_id);
-        let id = root
-            .as_ref()
-            .and_then(|root| ObservationId::new(&root.id).ok());
-        view["scores"] = match trace {
-            Ok(trace) => scores_of_item(app, project, &trace, id.as_ref(), score_limit).await?,
-            Err(_) => json!([]),
-        };
-    }
-    Ok(view)
-}
-
-/// What the item of the dataset and the experiment say.
-async fn more(
-    app: &App,
-    project: &ProjectId,
-    item: &Item,
-    view: &mut Value,
-    has: &impl Fn(&str) -> bool,
-) -> Result<(), Problem> {
-    let (expected, item_metadata, metadata, description) = match item {
-        Item::Span(span) => {
-            let link = &span.link;
-            let expected = link
-                .item_expected_output
-                .as_ref()
-                .map(|p| p.as_str().to_owned());
-            (
-                expected,
-                link.item_metadata.clone(),
-                link.metadata.clone(),
-                link.description.clone(),
-            )
-        }
-        Item::Link(parts) => {
-            let (link, run) = parts.as_ref();
-            let needs_item = has("io") || has("itemMetadata");
-            let stored = match needs_item {
-                true => app.store.dataset_item(project, &link.item_id).await?,
-                false => None,
-            };
-            let stored = stored.map(|version| version.item);
-            let expected = stored
-                .as_ref()
-                .filter(|item| !item.expected_output.is_null());
-            let expected = expected.map(|item| {
-                Payload::from_value(item.expected_output.clone())
-                    .as_str()
-                    .to_owned()
-            });
-            let item_metadata = stored.map(|item| item.metadata);
-            (
-                expected,
-                item_metadata,
-                Some(run.metadata.clone()),
-                run.description.clone(),
-            )
-        }
-    };
-    if has("io") {
-        view["expectedOutput"] = json!(expected);
-    }
-    if has("itemMetadata") {
-        view["experimentItemMetadata"] = object(item_metadata.as_ref());
-    }
-    if has("experimentMetadata") {
-        view["experimentMetadata"] = object(metadata.as_ref());
-        view["experimentDescription"] = json!(description);
-    }
-    Ok(())
 }

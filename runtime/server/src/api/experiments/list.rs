@@ -1,15 +1,17 @@
 //! `GET /experiments`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use assay_domain::time::Timestamp;
+use assay_store::catalog::Cursor;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::collect::{Experiment, experiments};
-use super::{Range, groups, object, scores_of_experiment};
+use super::collect::{Experiment, active, experiments};
+use super::{groups, object, period, scores_of_experiments};
 use crate::App;
 use crate::api::cursor;
 use crate::api::rules::filter_problem;
@@ -68,7 +70,7 @@ pub(super) async fn list_experiments(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let range = Range::read(&params)?;
+    let period = period(&params)?;
     let fields = groups(&params, &["core", "metadata", "scores"], &["core"])?;
     let limit = params.int("limit", 1, 100, 50)? as usize;
     let score_limit = params.int("scoreLimit", 1, 50, 50)?;
@@ -88,30 +90,49 @@ pub(super) async fn list_experiments(
             && is_asked(&lists[2], experiment.dataset_id.as_deref())
             && filter.matches(experiment)
     };
-    let is_after = |experiment: &Experiment| {
-        after
-            .as_ref()
-            .is_none_or(|place| (experiment.end, &experiment.id) < (place.at, &place.id))
-    };
-    let mut found = experiments(&app, &caller.project, range).await?;
-    found.retain(|experiment| is_wanted(experiment) && is_after(experiment));
-    let next = match found.get(limit.saturating_sub(1)) {
-        Some(last) if limit < found.len() => Some(assay_store::catalog::Cursor {
-            at: last.end,
-            id: last.id.clone(),
-        }),
-        _ => None,
-    };
+    let mut heads = active(&app, &caller.project, period).await?;
+    heads.retain(|(at, id)| {
+        is_asked(&lists[0], Some(id))
+            && after
+                .as_ref()
+                .is_none_or(|place| (*at, id) < (place.at, &place.id))
+    });
+    // Only as many are read as a page takes, or a filter goes through.
+    let mut found: Vec<(Timestamp, Experiment)> = Vec::new();
+    for some in heads.chunks(limit + 1) {
+        let ids: Vec<&str> = some.iter().map(|(_, id)| id.as_str()).collect();
+        for experiment in experiments(&app, &caller.project, &ids, period).await? {
+            let head = some.iter().find(|(_, id)| *id == experiment.id);
+            if let Some((at, _)) = head.filter(|_| is_wanted(&experiment)) {
+                found.push((*at, experiment));
+            }
+        }
+        if limit < found.len() {
+            break;
+        }
+    }
+    let more = limit < found.len();
     found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|(at, last)| Cursor {
+        at: *at,
+        id: last.id.clone(),
+    });
+    let found: Vec<Experiment> = found.into_iter().map(|(_, found)| found).collect();
+    let mut scores = match fields.iter().any(|name| name == "scores") {
+        true => {
+            let ids: Vec<&str> = found.iter().map(|found| found.id.as_str()).collect();
+            scores_of_experiments(&app, &caller.project, &ids, score_limit).await?
+        }
+        false => HashMap::new(),
+    };
     let mut data = Vec::with_capacity(found.len());
     for experiment in &found {
-        let mut view = core(experiment, range.from);
+        let mut view = core(experiment, period.from);
         if fields.iter().any(|name| name == "metadata") {
             view["metadata"] = object(experiment.metadata.as_ref());
         }
         if fields.iter().any(|name| name == "scores") {
-            let scores = scores_of_experiment(&app, &caller.project, &experiment.id, score_limit);
-            view["scores"] = scores.await?;
+            view["scores"] = scores.remove(&experiment.id).unwrap_or_else(|| json!([]));
         }
         data.push(view);
     }

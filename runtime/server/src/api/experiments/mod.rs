@@ -1,14 +1,16 @@
 //! Experiments: passes over data, whether clients recorded them as spans, as links of a dataset run, or
 //! as both.
 
-pub(super) mod collect;
+mod collect;
 mod items;
 mod list;
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use std::collections::HashMap;
+
+use assay_domain::ids::ProjectId;
 use assay_domain::score::Score;
-use assay_domain::time::Timestamp;
-use assay_store::scores::ScoreQuery;
+use assay_store::datasets::Period;
+use assay_store::scores::Place;
 use serde_json::{Map, Value, json};
 
 use super::routes::{Operation, Routes};
@@ -31,20 +33,12 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 /// The time that is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Range {
-    pub(super) from: Option<Timestamp>,
-    pub(super) to: Option<Timestamp>,
-}
-
-impl Range {
-    fn read(params: &Params) -> Result<Self, Problem> {
-        let from = params.time("fromStartTime")?;
-        Ok(Self {
-            from: Some(from.ok_or_else(|| Problem::query("fromStartTime", "needed"))?),
-            to: params.time("toStartTime")?,
-        })
-    }
+fn period(params: &Params) -> Result<Period, Problem> {
+    let from = params.time("fromStartTime")?;
+    Ok(Period {
+        from: Some(from.ok_or_else(|| Problem::query("fromStartTime", "needed"))?),
+        to: params.time("toStartTime")?,
+    })
 }
 
 /// Groups of fields, each of which the endpoint has.
@@ -69,46 +63,17 @@ fn object(metadata: Option<&Value>) -> Value {
     }
 }
 
-/// The newest scores of an experiment.
-async fn scores_of_experiment(
+/// The newest scores of each of these experiments, as they are shown.
+async fn scores_of_experiments(
     app: &App,
     project: &ProjectId,
-    id: &str,
+    ids: &[&str],
     limit: u32,
-) -> Result<Value, Problem> {
-    let query = ScoreQuery {
-        experiment_ids: vec![id.to_owned()],
-        ..ScoreQuery::default()
-    };
-    let found = app.store.scores(project, &query, None, limit).await?;
-    Ok(shown(project, &found.items))
-}
-
-/// The newest scores about a trace as a whole or about its observation `root`.
-async fn scores_of_item(
-    app: &App,
-    project: &ProjectId,
-    trace_id: &TraceId,
-    root: Option<&ObservationId>,
-    limit: u32,
-) -> Result<Value, Problem> {
-    let query = ScoreQuery {
-        trace_ids: vec![trace_id.clone()],
-        ..ScoreQuery::default()
-    };
-    let found = app.store.scores(project, &query, None, 1_000).await?;
-    let is_about = |score: &&Score| {
-        let place = super::scores::view::place(&score.written.subject);
-        place.is_some_and(|(_, observation)| observation.is_none() || observation == root)
-    };
-    let own: Vec<Score> = found
-        .items
-        .iter()
-        .filter(is_about)
-        .take(limit as usize)
-        .cloned()
-        .collect();
-    Ok(shown(project, &own))
+) -> Result<HashMap<String, Value>, Problem> {
+    let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
+    let found = app.store.newest_scores(project, &places, limit).await?;
+    let shown = found.iter().map(|scores| shown(project, scores));
+    Ok(ids.iter().map(|id| (*id).to_owned()).zip(shown).collect())
 }
 
 fn shown(project: &ProjectId, scores: &[Score]) -> Value {

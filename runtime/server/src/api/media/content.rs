@@ -17,8 +17,9 @@ use crate::App;
 use crate::extract::{Params, read};
 use crate::problem::Problem;
 
-/// How long the body of an upload may take.
-const UPLOAD_TIME: Duration = Duration::from_secs(120);
+/// How long the body of an upload may take, and how much longer for each mebibyte of it.
+const UPLOAD_TIME: Duration = Duration::from_secs(20);
+const UPLOAD_TIME_PER_MIB: Duration = Duration::from_secs(1);
 
 pub(super) async fn put_content(
     State(app): State<App>,
@@ -29,17 +30,18 @@ pub(super) async fn put_content(
     let project = opened(&app, "PUT", &id, &params, request.headers()).await?;
     let medium = app.store.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
-    let _turn = app
-        .media_signer
-        .turns
-        .acquire()
-        .await
-        .map_err(|_| Problem::internal())?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
+    let n_kib = u32::try_from((n_announced >> 10) + 1).unwrap_or(u32::MAX);
     // Who trickles must not keep the others waiting.
-    let bytes = tokio::time::timeout(UPLOAD_TIME, read(request, n_announced)).await;
+    let time = UPLOAD_TIME + UPLOAD_TIME_PER_MIB * (n_kib >> 10);
+    let uploads = &app.media_signer.uploads;
+    let room = tokio::time::timeout(UPLOAD_TIME, uploads.acquire_many(n_kib)).await;
+    let _room = room
+        .map_err(|_| Problem::unavailable("too many uploads are under way; try again"))?
+        .map_err(|_| Problem::internal())?;
+    let bytes = tokio::time::timeout(time, read(request, n_announced)).await;
     let bytes = bytes.map_err(|_| {
-        let message = format!("the upload took longer than {} s", UPLOAD_TIME.as_secs());
+        let message = format!("the upload took longer than {} s", time.as_secs());
         Problem::body("", message)
     })??;
     if bytes.len() != n_announced {
@@ -75,7 +77,7 @@ pub(super) async fn get_content(
     let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
     let turn = app
         .media_signer
-        .turns
+        .reads
         .acquire()
         .await
         .map_err(|_| Problem::internal())?;

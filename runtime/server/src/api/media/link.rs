@@ -30,21 +30,26 @@ const LINK_SECONDS: i64 = 3_600;
 const KEY_NAME: &str = "media-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"assay-media/1";
-/// Media that are held in memory at once.
-const N_AT_ONCE: usize = 4;
+/// Media that are read into memory at once.
+const N_READ: usize = 4;
+/// Kibibytes of uploads that are held in memory at once.
+const UPLOADED_KIB: usize = 400 << 10;
 
 /// Signs and checks, with a key that the installation keeps.
 pub(crate) struct Signer {
     key: OnceCell<Hmac<Sha256>>,
-    /// Turns to hold a whole medium.
-    pub(super) turns: Semaphore,
+    /// Turns to read a whole medium. Apart from the uploads: whoever sends slowly keeps no reader waiting.
+    pub(super) reads: Semaphore,
+    /// Room for the bytes of uploads, by the kibibyte.
+    pub(super) uploads: Semaphore,
 }
 
 impl Default for Signer {
     fn default() -> Self {
         Self {
             key: OnceCell::new(),
-            turns: Semaphore::new(N_AT_ONCE),
+            reads: Semaphore::new(N_READ),
+            uploads: Semaphore::new(UPLOADED_KIB),
         }
     }
 }

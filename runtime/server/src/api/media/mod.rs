@@ -5,6 +5,7 @@ mod content;
 mod link;
 pub(super) mod reference;
 
+use assay_domain::ids::TraceId;
 use assay_domain::time::Timestamp;
 use assay_store::media::{MediaPlace, Medium, NewMedia, UploadReport};
 use axum::Json;
@@ -50,9 +51,9 @@ pub(super) fn routes(routes: &mut Routes) {
         CONTENT,
         "Send the bytes, to a signed address",
     );
-    routes.add(put, content::put_content);
+    routes.add(put.empty(), content::put_content);
     let get = Operation::get(CONTENT, "Read the bytes, from a signed address");
-    routes.add(get, content::get_content);
+    routes.add(get.bytes("*/*"), content::get_content);
 }
 
 /// A medium as clients announce it.
@@ -76,18 +77,16 @@ struct MediaInput {
 
 impl MediaInput {
     fn place(&self) -> Result<MediaPlace, Problem> {
-        let is_id = |id: &&String| assay_domain::ids::TraceId::new(id).is_ok();
         let given = [
-            &self.trace_id,
-            &self.observation_id,
-            &self.dataset_id,
-            &self.dataset_item_id,
+            ("traceId", &self.trace_id),
+            ("observationId", &self.observation_id),
+            ("datasetId", &self.dataset_id),
+            ("datasetItemId", &self.dataset_item_id),
         ];
-        if !given.into_iter().flatten().all(|id| is_id(&id)) {
-            return Err(Problem::body(
-                "traceId",
-                assay_domain::ids::InvalidId.to_string(),
-            ));
+        for (field, id) in given {
+            if let Some(Err(error)) = id.as_deref().map(TraceId::new) {
+                return Err(Problem::body(field, error.to_string()));
+            }
         }
         match (&self.trace_id, &self.dataset_id, &self.dataset_item_id) {
             (Some(trace), None, None) => Ok(MediaPlace::Trace(

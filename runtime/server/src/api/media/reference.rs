@@ -1,5 +1,7 @@
 //! References to media inside items of datasets.
 
+use std::collections::{BTreeSet, HashMap};
+
 use assay_domain::dataset::DatasetItem;
 use assay_domain::ids::ProjectId;
 use serde_json::{Value, json};
@@ -57,31 +59,43 @@ fn collect<'v>(field: &'static str, value: &'v Value, path: &str, found: &mut Ve
     }
 }
 
-/// `mediaReferences` of an item: those whose medium is there, each with an address to read it from.
-pub(in crate::api) async fn of_item(
+/// `mediaReferences` of each of these items: those whose medium is there, each with an address to read it
+/// from.
+pub(in crate::api) async fn of_items(
     app: &App,
     project: &ProjectId,
     origin: &Origin,
-    item: &DatasetItem,
-) -> Result<Value, Problem> {
+    items: impl Iterator<Item = &DatasetItem>,
+) -> Result<Vec<Value>, Problem> {
+    let all: Vec<Vec<Found<'_>>> = items.map(of_item).collect();
+    let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let there = app.store.media_there(project, &ids).await?;
+    let mut views: HashMap<&str, Value> = HashMap::with_capacity(there.len());
+    for (id, medium) in &there {
+        views.insert(id, view(app, project, origin, medium).await?);
+    }
+    let shown = |found: Found<'_>| {
+        let media = views.get(found.id)?;
+        Some(json!({
+            "field": found.field,
+            "referenceString": found.text,
+            "jsonPath": found.path,
+            "media": media,
+        }))
+    };
+    Ok(all
+        .into_iter()
+        .map(|found| found.into_iter().filter_map(shown).collect())
+        .collect())
+}
+
+fn of_item(item: &DatasetItem) -> Vec<Found<'_>> {
     let mut found = Vec::new();
     collect("input", &item.input, "$", &mut found);
     collect("expectedOutput", &item.expected_output, "$", &mut found);
     collect("metadata", &item.metadata, "$", &mut found);
-    let mut references = Vec::with_capacity(found.len());
-    for reference in found {
-        let medium = app.store.medium(project, reference.id).await?;
-        let Some(medium) = medium.filter(|medium| medium.uploaded_at.is_some()) else {
-            continue;
-        };
-        references.push(json!({
-            "field": reference.field,
-            "referenceString": reference.text,
-            "jsonPath": reference.path,
-            "media": view(app, project, origin, &medium).await?,
-        }));
-    }
-    Ok(references.into())
+    found
 }
 
 #[cfg(test)]

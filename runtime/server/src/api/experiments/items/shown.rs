@@ -1,0 +1,266 @@
+//! How items of experiments read. What a page shows beside them is looked up for all of it at once.
+
+use std::collections::HashMap;
+
+use assay_domain::dataset::DatasetItem;
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::observation::Observation;
+use assay_domain::payload::Payload;
+use assay_domain::score::Score;
+use assay_store::scores::Place;
+use serde_json::{Value, json};
+
+use super::super::{object, shown};
+use super::Item;
+use crate::App;
+use crate::problem::Problem;
+
+/// What of each item is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Show {
+    pub(super) fields: Vec<String>,
+    pub(super) score_limit: u32,
+}
+
+impl Show {
+    fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field == name)
+    }
+}
+
+type Key = (TraceId, ObservationId);
+
+/// What is known beside the items of a page.
+#[derive(Default)]
+struct Beside {
+    /// The observation that stands for an item, by its place in the page.
+    keys: Vec<Option<Key>>,
+    roots: HashMap<Key, Observation>,
+    items: HashMap<String, DatasetItem>,
+    scores: Vec<Vec<Score>>,
+}
+
+impl Beside {
+    async fn read(
+        app: &App,
+        project: &ProjectId,
+        page: &[Item],
+        show: &Show,
+    ) -> Result<Self, Problem> {
+        let mut beside = Self {
+            keys: keys(app, project, page).await?,
+            ..Self::default()
+        };
+        let with_content = show.has("io") || show.has("metadata");
+        let needs_root = |item: &Item| with_content || matches!(item, Item::Link(_));
+        let wanted = page.iter().zip(&beside.keys);
+        let wanted = wanted.filter(|(item, _)| needs_root(item));
+        let wanted: Vec<Key> = wanted.filter_map(|(_, key)| key.clone()).collect();
+        let roots = app
+            .store
+            .target_observations(project, &wanted, with_content);
+        for root in roots.await? {
+            let key = (root.trace_id.clone(), root.id.clone());
+            beside.roots.insert(key, root);
+        }
+        if show.has("io") || show.has("itemMetadata") {
+            let links = page.iter().filter_map(|item| match item {
+                Item::Link(parts) => Some(parts.0.item_id.as_str()),
+                Item::Span(_) => None,
+            });
+            let ids: Vec<&str> = links.collect();
+            for item in app.store.dataset_items_by_id(project, &ids).await? {
+                beside.items.insert(item.id.clone(), item);
+            }
+        }
+        if show.has("scores") {
+            beside.scores = beside.scores(app, project, page, show.score_limit).await?;
+        }
+        Ok(beside)
+    }
+
+    /// The newest scores about the trace of each item as a whole or about the observation that stands
+    /// for it.
+    async fn scores(
+        &self,
+        app: &App,
+        project: &ProjectId,
+        page: &[Item],
+        limit: u32,
+    ) -> Result<Vec<Vec<Score>>, Problem> {
+        let traces: Vec<Option<TraceId>> = page.iter().map(trace_of).collect();
+        let mut places = Vec::with_capacity(page.len());
+        let mut at = Vec::with_capacity(page.len());
+        for (n, (trace, key)) in traces.iter().zip(&self.keys).enumerate() {
+            if let Some(trace) = trace {
+                places.push(Place::Trace(trace, key.as_ref().map(|(_, id)| id)));
+                at.push(n);
+            }
+        }
+        let found = app.store.newest_scores(project, &places, limit).await?;
+        let mut scores = vec![Vec::new(); page.len()];
+        for (n, own) in at.into_iter().zip(found) {
+            scores[n] = own;
+        }
+        Ok(scores)
+    }
+
+    fn root(&self, at: usize) -> Option<&Observation> {
+        self.roots.get(self.keys.get(at)?.as_ref()?)
+    }
+}
+
+fn trace_of(item: &Item) -> Option<TraceId> {
+    match item {
+        Item::Span(span) => Some(span.trace_id.clone()),
+        Item::Link(parts) => TraceId::new(&parts.0.trace_id).ok(),
+    }
+}
+
+/// The observations that stand for items: the span itself, what a link names, or the root of its trace.
+async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Option<Key>>, Problem> {
+    let named = |item: &Item| match item {
+        Item::Span(span) => Some((span.trace_id.clone(), span.id.clone())),
+        Item::Link(parts) => {
+            let id = parts.0.observation_id.as_deref()?;
+            Some((trace_of(item)?, ObservationId::new(id).ok()?))
+        }
+    };
+    let mut keys: Vec<Option<Key>> = page.iter().map(named).collect();
+    let unnamed = page.iter().zip(&keys).filter(|(_, key)| key.is_none());
+    let traces: Vec<TraceId> = unnamed.filter_map(|(item, _)| trace_of(item)).collect();
+    if traces.is_empty() {
+        return Ok(keys);
+    }
+    let roots = app.store.trace_roots(project, &traces).await?;
+    for (item, key) in page.iter().zip(&mut keys).filter(|(_, key)| key.is_none()) {
+        if let Some(trace) = trace_of(item)
+            && let Some(root) = roots.get(&trace)
+        {
+            *key = Some((trace, root.clone()));
+        }
+    }
+    Ok(keys)
+}
+
+/// The items of a page as they are shown.
+pub(super) async fn views(
+    app: &App,
+    project: &ProjectId,
+    page: &[Item],
+    show: &Show,
+) -> Result<Vec<Value>, Problem> {
+    let beside = Beside::read(app, project, page, show).await?;
+    let views = page.iter().enumerate().map(|(at, item)| {
+        let mut view = core(item, &beside, at);
+        if show.has("dataset") {
+            view["experimentDatasetId"] = json!(item.dataset_id());
+            view["experimentItemVersion"] = json!(match item {
+                Item::Span(span) => span.link.item_version,
+                Item::Link(parts) => parts.0.dataset_version,
+            });
+        }
+        let root = beside.root(at);
+        if show.has("metadata") {
+            let metadata = root.map(|root| Value::Object(root.content.metadata.clone()));
+            view["metadata"] = object(metadata.as_ref());
+        }
+        more(item, &beside, show, &mut view);
+        if show.has("io") {
+            let content = root.map(|root| &root.content);
+            let input = content.and_then(|content| content.input.as_ref());
+            let output = content.and_then(|content| content.output.as_ref());
+            view["input"] = json!(input.map(Payload::as_str));
+            view["output"] = json!(output.map(Payload::as_str));
+        }
+        if let Some(scores) = beside.scores.get(at) {
+            view["scores"] = shown(project, scores);
+        }
+        view
+    });
+    Ok(views.collect())
+}
+
+fn core(item: &Item, beside: &Beside, at: usize) -> Value {
+    let (experiment_id, experiment_name) = item.experiment();
+    let root = beside.root(at);
+    let (trace_id, id, start, end, level, environment) = match (root, item) {
+        (Some(root), _) => (
+            root.trace_id.as_str(),
+            root.id.as_str(),
+            root.start,
+            root.end,
+            root.level.as_str(),
+            root.environment.as_str(),
+        ),
+        (None, Item::Span(span)) => (
+            span.trace_id.as_str(),
+            span.id.as_str(),
+            span.start,
+            span.end,
+            span.level.as_str(),
+            span.environment.as_str(),
+        ),
+        (None, Item::Link(parts)) => (
+            parts.0.trace_id.as_str(),
+            parts.0.id.as_str(),
+            parts.0.created_at,
+            None,
+            "DEFAULT",
+            "default",
+        ),
+    };
+    json!({
+        "id": id,
+        "traceId": trace_id,
+        "startTime": start,
+        "endTime": end,
+        "level": level,
+        "environment": environment,
+        "experimentId": experiment_id,
+        "experimentName": experiment_name,
+        "experimentItemId": item.item_id(),
+    })
+}
+
+/// What the item of the dataset and the experiment say.
+fn more(item: &Item, beside: &Beside, show: &Show, view: &mut Value) {
+    let (expected, item_metadata, metadata, description) = match item {
+        Item::Span(span) => {
+            let link = &span.link;
+            let expected = link.item_expected_output.as_ref();
+            (
+                expected.map(|payload| payload.as_str().to_owned()),
+                link.item_metadata.as_ref(),
+                link.metadata.as_ref(),
+                &link.description,
+            )
+        }
+        Item::Link(parts) => {
+            let (link, run) = parts.as_ref();
+            let stored = beside.items.get(&link.item_id);
+            let expected = stored
+                .map(|item| &item.expected_output)
+                .filter(|expected| !expected.is_null());
+            let expected =
+                expected.map(|value| Payload::from_value(value.clone()).as_str().to_owned());
+            let item_metadata = stored.map(|item| &item.metadata);
+            (
+                expected,
+                item_metadata,
+                Some(&run.metadata),
+                &run.description,
+            )
+        }
+    };
+    if show.has("io") {
+        view["expectedOutput"] = json!(expected);
+    }
+    if show.has("itemMetadata") {
+        view["experimentItemMetadata"] = object(item_metadata);
+    }
+    if show.has("experimentMetadata") {
+        view["experimentMetadata"] = object(metadata);
+        view["experimentDescription"] = json!(description);
+    }
+}

@@ -1,0 +1,297 @@
+//! Links of runs as they are shown: beside the spans that stand for items, and apart from those whose
+//! trace has such a span.
+
+use assay_domain::dataset::{DatasetRun, DatasetRunItem};
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use super::experiments::{Period, about, link_of, push_list, push_not_deleted};
+use super::row::{LinkRow, RunRow};
+use crate::catalog::Cursor;
+use crate::filter_sql::Sql;
+use crate::list::{Numbered, Paging};
+use crate::{Error, Store};
+
+/// Runs named in one statement.
+const PER_STATEMENT: usize = 100;
+
+/// The trace of link `l` has a span that stands for an item of its run; `$2` is the project's number.
+const HAS_SPAN: &str = "EXISTS (SELECT 1 FROM traces t JOIN observations o ON o.trace = t.number
+     WHERE t.tenant = $2 AND t.trace_id = l.trace_id AND o.experiment_id = l.run_id";
+
+/// What the links of a run say together, as far as no span says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedRun {
+    /// The run.
+    pub id: String,
+    /// The first link.
+    pub start: Timestamp,
+    /// The last one.
+    pub end: Timestamp,
+    /// Traces that no span stands for.
+    pub n_items: u64,
+}
+
+#[derive(sqlx::FromRow)]
+struct LinkedRow {
+    id: String,
+    first_made: i64,
+    last_made: i64,
+    n_items: i64,
+}
+
+/// A link, or a span where `detail` says so.
+#[derive(sqlx::FromRow)]
+struct EntryRow {
+    id: String,
+    item_id: String,
+    dataset_version: Option<i64>,
+    trace_id: String,
+    observation_id: Option<String>,
+    created_at: i64,
+    updated_at: i64,
+    detail: Option<String>,
+}
+
+impl EntryRow {
+    fn of(self, run: &DatasetRun) -> Result<DatasetRunItem, Error> {
+        let link = self.detail.as_deref().map(link_of).transpose()?;
+        let link = link.unwrap_or_default();
+        Ok(DatasetRunItem {
+            id: self.id,
+            run_id: run.id.clone(),
+            run_name: run.name.clone(),
+            item_id: link.item_id.unwrap_or(self.item_id),
+            dataset_version: link
+                .item_version
+                .or(self.dataset_version.map(Timestamp::from_micros)),
+            trace_id: self.trace_id,
+            observation_id: self.observation_id,
+            created_at: Timestamp::from_micros(self.created_at),
+            updated_at: Timestamp::from_micros(self.updated_at),
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct LinkAndRunRow {
+    #[sqlx(flatten)]
+    link: LinkRow,
+    description: Option<String>,
+    metadata: String,
+    dataset_id: String,
+    dataset_name: String,
+    run_created_at: i64,
+    run_updated_at: i64,
+}
+
+impl Store {
+    /// The linked runs of a dataset, or of every dataset, by id, each with when it was made and when it
+    /// was last linked in a time; those without a link then are left out unless the time is unlimited.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_activity(
+        &self,
+        project: &ProjectId,
+        dataset_id: Option<&str>,
+        period: Period,
+    ) -> Result<Vec<(String, Timestamp, Timestamp)>, Error> {
+        let mut sql = Sql::default();
+        sql.bind_text(project.as_str());
+        sql.push(
+            "SELECT id, created_at, COALESCE(newest, created_at) FROM (
+               SELECT r.id, r.created_at, (SELECT MAX(l.created_at) FROM dataset_run_items l
+                             WHERE l.project_id = $1 AND l.run_id = r.id",
+        );
+        period.push(&mut sql, "l.created_at");
+        sql.push(") AS newest FROM dataset_runs r WHERE r.project_id = $1");
+        if let Some(dataset) = dataset_id {
+            let dataset = sql.bind_text(dataset);
+            sql.push(&format!(" AND r.dataset_id = {dataset}"));
+        }
+        sql.push(") a");
+        if period != Period::default() {
+            sql.push(" WHERE newest IS NOT NULL");
+        }
+        let rows: Vec<(String, i64, i64)> = self.select(&sql.text, &sql.args).await?;
+        let time = Timestamp::from_micros;
+        let activity = rows.into_iter();
+        Ok(activity
+            .map(|(id, made, newest)| (id, time(made), time(newest)))
+            .collect())
+    }
+
+    /// The linked runs of these ids, in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_runs_by_id(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+    ) -> Result<Vec<DatasetRun>, Error> {
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let mut sql = Sql::default();
+            sql.bind_text(project.as_str());
+            sql.push(&format!(
+                "SELECT {} {} AND r.id",
+                super::runs::RUN_COLUMNS,
+                super::runs::RUN_FROM
+            ));
+            push_list(&mut sql, some.iter().copied());
+            for row in self.select::<RunRow>(&sql.text, &sql.args).await? {
+                found.push(row.try_into()?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the links of these runs, made in a time, say together; in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn linked_runs(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+        period: Period,
+    ) -> Result<Vec<LinkedRun>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let mut sql = about(project, tenant);
+            sql.push(
+                "SELECT run_id AS id, MIN(created_at) AS first_made, MAX(created_at) AS last_made,
+                        COUNT(DISTINCT item_trace) AS n_items
+                   FROM (SELECT l.run_id, l.created_at, CASE WHEN ",
+            );
+            sql.push(HAS_SPAN);
+            period.push(&mut sql, "o.started_at");
+            push_not_deleted(&mut sql);
+            sql.push(
+                ") THEN NULL ELSE l.trace_id END AS item_trace
+                   FROM dataset_run_items l WHERE l.project_id = $1 AND l.run_id",
+            );
+            push_list(&mut sql, some.iter().copied());
+            period.push(&mut sql, "l.created_at");
+            sql.push(") x GROUP BY run_id");
+            let rows: Vec<LinkedRow> = self.select(&sql.text, &sql.args).await?;
+            found.extend(rows.into_iter().map(|row| LinkedRun {
+                id: row.id,
+                start: Timestamp::from_micros(row.first_made),
+                end: Timestamp::from_micros(row.last_made),
+                n_items: row.n_items.unsigned_abs(),
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Links made in a time whose trace has no span for the item, with their runs: the newest first, after
+    /// a place in the list. Of any run where none is named.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn links_without_spans(
+        &self,
+        project: &ProjectId,
+        (period, run_ids): (Period, &[String]),
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Vec<(DatasetRunItem, DatasetRun)>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut sql = about(project, tenant);
+        sql.push(
+            "SELECT l.id, l.run_id, r.name AS run_name, l.item_id, l.dataset_version, l.trace_id,
+                    l.observation_id, l.created_at, l.updated_at, r.description, r.metadata, r.dataset_id,
+                    d.name AS dataset_name, r.created_at AS run_created_at, r.updated_at AS run_updated_at
+               FROM dataset_run_items l
+               JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
+               JOIN datasets d ON d.project_id = r.project_id AND d.id = r.dataset_id
+              WHERE l.project_id = $1",
+        );
+        if !run_ids.is_empty() {
+            sql.push(" AND l.run_id");
+            push_list(&mut sql, run_ids.iter().map(String::as_str));
+        }
+        period.push(&mut sql, "l.created_at");
+        if let Some(after) = after {
+            let at = sql.bind(after.at.as_micros().into());
+            let id = sql.bind_text(&after.id);
+            sql.push(&format!(" AND (l.created_at, l.id) < ({at}, {id})"));
+        }
+        sql.push(&format!(" AND NOT {HAS_SPAN}"));
+        push_not_deleted(&mut sql);
+        sql.push(&format!(
+            ") ORDER BY l.created_at DESC, l.id DESC LIMIT {limit}"
+        ));
+        let rows: Vec<LinkAndRunRow> = self.select(&sql.text, &sql.args).await?;
+        let parts = |row: LinkAndRunRow| -> Result<_, Error> {
+            let link: DatasetRunItem = row.link.try_into()?;
+            let run = DatasetRun {
+                id: link.run_id.clone(),
+                name: link.run_name.clone(),
+                description: row.description,
+                metadata: crate::catalog::from_json("dataset run", &row.metadata)?,
+                dataset_id: row.dataset_id,
+                dataset_name: row.dataset_name,
+                created_at: Timestamp::from_micros(row.run_created_at),
+                updated_at: Timestamp::from_micros(row.run_updated_at),
+            };
+            Ok((link, run))
+        };
+        rows.into_iter().map(parts).collect()
+    }
+
+    /// The items of a run, the newest first: its links, and the spans whose trace no link leads to. All of
+    /// them, or a page.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_entries(
+        &self,
+        project: &ProjectId,
+        run: &DatasetRun,
+        paging: Option<Paging>,
+    ) -> Result<Numbered<DatasetRunItem>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut sql = about(project, tenant);
+        let id = sql.bind_text(&run.id);
+        let links = format!("FROM dataset_run_items l WHERE l.project_id = $1 AND l.run_id = {id}");
+        sql.push(&format!(
+            "FROM observations o JOIN traces t ON t.number = o.trace
+              WHERE o.tenant = $2 AND o.experiment_id = {id}
+                AND NOT EXISTS (SELECT 1 FROM dataset_run_items l WHERE l.project_id = $1
+                     AND l.run_id = {id} AND l.trace_id = t.trace_id)"
+        ));
+        push_not_deleted(&mut sql);
+        let spans = sql.text;
+        let mut all = format!(
+            "SELECT l.id, l.item_id, l.dataset_version, l.trace_id, l.observation_id, l.created_at,
+                    l.updated_at, NULL AS detail {links}
+             UNION ALL
+             SELECT o.id, o.id, NULL, t.trace_id, o.id, o.started_at,
+                    COALESCE(o.ended_at, o.started_at), o.detail {spans}
+              ORDER BY created_at DESC, id DESC"
+        );
+        let mut n_total = None;
+        if let Some(paging) = paging {
+            all.push_str(&format!(
+                " LIMIT {} OFFSET {}",
+                paging.limit,
+                paging.offset()
+            ));
+            let count = format!("SELECT (SELECT COUNT(*) {links}) + (SELECT COUNT(*) {spans})");
+            let counted: Vec<(i64,)> = self.select(&count, &sql.args).await?;
+            n_total = counted.first().map(|(n,)| n.unsigned_abs());
+        }
+        let rows: Vec<EntryRow> = self.select(&all, &sql.args).await?;
+        let items = rows.into_iter().map(|row| row.of(run));
+        let items: Vec<DatasetRunItem> = items.collect::<Result<_, _>>()?;
+        Ok(Numbered {
+            n_total: n_total.unwrap_or(items.len() as u64),
+            items,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! The newest scores of many places at once, for lists that show some beside each of their rows.
+
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use assay_domain::score::Score;
+
+use super::read::{COLUMNS, ScoreRow};
+use crate::filter_sql::Sql;
+use crate::{Error, Store};
+
+/// Places asked for in one statement.
+const PER_STATEMENT: usize = 100;
+
+/// What scores are about.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'p> {
+    /// An experiment.
+    Experiment(&'p str),
+    /// A trace as a whole, or this observation in it.
+    Trace(&'p TraceId, Option<&'p ObservationId>),
+}
+
+#[derive(sqlx::FromRow)]
+struct PlacedRow {
+    place: i64,
+    #[sqlx(flatten)]
+    score: ScoreRow,
+}
+
+impl Store {
+    /// The newest scores of each of these places, at most so many of each, in the order of the places.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn newest_scores(
+        &self,
+        project: &ProjectId,
+        places: &[Place<'_>],
+        limit: u32,
+    ) -> Result<Vec<Vec<Score>>, Error> {
+        let mut found: Vec<Vec<Score>> = vec![Vec::new(); places.len()];
+        for (chunk, some) in places.chunks(PER_STATEMENT).enumerate() {
+            let first = chunk * PER_STATEMENT;
+            let mut sql = Sql::default();
+            sql.bind_text(project.as_str());
+            for (at, place) in some.iter().enumerate() {
+                if at > 0 {
+                    sql.push(" UNION ALL ");
+                }
+                sql.push(&format!(
+                    "SELECT * FROM (SELECT CAST({} AS BIGINT) AS place, {COLUMNS} FROM scores s \
+                     WHERE s.project_id = $1",
+                    first + at
+                ));
+                match place {
+                    Place::Experiment(id) => {
+                        let id = sql.bind_text(id);
+                        sql.push(&format!(" AND s.experiment_id = {id}"));
+                    }
+                    Place::Trace(trace, observation) => {
+                        let trace = sql.bind_text(trace.as_str());
+                        sql.push(&format!(
+                            " AND s.trace_id = {trace} AND (s.observation_id IS NULL"
+                        ));
+                        if let Some(id) = observation {
+                            let id = sql.bind_text(id.as_str());
+                            sql.push(&format!(" OR s.observation_id = {id}"));
+                        }
+                        sql.push(")");
+                    }
+                }
+                sql.push(&format!(
+                    " ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at}"
+                ));
+            }
+            let rows: Vec<PlacedRow> = self.select(&sql.text, &sql.args).await?;
+            for row in rows {
+                let place = usize::try_from(row.place).ok();
+                if let Some(scores) = place.and_then(|place| found.get_mut(place)) {
+                    scores.push(row.score.try_into()?);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
