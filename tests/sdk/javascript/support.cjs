@@ -64,6 +64,17 @@ async function refuses(status, call) {
   return error;
 }
 
+/** What somebody sees who opens an address of the server, logged in with the key pair. */
+async function page(address) {
+  const [public_key, secret_key] = keys.split(":");
+  const body = new URLSearchParams({ public_key, secret_key });
+  const login = await fetch(`${origin}/login`, { method: "POST", body, redirect: "manual" });
+  const cookie = login.headers.get("set-cookie").split(";")[0];
+  const answer = await fetch(address, { headers: { cookie } });
+  assert.equal(answer.status, 200, address);
+  return answer.text();
+}
+
 /** A name that no other test uses, with what makes paths difficult. */
 const unique = (what) => `folder/${what} 100% ${randomUUID()}`;
 
@@ -73,4 +84,4 @@ function picture() {
   return Buffer.concat([Buffer.from(start, "base64"), randomBytes(8)]);
 }
 
-module.exports = { eventually, observations, picture, refuses, rest, scores, unique };
+module.exports = { eventually, observations, page, picture, refuses, rest, scores, unique };

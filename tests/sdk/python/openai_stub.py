@@ -1,7 +1,7 @@
 """A small server on loopback that speaks the part of the OpenAI API which the tests use.
 
-It always knows one thing: the capital of France. Given tools, it first asks to call the first of them; to
-a question about nothing it answers with an error.
+It knows one thing: the capital of France. Given tools, it first asks to call the first of them; a question
+about nothing is an error.
 """
 
 import json
@@ -10,6 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODEL = "gpt-4o-2024-08-06"
 ANSWER = "The capital is Paris."
+# With what it calls the tools of the tests, by their names.
+ARGUMENTS = {
+    "capital": {"country": "France"},
+    "select_choice": {"reasons": "They name the same city.", "choice": "C"},
+}
 USAGE = {
     "prompt_tokens": 12,
     "completion_tokens": 5,
@@ -68,7 +73,8 @@ def chat(asked):
     message = {"role": "assistant", "content": ANSWER}
     reason = "stop"
     if asked.get("tools") and messages[-1]["role"] == "user":
-        function = {"name": asked["tools"][0]["function"]["name"], "arguments": '{"country": "France"}'}
+        name = asked["tools"][0]["function"]["name"]
+        function = {"name": name, "arguments": json.dumps(ARGUMENTS[name])}
         call = {"id": "call_1", "type": "function", "function": function}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
         reason = "tool_calls"

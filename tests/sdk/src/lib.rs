@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::Context as _;
-use assay_it::{KEYS, TestApp};
+use assay_it::{KEYS, ORGANIZATION_KEYS, TestApp};
 use assay_store::DatabaseUrl;
 use assay_store::testing::TempDatabase;
 use libtest_mimic::{Completion, Failed, Trial};
@@ -107,6 +107,8 @@ impl Script {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LANGFUSE_PUBLIC_KEY", KEYS.0)
             .env("LANGFUSE_SECRET_KEY", KEYS.1)
+            .env("ORGANIZATION_PUBLIC_KEY", ORGANIZATION_KEYS.0)
+            .env("ORGANIZATION_SECRET_KEY", ORGANIZATION_KEYS.1)
             .env("LANGFUSE_BASE_URL", &app.origin)
             .env("LANGFUSE_BASEURL", &app.origin)
             .env("LANGFUSE_HOST", &app.origin)

@@ -18,6 +18,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_tracing",
             "test_scores",
             "test_teamwork",
+            "test_organizations",
             "test_openai",
             "test_langchain",
         ],
@@ -33,6 +34,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_media",
             "test_scores",
             "test_teamwork",
+            "test_organizations",
         ],
     ),
     (

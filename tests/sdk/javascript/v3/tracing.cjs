@@ -6,7 +6,7 @@ const assert = require("node:assert/strict");
 const { randomUUID } = require("node:crypto");
 const { test } = require("node:test");
 const { Langfuse, LangfuseMedia } = require("langfuse");
-const { eventually, picture, scores, unique } = require("../support.cjs");
+const { eventually, page, picture, scores, unique } = require("../support.cjs");
 const { client } = require("./support.cjs");
 
 test("a trace, its spans, generations and events come back as they were sent", async () => {
@@ -42,6 +42,7 @@ test("a trace, its spans, generations and events come back as they were sent", a
   assert.ok(Math.abs(byName.answer.calculatedTotalCost - 0.3) < 1e-9);
   assert.equal(byName["old usage"].usage.total, 7);
   assert.equal(trace.getTraceUrl(), `${process.env.LANGFUSE_BASEURL}/trace/${trace.id}`);
+  assert.match(await page(trace.getTraceUrl()), /old usage/);
 
   const traces = await client.fetchTraces({ sessionId, tags: "t", userId: "ann" });
   assert.deepEqual([traces.meta.totalItems, traces.data[0].id], [1, trace.id]);

@@ -16,7 +16,7 @@ const {
   updateActiveObservation,
 } = require("@langfuse/tracing");
 const { LangfuseMedia } = require("@langfuse/client");
-const { eventually, observations, picture, refuses, rest, unique } = require("../support.cjs");
+const { eventually, observations, page, picture, refuses, rest, unique } = require("../support.cjs");
 const { client, flush } = require("./support.cjs");
 
 const TYPES = ["span", "generation", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"];
@@ -138,8 +138,13 @@ test("a trace continues one that was begun elsewhere", async () => {
 
 test("a trace has an address on the server", async () => {
   const [project] = (await rest("/projects")).data;
-  const url = await client.getTraceUrl("abc");
-  assert.equal(url, `${process.env.LANGFUSE_BASE_URL}/project/${project.id}/traces/abc`);
+  const name = unique("shown").replaceAll("/", "-");
+  const span = startObservation(name);
+  span.end();
+  await flush();
+  const url = await client.getTraceUrl(span.traceId);
+  assert.equal(url, `${process.env.LANGFUSE_BASE_URL}/project/${project.id}/traces/${span.traceId}`);
+  assert.ok((await page(url)).includes(name));
 });
 
 test("media in a trace are uploaded and come back as they were", async () => {
