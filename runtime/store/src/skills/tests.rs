@@ -49,8 +49,8 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
         for (version, text) in [(1, "one"), (2, "two"), (3, "one")] {
-            let made = store.create_skill(&ours, &new("pdf", text, text), at(version));
-            let made = made.await.unwrap();
+            let new = new("pdf", text, text);
+            let made = store.create_skill(&ours, &new, at(version)).await.unwrap();
             assert_eq!((made.version, made.labels), (version, strings(&["latest"])));
         }
         assert_eq!(get(&store, &ours, "1").await, Some((1, Vec::new())));
@@ -95,8 +95,9 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
                 .await
                 .unwrap();
         }
-        let list = store.skills(&ours, &SkillQuery::default(), Paging::default());
-        assert_eq!(list.await.unwrap(), Numbered::empty());
+        let all = SkillQuery::default();
+        let list = store.skills(&ours, &all, Paging::default()).await;
+        assert_eq!(list.unwrap(), Numbered::empty());
     })
     .await;
 }
@@ -139,8 +140,9 @@ async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
             ("web", "Pages", 2),
             ("pdf", "tables", 3),
         ] {
-            let made = store.create_skill(&ours, &new(name, text, text), at(millis));
-            made.await.unwrap();
+            let new = new(name, text, text);
+            let made = store.create_skill(&ours, &new, at(millis)).await;
+            made.unwrap();
         }
         let tags = strings(&["office"]);
         let tagged = store.tag_skill(&ours, "pdf", &tags, at(4)).await.unwrap();
