@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFo
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApi, OpenApiBuilder, PathItem,
-    PathsBuilder, RefOr, Required, ResponseBuilder, Schema,
+    PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
 use super::scim::as_scim;
@@ -46,6 +46,8 @@ pub(crate) struct Operation {
     query: &'static [Param],
     body: Option<RefOr<Schema>>,
     status: u16,
+    /// Of the answer; nothing when it has no body.
+    media_type: Option<&'static str>,
     answer: RefOr<Schema>,
     /// What the two refer to by name.
     named: Vec<(String, RefOr<Schema>)>,
@@ -62,6 +64,7 @@ impl Operation {
             query: &[],
             body: None,
             status: 200,
+            media_type: Some("application/json"),
             answer: object(),
             named: Vec::new(),
         }
@@ -111,6 +114,24 @@ impl Operation {
 
     pub(crate) fn status(mut self, status: u16) -> Self {
         self.status = status;
+        match status {
+            204 => self.empty(),
+            _ => self,
+        }
+    }
+
+    /// The answer has no body.
+    pub(crate) fn empty(mut self) -> Self {
+        self.media_type = None;
+        self
+    }
+
+    /// The answer is bytes.
+    pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
+        self.media_type = Some(media_type);
+        let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        let schema = ObjectBuilder::new().schema_type(Type::String);
+        self.answer = schema.format(Some(binary)).build().into();
         self
     }
 
@@ -122,6 +143,17 @@ impl Operation {
             HttpMethod::Delete => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         }
+    }
+
+    fn success(&self) -> Response {
+        let answer = ResponseBuilder::new().description(self.summary);
+        let Some(media_type) = self.media_type else {
+            return answer.build();
+        };
+        let content = ContentBuilder::new()
+            .schema(Some(self.answer.clone()))
+            .build();
+        answer.content(media_type, content).build()
     }
 
     fn described(&self) -> utoipa::openapi::path::Operation {
@@ -157,16 +189,11 @@ impl Operation {
             let body = RequestBodyBuilder::new().content("application/json", content);
             operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
         }
-        let content = ContentBuilder::new()
-            .schema(Some(self.answer.clone()))
-            .build();
-        let answer = ResponseBuilder::new()
-            .description(self.summary)
-            .content("application/json", content);
+        let answer = self.success();
         let failure =
             ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
         operation = operation
-            .response(self.status.to_string(), answer.build())
+            .response(self.status.to_string(), answer)
             .response("default", failure.build());
         let pair = match self.access {
             Access::Anyone => None,

@@ -75,6 +75,7 @@ pub fn router<S>(app: App) -> Router<S> {
             get(raw::of_observation),
         )
         .route("/project/{project}/traces/{trace}", get(trace::by_project))
+        .route("/trace/{trace}", get(trace::by_client))
         .route("/rules", get(rules::show))
         .route("/api/reference", get(reference::show))
         .route("/assets/{file}", get(asset))

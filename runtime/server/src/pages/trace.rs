@@ -54,6 +54,12 @@ pub(super) async fn by_project(
     }
 }
 
+/// `GET /trace/{trace}`: the address that npm's `langfuse` 3 makes by itself.
+pub(super) async fn by_client(_: Viewer, address: Uri) -> Redirect {
+    let trace = address.path().strip_prefix("/trace/");
+    Redirect::to(&format!("/traces/{}", trace.unwrap_or_default()))
+}
+
 /// `GET /traces/{trace}`
 pub(super) async fn show(
     State(pages): State<Pages>,

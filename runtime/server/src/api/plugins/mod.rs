@@ -58,7 +58,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let delete = Operation::delete(ONE, "Delete a plug-in that no evaluator is made from");
     routes.add(delete, delete_plugin);
     let component = Operation::get(COMPONENT, "The component's bytes (application/wasm)");
-    routes.add(component, get_component);
+    routes.add(component.bytes("application/wasm"), get_component);
 }
 
 async fn list_plugins(
