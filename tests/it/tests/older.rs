@@ -124,6 +124,25 @@ async fn a_rule_names_its_evaluators_and_is_the_same_rule_on_both_ways() -> anyh
         (&changed["target"], &changed["sampling"]),
         (&json!("observation"), &json!(0.5))
     );
+    assert_eq!(count(&app.client.get(RULES).await?.json()), 1);
+    let other = app.other_project().await?;
+    assert_eq!(other.get(&one).await?.status, 404);
+    let (status, _) = call(&app, Method::DELETE, &one, json!({})).await?;
+    assert_eq!(status, 200);
+    assert_eq!(count(&app.client.get(RULES).await?.json()), 0);
+    app.stop().await
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_rule_is_said_as_older_clients_expect_it() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    app.evaluator("assay/text", "exact-match", json!({}))
+        .await?;
+    let rule = json!({
+        "name": "rule", "evaluator": { "name": "exact-match" }, "target": "observation", "enabled": true,
+    });
+    let (_, made) = call(&app, Method::POST, RULES, rule).await?;
+    let one = format!("{RULES}/{}", made["id"].as_str().unwrap_or_default());
     for (bad, status) in [
         (json!({ "target": "trace" }), 400),
         (json!({ "evaluator": { "name": "nobody" } }), 404),
@@ -144,11 +163,10 @@ async fn a_rule_names_its_evaluators_and_is_the_same_rule_on_both_ways() -> anyh
             "{bad}: {body}"
         );
     }
-    assert_eq!(count(&app.client.get(RULES).await?.json()), 1);
-    let other = app.other_project().await?;
-    assert_eq!(other.get(&one).await?.status, 404);
-    let (status, _) = call(&app, Method::DELETE, &one, json!({})).await?;
-    assert_eq!(status, 200);
-    assert_eq!(count(&app.client.get(RULES).await?.json()), 0);
+    let kept = app.client.get(&one).await?.json();
+    assert_eq!(
+        (&kept["sampling"], &kept["target"]),
+        (&json!(1.0), &json!("observation"))
+    );
     app.stop().await
 }
