@@ -1,16 +1,30 @@
 //! Query parameters and JSON bodies, with errors that name the field.
 
+mod described;
+
+pub(crate) use described::all_issues;
+
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use assay_domain::time::Timestamp;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::App;
 use crate::problem::{Code, Issue, Problem};
+
+/// Issues that one answer lists.
+const MAX_ISSUES: usize = 50;
+/// Levels that the path of an issue shows where the depth itself is at fault.
+const MAX_SHOWN_LEVELS: usize = 8;
 
 /// A query parameter, for checking and for the API description.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +35,30 @@ pub struct Param {
     pub kind: &'static str,
     /// For people.
     pub text: &'static str,
+    /// Whether there is no answer without it.
+    pub is_needed: bool,
 }
 
 /// Shorthand for the tables of parameters.
 #[must_use]
 pub const fn param(name: &'static str, kind: &'static str, text: &'static str) -> Param {
-    Param { name, kind, text }
+    Param {
+        name,
+        kind,
+        text,
+        is_needed: false,
+    }
+}
+
+impl Param {
+    /// One that has to be there.
+    #[must_use]
+    pub const fn needed(self) -> Self {
+        Self {
+            is_needed: true,
+            ..self
+        }
+    }
 }
 
 /// The query of a request. An empty value counts as absent, except where [`Params::raw`] is asked.
@@ -37,7 +69,13 @@ impl FromRequestParts<App> for Params {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        Ok(Self::parse(parts.uri.query().unwrap_or("")))
+        let params = Self::parse(parts.uri.query().unwrap_or(""));
+        let with_nul = params.0.iter().filter(|(_, value)| value.contains('\0'));
+        let issues: Vec<_> = with_nul.map(|(name, _)| Issue::new(name, NUL)).collect();
+        match issues.is_empty() {
+            true => Ok(params),
+            false => Err(Problem::issues(Code::InvalidQuery, issues)),
+        }
     }
 }
 
@@ -234,6 +272,33 @@ fn choose<T: Copy>(raw: &str, all: &[T], text: fn(T) -> &'static str) -> Result<
     })
 }
 
+/// What is said of U+0000 wherever it comes: PostgreSQL keeps it in no text, and SQLite shall not know
+/// texts that PostgreSQL cannot.
+const NUL: &str = "the character U+0000 cannot be stored";
+
+/// Layer of the API: refuses paths whose parameters are no text that a database could hold.
+pub(crate) async fn readable_path(
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let issue = match params {
+        Ok(params) => {
+            let with_nul = params.iter().find(|(_, value)| value.contains('\0'));
+            with_nul.map(|(name, _)| Issue::new(name, NUL))
+        }
+        Err(RawPathParamsRejection::InvalidUtf8InPathParam(error)) => {
+            Some(Issue::new("", error.to_string()))
+        }
+        // The path has no parameters.
+        Err(_) => None,
+    };
+    match issue {
+        Some(issue) => Problem::issues(Code::InvalidRequest, vec![issue]).into_response(),
+        None => next.run(request).await,
+    }
+}
+
 /// A JSON body read into `T`. Unknown fields are ignored unless `T` denies them.
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
@@ -242,8 +307,140 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let operation = (
+            request.method().clone(),
+            request.extensions().get::<MatchedPath>().cloned(),
+        );
         let bytes = read(request, app.config.api_max_body_bytes).await?;
-        from_json(&bytes).map(Self)
+        // The reader would take a list for an object, member by member in the order of our source.
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            return Err(Problem::body("", "an object is expected, not a list"));
+        }
+        without_nul(&bytes)?;
+        let value = from_json(&bytes).map_err(|problem| match &operation {
+            (method, Some(path)) => all_issues(method, path.as_str(), &bytes, problem),
+            _ => problem,
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// As [`Body`], for what programs write in bulk and about the words of others: text that no database
+/// keeps is replaced, by the reader or by the store, and does not cost the whole.
+#[derive(Clone, Debug)]
+pub struct Told<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Told<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let bytes = read(request, app.config.api_max_body_bytes).await?;
+        from_json(&whole_characters(&bytes)).map(Self)
+    }
+}
+
+/// For members that are objects: derived readers also take a list, member by member in the order of our
+/// source.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let value = Option::<serde_json::Map<String, Value>>::deserialize(deserializer)?;
+    let read = |members| serde_path_to_error::deserialize(Value::Object(members));
+    let wrong = |error: serde_path_to_error::Error<serde_json::Error>| match error.path().to_string() {
+        path if path == "." => serde::de::Error::custom(error.into_inner()),
+        path => serde::de::Error::custom(format!("{path}: {}", error.into_inner())),
+    };
+    value.map(|members| read(members).map_err(wrong)).transpose()
+}
+
+/// Refuses U+0000 and names each field that has it.
+fn without_nul(bytes: &[u8]) -> Result<(), Problem> {
+    // JSON has the character as an escape only; a body without one is not read twice.
+    let may_have_one = str::from_utf8(bytes).is_ok_and(|text| text.contains("\\u0000"));
+    if !may_have_one {
+        return Ok(());
+    }
+    let mut issues = Vec::new();
+    find_nul(&from_json(bytes)?, &mut Vec::new(), &mut issues);
+    match issues.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::issues(Code::InvalidBody, issues)),
+    }
+}
+
+fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
+    let issue = |path: &[Value]| Issue {
+        path: path.to_vec(),
+        message: NUL.to_owned(),
+    };
+    match value {
+        _ if MAX_ISSUES <= issues.len() => {}
+        Value::String(text) if text.contains('\0') => issues.push(issue(path)),
+        Value::Array(list) => {
+            for (at, each) in list.iter().enumerate() {
+                path.push(at.into());
+                find_nul(each, path, issues);
+                path.pop();
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                path.push(key.as_str().into());
+                if key.contains('\0') {
+                    issues.push(issue(path));
+                }
+                find_nul(member, path, issues);
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The JSON with U+FFFD in place of each half of a character: what clients send that cut texts by units of
+/// UTF-16, and what JSON allows and no text can hold.
+pub(crate) fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
+    let mut mended = Cow::Borrowed(json);
+    let is_likely = |text: &str| text.contains("\\ud") || text.contains("\\uD");
+    if !str::from_utf8(json).is_ok_and(is_likely) {
+        return mended;
+    }
+    let mut at = 0;
+    while let Some(found) = json
+        .get(at..)
+        .and_then(|rest| rest.iter().position(|b| *b == b'\\'))
+    {
+        at += found;
+        at += match (half(json, at), half(json, at + ESCAPE)) {
+            (Some(Half::First), Some(Half::Second)) => 2 * ESCAPE,
+            (Some(_), _) => {
+                mended.to_mut()[at..at + ESCAPE].copy_from_slice(b"\\ufffd");
+                ESCAPE
+            }
+            (None, _) => 2,
+        };
+    }
+    mended
+}
+
+/// Bytes of an escape such as `\ud83d`.
+const ESCAPE: usize = 6;
+
+/// Half of a character as UTF-16 has it.
+enum Half {
+    First,
+    Second,
+}
+
+fn half(json: &[u8], at: usize) -> Option<Half> {
+    let escape = json.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
+    let unit = u16::from_str_radix(str::from_utf8(escape).ok()?, 16).ok()?;
+    match unit {
+        0xd800..=0xdbff => Some(Half::First),
+        0xdc00..=0xdfff => Some(Half::Second),
+        _ => None,
     }
 }
 
@@ -272,12 +469,23 @@ pub async fn read(request: Request, max_bytes: usize) -> Result<Bytes, Problem> 
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().iter().filter_map(segment).collect();
+        let mut path: Vec<Value> = error.path().iter().filter_map(segment).collect();
         let cause = error.into_inner();
+        let text = cause.to_string();
         let message = match cause.classify() {
-            serde_json::error::Category::Data => without_position(&cause.to_string()),
-            _ => format!("the body is not JSON: {cause}"),
+            serde_json::error::Category::Data => without_position(&text),
+            _ if text.starts_with("recursion limit") => {
+                path.truncate(MAX_SHOWN_LEVELS);
+                "nested deeper than 127 levels".to_owned()
+            }
+            _ => format!("the body is not JSON: {text}"),
         };
+        let missing = message.strip_prefix("missing field `");
+        if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
+            path.push(name.into());
+            let message = "is missing".to_owned();
+            return Problem::issues(Code::InvalidBody, vec![Issue { path, message }]);
+        }
         Problem::issues(Code::InvalidBody, vec![Issue { path, message }])
     })?;
     json.end()
@@ -351,6 +559,32 @@ mod tests {
         );
         let problem = from_json::<Outer>(b"{\"rules\":[").unwrap_err();
         assert!(problem.message().contains("not JSON"));
+        let problem = from_json::<Outer>(br#"{"rules":[{}]}"#).unwrap_err();
+        assert_eq!(problem.message(), "rules[0].rate: is missing");
+    }
+
+    #[test]
+    fn each_field_with_a_character_that_no_database_keeps_is_named() {
+        let body = br#"{"name":"a\u0000","list":[1,{"k\u0000":"b\\u0000"}],"plain":"\\u0000"}"#;
+        let problem = without_nul(body).unwrap_err();
+        let issues = format!("{problem:?}");
+        for path in [r#"[String("name")]"#, r#"Number(1), String("k\0")]"#] {
+            assert!(issues.contains(path), "{issues}");
+        }
+        assert!(without_nul(br#"{"plain":"\\u0000"}"#).is_ok());
+    }
+
+    #[test]
+    fn halves_of_characters_are_replaced_and_whole_ones_stay() {
+        let mended =
+            |json: &str| String::from_utf8(whole_characters(json.as_bytes()).into()).unwrap();
+        assert_eq!(
+            mended(r#"["\ud83d","\uDE00\ud83d\ude00","\ud83d\u0041","\\ud83d\n"]"#),
+            r#"["\ufffd","\ufffd\ud83d\ude00","\ufffd\u0041","\\ud83d\n"]"#
+        );
+        for cut in [r#"["\"#, r#"["\ud8"#, r#"["\ud83d\u"#, ""] {
+            mended(cut);
+        }
     }
 
     #[test]

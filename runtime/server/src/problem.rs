@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 /// Seconds a client is asked to wait when the server cannot take more.
 pub const RETRY_AFTER_SECONDS: u64 = 2;
 
+/// Issues that a message names; all of them are in the details.
+const MAX_NAMED: usize = 5;
+
 macro_rules! codes {
     ($($variant:ident, $text:literal, $status:ident, $compat:literal, $classic:literal, $title:literal, $help:literal;)*) => {
         /// What went wrong, for programs. Codes are never renamed.
@@ -178,11 +181,33 @@ impl Problem {
         let message = match issues.as_slice() {
             [only] if only.path.is_empty() => only.message.clone(),
             [only] => format!("{}: {}", dotted(&only.path), only.message),
-            _ => "Invalid request data".to_owned(),
+            all => {
+                let named = all.iter().take(MAX_NAMED);
+                let named = named.map(|each| format!("{}: {}", dotted(&each.path), each.message));
+                let named: Vec<String> = named.collect();
+                let more = if MAX_NAMED < all.len() { "; ..." } else { "" };
+                format!("Invalid request data: {}{more}", named.join("; "))
+            }
         };
         let mut problem = Self::new(code, message);
         problem.0.issues = issues;
         problem
+    }
+
+    /// Several as one, with the code of the first: their fields are listed together.
+    #[must_use]
+    pub fn all(problems: Vec<Self>) -> Option<Self> {
+        let mut issues: Vec<Issue> = Vec::new();
+        for problem in &problems {
+            issues.extend(problem.0.issues.iter().cloned());
+        }
+        let mut first = problems.into_iter().next()?;
+        if first.0.issues.len() < issues.len() {
+            let all = Self::issues(first.0.code, issues);
+            first.0.message = all.0.message;
+            first.0.issues = all.0.issues;
+        }
+        Some(first)
     }
 
     /// One query parameter is wrong.

@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 
 use super::page;
 use super::routes::{Operation, Routes};
-use super::rules::filter_problem;
+use super::rules::filter_problem_at;
 use super::widgets::{checked_description, checked_name, not_too_many};
 use crate::App;
 use crate::auth::{Reader, Writer};
-use crate::extract::{Body, Params};
+use crate::extract::{Body, Params, object};
 use crate::problem::{Code, Problem};
 
 const ALL: &str = "/api/public/unstable/dashboards";
@@ -58,6 +58,7 @@ pub(super) fn routes(routes: &mut Routes) {
 struct NewDashboard {
     name: String,
     description: Option<String>,
+    #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
     /// Conditions on everything it shows.
     #[schema(value_type = Option<Vec<Object>>)]
@@ -71,6 +72,7 @@ struct DashboardChange {
     name: Option<String>,
     description: Option<String>,
     /// Other placements instead of all there are.
+    #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
     #[schema(value_type = Option<Vec<Object>>)]
     filters: Option<Vec<Value>>,
@@ -221,7 +223,8 @@ fn checked_filters(filters: &[Value]) -> Result<(), Problem> {
         let one = std::slice::from_ref(condition);
         let mut views = View::ALL.iter();
         if !views.any(|view| Filter::parse(one, view.columns()).is_ok()) {
-            Filter::parse(filters, View::Observations.columns()).map_err(filter_problem)?;
+            Filter::parse(filters, View::Observations.columns())
+                .map_err(|errors| filter_problem_at("filters", errors))?;
         }
     }
     Ok(())

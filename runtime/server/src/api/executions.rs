@@ -19,14 +19,14 @@ use crate::problem::Problem;
 const HOUR_MS: i64 = 3_600_000;
 
 const TARGET: &[Param] = &[
-    param("traceId", "string", "The trace; needed."),
+    param("traceId", "string", "The trace.").needed(),
     param(
         "observationId",
         "string",
         "The observation, for rules whose target is one.",
     ),
 ];
-const TRACE: &[Param] = &[param("traceId", "string", "The trace; needed.")];
+const TRACE: &[Param] = &[param("traceId", "string", "The trace.").needed()];
 const COUNTERS: &[Param] = &[param(
     "hours",
     "integer",

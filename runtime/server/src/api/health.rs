@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::routes::{Access, Operation, Routes};
 use crate::App;
 use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
 
 const HEALTH: &[Param] = &[
     param(
@@ -44,15 +45,19 @@ const fn health(status: &'static str) -> Json<Health> {
     })
 }
 
-async fn get_health(State(app): State<App>, params: Params) -> (StatusCode, Json<Health>) {
-    let asks_database = params.text("failIfDatabaseUnavailable") == Some("true");
+async fn get_health(
+    State(app): State<App>,
+    params: Params,
+) -> Result<(StatusCode, Json<Health>), Problem> {
+    let asks_database = params.flag("failIfDatabaseUnavailable")?.unwrap_or(false);
+    params.flag("failIfNoRecentEvents")?;
     if asks_database && app.store.ping().await.is_err() {
-        return (
+        return Ok((
             StatusCode::SERVICE_UNAVAILABLE,
             health("database unavailable"),
-        );
+        ));
     }
-    (StatusCode::OK, health("OK"))
+    Ok((StatusCode::OK, health("OK")))
 }
 
 async fn get_ready(State(app): State<App>) -> (StatusCode, Json<Health>) {

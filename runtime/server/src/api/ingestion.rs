@@ -18,7 +18,7 @@ use super::routes::{Access, Operation, Routes};
 use super::scores::write::read_scores;
 use crate::App;
 use crate::auth::{BatchWriter, Ingest};
-use crate::extract::{Body, from_json, read};
+use crate::extract::{Told, from_json, read, whole_characters};
 use crate::problem::{Code, Problem};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
@@ -181,7 +181,7 @@ async fn take_batch(
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
-    let input: BatchInput = from_json(&read(request, limit).await?)?;
+    let input: BatchInput = from_json(&whole_characters(&read(request, limit).await?))?;
     let outcome = take(&app, &caller.project, input.batch, caller.only_scores).await?;
     let body = json!({ "successes": outcome.successes, "errors": outcome.errors });
     Ok((StatusCode::MULTI_STATUS, Json(body)))
@@ -209,7 +209,7 @@ const GENERATION_UPDATE: Single = single("generation-update", "generationId");
 async fn one(
     State(app): State<App>,
     caller: Ingest,
-    Body(mut body): Body<BTreeMap<String, Value>>,
+    Told(mut body): Told<BTreeMap<String, Value>>,
     single: Single,
 ) -> Result<Json<Value>, Problem> {
     let event_id = app.ids.uuid().to_string();

@@ -32,7 +32,7 @@ const ADAPTERS: [&str; 6] = [
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(LIST, "LLM connections by page, newest first");
     routes.add(list.query(page::PAGED), list_connections);
-    let put = Operation::put(LIST, "Make or replace the connection of a provider");
+    let put = Operation::put(LIST, "Make or replace the connection of a provider").also(&[201]);
     routes.add(put.body::<ConnectionInput>(), put_connection);
     let delete = Operation::delete(
         "/api/public/llm-connections/{connectionId}",

@@ -42,6 +42,7 @@ mod widgets;
 use axum::Router;
 use axum::middleware::from_fn;
 
+use crate::extract::readable_path;
 use crate::problem::as_rfc9457;
 use crate::{App, edge};
 use routes::Routes;
@@ -92,7 +93,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 pub fn router() -> Router<App> {
     let (public, own) = all().into_routers();
     public
-        .merge(own.layer(from_fn(as_rfc9457)))
+        .layer(from_fn(readable_path))
+        .merge(own.layer(from_fn(readable_path)).layer(from_fn(as_rfc9457)))
         .route("/api/openapi.json", axum::routing::get(document))
         .method_not_allowed_fallback(edge::method_not_allowed)
 }

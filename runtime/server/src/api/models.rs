@@ -55,7 +55,7 @@ struct ModelInput {
     pricing_tiers: Option<Vec<TierInput>>,
     /// openai or claude.
     tokenizer_id: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    /// Anything.
     tokenizer_config: Option<Value>,
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Operation {
     query: &'static [Param],
     body: Option<RefOr<Schema>>,
     status: u16,
+    /// Further ones of success.
+    also: &'static [u16],
     /// Of the answer; nothing when it has no body.
     media_type: Option<&'static str>,
     answer: RefOr<Schema>,
@@ -64,6 +66,7 @@ impl Operation {
             query: &[],
             body: None,
             status: 200,
+            also: &[],
             media_type: Some("application/json"),
             answer: object(),
             named: Vec::new(),
@@ -135,6 +138,12 @@ impl Operation {
         self
     }
 
+    /// Statuses of success besides the one.
+    pub(crate) fn also(mut self, statuses: &'static [u16]) -> Self {
+        self.also = statuses;
+        self
+    }
+
     fn filter(&self) -> MethodFilter {
         match self.method {
             HttpMethod::Post => MethodFilter::POST,
@@ -179,7 +188,10 @@ impl Operation {
                 ParameterBuilder::new()
                     .name(param.name)
                     .parameter_in(ParameterIn::Query)
-                    .required(Required::False)
+                    .required(match param.is_needed {
+                        true => Required::True,
+                        false => Required::False,
+                    })
                     .description(Some(param.text))
                     .schema(Some(kind(param.kind))),
             );
@@ -192,6 +204,9 @@ impl Operation {
         let answer = self.success();
         let failure =
             ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
+        for status in self.also {
+            operation = operation.response(status.to_string(), answer.clone());
+        }
         operation = operation
             .response(self.status.to_string(), answer)
             .response("default", failure.build());
@@ -291,10 +306,14 @@ impl Routes {
             paths = paths.path(operation.path, item);
         }
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
+        let organization = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Basic)
+            .description(Some("A key pair of an organization; those of projects do not do."));
         let named = self.operations.iter().flat_map(|each| &each.named);
         let components = ComponentsBuilder::new()
             .schemas_from_iter(named.cloned())
             .security_scheme("basic", scheme(HttpAuthScheme::Basic))
+            .security_scheme("organization", SecurityScheme::Http(organization.build()))
             .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
         let info = InfoBuilder::new()
             .title("Assay")
@@ -323,7 +342,3 @@ mod tests {
         assert!(0 < n_refs, "nothing is referred to");
     }
 }
-        let organization = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Basic)
-            .description(Some("A key pair of an organization; those of projects do not do."));
-            .security_scheme("organization", SecurityScheme::Http(organization.build()))

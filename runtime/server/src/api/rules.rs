@@ -102,14 +102,20 @@ fn named<T: Copy + std::str::FromStr>(
 }
 
 pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
+    filter_problem_at("filter", errors)
+}
+
+/// As [`filter_problem`], where the field has another name.
+pub(super) fn filter_problem_at(field: &str, errors: Vec<FilterError>) -> Problem {
+    let path = |error: &FilterError| error.path().replacen("filter", field, 1);
     let issues = errors
         .iter()
-        .map(|error| Issue::new(&error.path(), &error.message))
+        .map(|error| Issue::new(&path(error), &error.message))
         .collect();
     let problem = Problem::issues(Code::InvalidFilter, issues);
     match errors.into_iter().next() {
         Some(first) => problem
-            .with("field", first.path())
+            .with("field", path(&first))
             .with("column", json!(first.column))
             .with("invalidValues", json!(first.invalid_values))
             .with("allowedValues", json!(first.allowed_values)),
@@ -117,71 +123,95 @@ pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
     }
 }
 
-impl RuleInput {
-    /// The change this asks for, checked on its own.
-    fn patch(&self, app: &App) -> Result<RulePatch, Problem> {
-        if let Some(schedule) = self
-            .schedule
-            .as_deref()
-            .filter(|schedule| *schedule != "continuous")
-        {
-            let message = format!(
-                "this server version has the schedule \"continuous\" only, not {schedule:?}"
-            );
-            return Err(Problem::body("schedule", message));
-        }
-        let name = self
-            .name
-            .as_deref()
-            .map(evaluators::checked_name)
-            .transpose()?;
-        let assignments = self.evaluator_assignments.as_ref();
-        Ok(RulePatch {
-            name,
-            target: named(
-                "target",
-                self.target.as_deref(),
-                TargetKind::ALL,
-                TargetKind::as_str,
-            )?,
-            enabled: self.enabled,
-            sampling: self.sampling.map(checked_sampling).transpose()?,
-            sampling_independent: self.sampling_independent,
-            filter: self.filter.clone(),
-            assignments: assignments
-                .map(|list| checked_assignments(app, list))
-                .transpose()?,
-            timing: None,
-            on_missing: named(
-                "onMissing",
-                self.on_missing.as_deref(),
-                OnMissing::ALL,
-                OnMissing::as_str,
-            )?,
-            late: named("late", self.late.as_deref(), Late::ALL, Late::as_str)?,
+/// Goes on after a fault, so that one answer names them all.
+#[derive(Debug, Default)]
+struct Faults(Vec<Problem>);
+
+impl Faults {
+    fn keep<T>(&mut self, read: Result<Option<T>, Problem>) -> Option<T> {
+        read.unwrap_or_else(|problem| {
+            self.0.push(problem);
+            None
         })
     }
 
-    /// The waits: those given, else those of `base`.
-    fn timing(&self, base: Timing) -> Result<Timing, Problem> {
-        let waits = [
-            ("settleMs", self.settle_ms),
-            ("quietMs", self.quiet_ms),
-            ("maxWaitMs", self.max_wait_ms),
+    fn end(self) -> Result<(), Problem> {
+        Problem::all(self.0).map_or(Ok(()), Err)
+    }
+}
+
+impl RuleInput {
+    /// The change this asks for, checked on its own; a new rule needs more than a change.
+    fn patch(&self, app: &App, base: Timing, is_new: bool) -> Result<RulePatch, Problem> {
+        let mut faults = Faults::default();
+        let needed = [
+            ("name", self.name.is_some()),
+            ("enabled", self.enabled.is_some()),
+            ("evaluatorAssignments", self.evaluator_assignments.is_some()),
         ];
-        for (field, wait) in waits {
-            if wait.is_some_and(|ms| !(0..=DAY_MS).contains(&ms)) {
-                return Err(Problem::body(
-                    field,
-                    format!("milliseconds from 0 to {DAY_MS} are expected"),
-                ));
+        for (field, _) in needed.iter().filter(|(_, given)| is_new && !given) {
+            faults.0.push(Problem::body(field, "is missing"));
+        }
+        let name = self.name.as_deref().map(evaluators::checked_name);
+        let target = self.target.as_deref();
+        let on_missing = self.on_missing.as_deref();
+        let late = self.late.as_deref();
+        let assignments = self.evaluator_assignments.as_ref();
+        let assignments = assignments.map(|list| checked_assignments(app, list));
+        faults.keep(self.check_schedule());
+        let conditions = self.filter.iter().flatten().enumerate();
+        for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
+            let field = format!("filter[{at}]");
+            faults.0.push(Problem::body(&field, "an object is expected"));
+        }
+        let patch = RulePatch {
+            name: faults.keep(name.transpose()),
+            target: faults.keep(named("target", target, TargetKind::ALL, TargetKind::as_str)),
+            enabled: self.enabled,
+            sampling: faults.keep(self.sampling.map(checked_sampling).transpose()),
+            sampling_independent: self.sampling_independent,
+            filter: self.filter.clone(),
+            assignments: faults.keep(assignments.transpose()),
+            timing: Some(self.timing(base, &mut faults)),
+            on_missing: faults.keep(named(
+                "onMissing",
+                on_missing,
+                OnMissing::ALL,
+                OnMissing::as_str,
+            )),
+            late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
+        };
+        faults.end().map(|()| patch)
+    }
+
+    fn check_schedule(&self) -> Result<Option<()>, Problem> {
+        match self.schedule.as_deref() {
+            None | Some("continuous") => Ok(None),
+            Some(other) => {
+                let message = format!(
+                    "this server version has the schedule \"continuous\" only, not {other:?}"
+                );
+                Err(Problem::body("schedule", message))
             }
         }
-        Ok(Timing {
-            settle_ms: self.settle_ms.or(base.settle_ms),
-            quiet_ms: self.quiet_ms.or(base.quiet_ms),
-            max_wait_ms: self.max_wait_ms.or(base.max_wait_ms),
-        })
+    }
+
+    /// The waits: those given, else those of `base`.
+    fn timing(&self, base: Timing, faults: &mut Faults) -> Timing {
+        let mut wait = |field: &str, wait: Option<i64>| {
+            let message = || format!("milliseconds from 0 to {DAY_MS} are expected");
+            match wait {
+                Some(ms) if !(0..=DAY_MS).contains(&ms) => {
+                    faults.keep(Err(Problem::body(field, message())))
+                }
+                other => other,
+            }
+        };
+        Timing {
+            settle_ms: wait("settleMs", self.settle_ms).or(base.settle_ms),
+            quiet_ms: wait("quietMs", self.quiet_ms).or(base.quiet_ms),
+            max_wait_ms: wait("maxWaitMs", self.max_wait_ms).or(base.max_wait_ms),
+        }
     }
 }
 
@@ -313,22 +343,19 @@ pub(super) async fn create_rule(
     caller: Writer,
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
-    let needed = |field: &str| Problem::body(field, "needed");
-    let patch = input.patch(&app)?;
+    let patch = input.patch(&app, Timing::default(), true)?;
     let now = app.clock.now();
     let rule = Rule {
         id: known(&app.ids.uuid().to_string())?,
-        name: patch.name.ok_or_else(|| needed("name"))?,
+        name: patch.name.unwrap_or_default(),
         target: patch.target.unwrap_or(TargetKind::Observation),
-        enabled: patch.enabled.ok_or_else(|| needed("enabled"))?,
+        enabled: patch.enabled.unwrap_or_default(),
         paused: None,
         sampling: patch.sampling.unwrap_or(1.0),
         sampling_independent: patch.sampling_independent.unwrap_or(false),
         filter: patch.filter.unwrap_or_default(),
-        assignments: patch
-            .assignments
-            .ok_or_else(|| needed("evaluatorAssignments"))?,
-        timing: input.timing(Timing::default())?,
+        assignments: patch.assignments.unwrap_or_default(),
+        timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
         late: patch.late.unwrap_or(Late::Ignore),
         created_at: now,
@@ -371,8 +398,7 @@ pub(super) async fn patch_rule(
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
-    let mut patch = input.patch(&app)?;
-    patch.timing = Some(input.timing(standing.timing)?);
+    let mut patch = input.patch(&app, standing.timing, false)?;
     let drops_all = patch.assignments.as_ref().is_some_and(Vec::is_empty);
     if drops_all && patch.enabled.is_none() {
         patch.enabled = Some(false);

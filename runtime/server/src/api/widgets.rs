@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::metrics::names;
 use super::page;
 use super::routes::{Operation, Routes};
-use super::rules::filter_problem;
+use super::rules::filter_problem_at;
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Params};
@@ -207,7 +207,8 @@ impl Chart {
         let metrics = self.metrics.iter();
         let metrics = metrics.map(|one| (one.measure.as_str(), one.agg.as_str()));
         names::metrics(view, &dimensions, metrics, "agg", refuse)?;
-        Filter::parse(&self.filters, view.columns()).map_err(filter_problem)?;
+        Filter::parse(&self.filters, view.columns())
+            .map_err(|errors| filter_problem_at("filters", errors))?;
         let config = &mut self.chart_config;
         if config.kind.is_some_and(|kind| kind != self.chart_type) {
             let message = "is not chartType; leave it out or say the same";

@@ -72,23 +72,29 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     }
     let kind = body["type"].as_str().map(str::to_owned);
     // What cannot run is refused before anything else is wrong with it.
+    let head = from_json::<Head>(body.to_string().as_bytes());
     if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
-        return Err(of_kind(kind.as_deref(), &Value::Null)
-            .err()
-            .unwrap_or_else(Problem::internal));
+        let refused = of_kind(kind.as_deref(), &Value::Null).err();
+        let problems = refused.into_iter().chain(head.err().filter(|_| kind.is_none()));
+        return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
     }
-    let head: Head = from_json(body.to_string().as_bytes())?;
     let mut rest = body;
     if let Some(members) = rest.as_object_mut() {
         for name in ["type", "name", "description"] {
             members.shift_remove(name);
         }
     }
-    Ok(EvaluatorInput {
-        name: head.name,
-        description: head.description,
-        definition: of_kind(kind.as_deref(), &rest)?,
-    })
+    match (head, of_kind(kind.as_deref(), &rest)) {
+        (Ok(head), Ok(definition)) => Ok(EvaluatorInput {
+            name: head.name,
+            description: head.description,
+            definition,
+        }),
+        (head, definition) => {
+            let problems = head.err().into_iter().chain(definition.err());
+            Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal))
+        }
+    }
 }
 
 impl Definition {
@@ -214,9 +220,12 @@ async fn asked_plugin(
             let issues = message.lines().map(|line| Issue::new("/config", line));
             Err(Problem::issues(Code::InvalidConfig, issues.collect()))
         }
-        FailureClass::Internal | FailureClass::WorkerLost | FailureClass::WorkerFull | FailureClass::Cancelled => Err(
-            Problem::unavailable(format!("the configuration could not be checked: {message}")),
-        ),
+        FailureClass::Internal
+        | FailureClass::WorkerLost
+        | FailureClass::WorkerFull
+        | FailureClass::Cancelled => Err(Problem::unavailable(format!(
+            "the configuration could not be checked: {message}"
+        ))),
         // It does not end, or grows, or traps on this very configuration: it would do so on every item.
         _ => {
             let message =

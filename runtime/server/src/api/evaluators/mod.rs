@@ -40,7 +40,7 @@ const VERSIONS: &str = "/api/public/v2/evaluators/{evaluatorId}/versions";
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(LIST, "Make an evaluator from source code or a plug-in")
-        .body::<EvaluatorInput>();
+        .body::<NewEvaluatorBody>();
     routes.add(create, create_evaluator);
     let list = Operation::get(LIST, "Evaluators, newest first").query(PAGE);
     routes.add(list, list_evaluators);
@@ -54,12 +54,40 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 /// An evaluator to be made.
-#[derive(Debug, ToSchema)]
+#[derive(Debug)]
 struct EvaluatorInput {
     name: String,
     description: Option<String>,
-    #[schema(inline)]
     definition: Definition,
+}
+
+/// An evaluator as clients send it; which members there are follows from its type.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "its shape is the document's; `definition::split` reads it")]
+struct NewEvaluatorBody {
+    /// `code` or `plugin`.
+    #[schema(rename = "type")]
+    kind: String,
+    name: String,
+    description: Option<String>,
+    /// Of a plug-in: `vendor/name`, `vendor/name@version` or a digest.
+    plugin: Option<String>,
+    /// Of a plug-in: the id of the evaluator in it.
+    evaluator: Option<String>,
+    /// Of a plug-in: checked against the evaluator's JSON Schema.
+    #[schema(value_type = Option<Object>)]
+    config: Option<Value>,
+    /// Of a plug-in: where its variables come from.
+    #[schema(value_type = Option<Vec<Object>>)]
+    variable_mapping: Option<Value>,
+    /// Of a plug-in: capabilities it may use: `model`, `trace`. What the evaluator cannot do without has
+    /// to be here.
+    grants: Option<Vec<String>>,
+    /// Of code: the source of a function `evaluate(ctx)`, at most 256 KB.
+    source_code: Option<String>,
+    /// Of code: PYTHON, TYPESCRIPT or JAVASCRIPT.
+    source_code_language: Option<String>,
 }
 
 /// A change of an evaluator.

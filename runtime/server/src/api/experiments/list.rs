@@ -23,8 +23,9 @@ pub(super) const LIST: &[Param] = &[
     param(
         "fromStartTime",
         "date-time",
-        "Items started at or after; needed.",
-    ),
+        "Items started at or after.",
+    )
+    .needed(),
     param("toStartTime", "date-time", "Items started before."),
     param(
         "fields",

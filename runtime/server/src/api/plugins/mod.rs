@@ -44,7 +44,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Upload a component (application/wasm, at most 64 MiB) and register it as a plug-in; the same bytes \
          again answer 200 with what is registered",
     );
-    routes.add(upload.status(201), upload::upload_plugin);
+    routes.add(upload.status(201).also(&[200]), upload::upload_plugin);
     let rollback = Operation::post(
         ROLLBACK,
         "Give the evaluators that use a plug-in a former version of it, as new versions of theirs",

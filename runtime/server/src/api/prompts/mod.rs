@@ -48,7 +48,7 @@ const GET: &[Param] = &[
     ),
 ];
 const GET_V1: &[Param] = &[
-    param("name", "string", "Name of the prompt; needed."),
+    param("name", "string", "Name of the prompt.").needed(),
     param(
         "version",
         "integer",

@@ -25,8 +25,9 @@ use crate::problem::Problem;
 use view::Categories;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post("/api/public/scores", "Write one score, or an array of them")
+    let create = Operation::post(write::PATH, "Write one score, or an array of them")
         .access(Access::PublicKey)
+        .also(&[202, 207])
         .body::<write::ScoreInput>();
     routes.add(create, write::create_scores);
     let delete = Operation::delete("/api/public/scores/{scoreId}", "Delete a score").status(202);

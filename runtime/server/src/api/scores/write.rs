@@ -8,7 +8,7 @@ use assay_domain::score_config::ScoreConfig;
 use assay_domain::time::Timestamp;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,9 +16,11 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::auth::ScoreWriter;
-use crate::extract::{Body, from_json};
+use crate::extract::{Told, all_issues, from_json};
 use crate::problem::Problem;
 
+/// Where scores are written.
+pub(super) const PATH: &str = "/api/public/scores";
 const MAX_TEXT_CHARS: usize = 500;
 
 /// One score as clients send it.
@@ -37,7 +39,6 @@ pub(super) struct ScoreInput {
     data_type: Option<String>,
     comment: Option<String>,
     /// An object; anything else is kept as the member `metadata` of one.
-    #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
     environment: Option<String>,
     config_id: Option<String>,
@@ -50,7 +51,7 @@ pub(super) struct ScoreInput {
 pub(super) async fn create_scores(
     State(app): State<App>,
     caller: ScoreWriter,
-    Body(body): Body<Value>,
+    Told(body): Told<Value>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (items, is_list) = match body {
@@ -120,7 +121,9 @@ pub(in crate::api) async fn read_scores(
 
 impl ScoreInput {
     fn parse(item: Value) -> Result<Self, Problem> {
-        from_json(item.to_string().as_bytes())
+        let text = item.to_string();
+        from_json(text.as_bytes())
+            .map_err(|first| all_issues(&Method::POST, PATH, text.as_bytes(), first))
     }
 
     /// `now` is the time of a score that names none.
@@ -239,14 +242,14 @@ impl ScoreInput {
             _ if self.observation_id.is_some() => {
                 Err(Problem::body("observationId", "needs traceId"))
             }
+            (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
             (None, Some(session), None) if !session.is_empty() => {
                 Ok(Subject::Session(session.clone()))
             }
-            (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
+            (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
             (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
             _ => Err(Problem::body(
                 "traceId",
-            (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
                 "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
             )),
         }

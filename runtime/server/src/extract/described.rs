@@ -1,0 +1,108 @@
+//! All that is wrong with a body, by what the API's document says of it. The reader of bodies stops at the
+//! first thing; who writes one by hand wants to mend it once.
+
+use std::sync::OnceLock;
+
+use axum::http::Method;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::LocationSegment;
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Value, json};
+
+use super::MAX_ISSUES;
+use crate::problem::{Code, Issue, Problem};
+
+/// Characters of a message, which may quote the value.
+const MAX_MESSAGE_CHARS: usize = 200;
+
+/// The problem that the reader found, or in its place all that the document finds, where that is more.
+pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Problem) -> Problem {
+    let found = serde_json::from_slice::<Value>(body)
+        .ok()
+        .zip(validator(method, path));
+    let Some((body, validator)) = found else {
+        return first;
+    };
+    let errors = validator.iter_errors(&body).take(MAX_ISSUES);
+    let issues: Vec<Issue> = errors.flat_map(|error| issues(&error)).collect();
+    match issues.len() {
+        0 | 1 => first,
+        _ => Problem::issues(Code::InvalidBody, issues),
+    }
+}
+
+/// What checks the body of an operation, where it takes one that the document describes.
+fn validator(method: &Method, path: &str) -> Option<Validator> {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    let document =
+        DOCUMENT.get_or_init(|| serde_json::to_value(crate::api::openapi()).unwrap_or(Value::Null));
+    let operation = &document["paths"][path][method.as_str().to_lowercase()];
+    let content = &operation["requestBody"]["content"]["application/json"];
+    let schema = content.get("schema")?;
+    // References of the schema begin at the root of the document.
+    let schema = json!({ "allOf": [schema], "components": document["components"] });
+    jsonschema::validator_for(&schema).ok()
+}
+
+fn issues(error: &ValidationError<'_>) -> Vec<Issue> {
+    let place: Vec<Value> = error.instance_path().segments().map(segment).collect();
+    let below = |name: &str, message: &str| Issue {
+        path: place.iter().cloned().chain([name.into()]).collect(),
+        message: message.to_owned(),
+    };
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            vec![below(property.as_str().unwrap_or_default(), "is missing")]
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let unexpected = unexpected.iter().take(MAX_ISSUES);
+            unexpected
+                .map(|name| below(name, "unknown field"))
+                .collect()
+        }
+        _ => vec![Issue {
+            message: error.to_string().chars().take(MAX_MESSAGE_CHARS).collect(),
+            path: place,
+        }],
+    }
+}
+
+fn segment(segment: LocationSegment<'_>) -> Value {
+    match segment {
+        LocationSegment::Property(name) => name.as_ref().into(),
+        LocationSegment::Index(at) => at.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_wrong_and_unknown_field_is_named_at_once() {
+        let first = Problem::body("name", "is missing");
+        let body = br#"{"scoreConfigIds":["a",1],"colour":"red"}"#;
+        let all = all_issues(&Method::POST, "/api/public/annotation-queues", body, first);
+        let text = format!("{all:?}");
+        for part in [
+            r#"[String("name")]"#,
+            r#"[String("scoreConfigIds"), Number(1)]"#,
+            r#"[String("colour")]"#,
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn one_fault_is_told_in_the_words_of_the_reader_and_so_is_what_is_no_json() {
+        let first = || Problem::body("name", "in the reader's words");
+        for (path, body) in [
+            ("/api/public/annotation-queues", r#"{"scoreConfigIds":[]}"#),
+            ("/api/public/annotation-queues", "{"),
+            ("/api/public/nothing", "{}"),
+        ] {
+            let said = all_issues(&Method::POST, path, body.as_bytes(), first());
+            assert_eq!(said.message(), "name: in the reader's words");
+        }
+    }
+}
