@@ -17,7 +17,7 @@ use crate::artifact::{ArtifactError, Artifacts};
 use crate::bindings::JudgePre;
 use crate::confine::{self, Role, confine};
 use crate::host::Host;
-use crate::info;
+use crate::{info, names};
 
 /// The largest component.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
@@ -125,7 +125,8 @@ fn compiled(
 ) -> Result<(Component, Vec<u8>), Vec<Problem>> {
     check_shape(bytes).map_err(|message| vec![Problem::new("file", message)])?;
     let wrong = |error: wasmtime::Error| vec![Problem::new("compile", format!("{error:#}"))];
-    let component = Component::from_binary(host.engine(), bytes).map_err(wrong)?;
+    let bytes = names::without_many(bytes);
+    let component = Component::from_binary(host.engine(), &bytes).map_err(wrong)?;
     let mut problems = check_imports(&component, grants, host);
     problems.extend(check_exports(&component, host));
     if !problems.is_empty() {

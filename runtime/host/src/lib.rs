@@ -25,6 +25,7 @@ mod host;
 mod inbox;
 mod info;
 mod meter;
+mod names;
 mod pressure;
 mod state;
 mod worker;
