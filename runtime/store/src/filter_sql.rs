@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use assay_domain::filter::{Condition, Test, TextOp};
 
+use crate::scores::storable;
 use crate::telemetry::Arg;
 
 /// A column as an expression over rows.
@@ -49,7 +50,8 @@ impl Sql {
     }
 
     pub(crate) fn bind_text(&mut self, text: &str) -> String {
-        self.bind(Arg::Text(Some(text.to_owned().into())))
+        // As it is stored: PostgreSQL takes no NUL, not even to look for it.
+        self.bind(Arg::Text(Some(storable(text).into_owned().into())))
     }
 
     /// Appends ` AND ...` for the condition; `false` when it has to be tested in memory.
@@ -83,34 +85,73 @@ impl Sql {
             Test::IsNotNull => return true,
             Test::MemberIsSet(key) => ("", key, None),
             Test::MemberIsNotSet(key) => ("NOT ", key, None),
-            Test::MemberText(key, op, value) if *op != TextOp::MatchesAnyCase => {
-                ("", key, Some((*op, value)))
-            }
+            Test::MemberText(key, op, value) => ("", key, Some((*op, value))),
             _ => return false,
         };
-        // A key with dots may stand for a member of a member.
-        if key.contains('.') {
+        let Some(member) = self.member_text(column, key, is_postgres) else {
             return false;
-        }
-        let key = self.bind_text(key);
-        let members = match is_postgres {
-            true => format!(
-                "SELECT j.key, CASE json_typeof(j.value) WHEN 'string' THEN j.value #>> '{{}}' \
-                 ELSE j.value::text END AS text FROM json_each({column}::json) j"
-            ),
-            false => format!(
-                "SELECT j.key, CASE j.type WHEN 'text' THEN j.value ELSE {column} -> j.fullkey END AS text \
-                 FROM json_each({column}) j"
-            ),
         };
-        let test = compared
-            .and_then(|(op, value)| self.compare("m.text", op, value, is_postgres))
-            .map(|sql| format!(" AND {sql}"))
-            .unwrap_or_default();
+        let test = match compared {
+            Some((TextOp::MatchesAnyCase, value)) => {
+                let value = self.bind_text(value);
+                let find = find(is_postgres);
+                Some(format!("{find}(lower(m.text), lower({value})) > 0"))
+            }
+            Some((op, value)) => self.compare("m.text", op, value, is_postgres),
+            None => Some("m.text IS NOT NULL".to_owned()),
+        };
+        // Of what is not there nothing holds, so that `NOT` needs no null.
+        let test = test.unwrap_or_default();
         self.push(&format!(
-            " AND {not}EXISTS (SELECT 1 FROM ({members}) m WHERE m.key = {key}{test})"
+            " AND {not}EXISTS (SELECT 1 FROM (SELECT {member} AS text) m WHERE {test})"
         ));
         true
+    }
+
+    /// The text of a member of a JSON object as an expression, null where there is none. A key with dots may
+    /// stand for a member of a member; none for a key with more of them than anybody uses.
+    pub(crate) fn member_text(
+        &mut self,
+        column: &str,
+        key: &str,
+        is_postgres: bool,
+    ) -> Option<String> {
+        let ways = paths(key)?;
+        let mut found = Vec::new();
+        for way in ways {
+            found.push(match is_postgres {
+                true => {
+                    let steps = way.iter().map(|step| self.bind_text(step));
+                    let steps = steps.collect::<Vec<_>>().join(" -> ");
+                    let value = format!("{column}::json -> {steps}");
+                    format!(
+                        "(CASE json_typeof({value}) WHEN 'string' THEN ({value}) #>> '{{}}' \
+                         ELSE ({value})::text END)"
+                    )
+                }
+                // A path of SQLite cannot spell a quote: the member of that name is looked for.
+                false if way.len() == 1 => {
+                    let key = self.bind_text(key);
+                    format!(
+                        "(SELECT CASE j.type WHEN 'text' THEN j.value ELSE {column} -> j.fullkey END \
+                         FROM json_each({column}) j WHERE j.key = {key})"
+                    )
+                }
+                false if way.iter().any(|step| step.contains(['"', '\\'])) => continue,
+                false => {
+                    let path: String = way.iter().map(|step| format!(".\"{step}\"")).collect();
+                    let path = self.bind_text(&format!("${path}"));
+                    format!(
+                        "(CASE json_type({column}, {path}) WHEN 'text' THEN {column} ->> {path} \
+                         ELSE {column} -> {path} END)"
+                    )
+                }
+            });
+        }
+        Some(match found.len() {
+            1 => found.swap_remove(0),
+            _ => format!("COALESCE({})", found.join(", ")),
+        })
     }
 
     fn test(&mut self, expr: Expr, test: &Test, is_postgres: bool) -> Option<String> {
@@ -187,7 +228,7 @@ impl Sql {
             return None;
         }
         let value = self.bind_text(value);
-        let find = if is_postgres { "strpos" } else { "instr" };
+        let find = find(is_postgres);
         Some(match op {
             TextOp::Equal => format!("{sql} = {value}"),
             TextOp::Contains => format!("{find}({sql}, {value}) > 0"),
@@ -199,6 +240,27 @@ impl Sql {
             ),
         })
     }
+}
+
+/// The function that gives the place of one text in another.
+const fn find(is_postgres: bool) -> &'static str {
+    if is_postgres { "strpos" } else { "instr" }
+}
+
+/// The ways a key with dots may lead, in the order in which the memory side tries them.
+fn paths(key: &str) -> Option<Vec<Vec<&str>>> {
+    const MAX_DOTS: usize = 4;
+    if key.matches('.').count() > MAX_DOTS {
+        return None;
+    }
+    let mut ways = vec![vec![key]];
+    for (at, _) in key.match_indices('.') {
+        for mut rest in paths(&key[at + 1..])? {
+            rest.insert(0, &key[..at]);
+            ways.push(rest);
+        }
+    }
+    Some(ways)
 }
 
 fn text(expr: Expr) -> Option<String> {

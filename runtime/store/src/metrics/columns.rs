@@ -565,7 +565,7 @@ impl Store {
             return match is_about_scores {
                 true => Err(Error::Conflict(
                     "scores cannot be filtered by one of these conditions in metrics: lists have at most \
-                     100 values, tags at most 200 characters",
+                     100 values, tags at most 200 characters, keys at most four dots",
                 )),
                 false => Ok(None),
             };

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use assay_domain::filter::{Order, TextOp};
+use assay_domain::filter::{Order, Test, TextOp};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{ScoreDataType, ScoreSource};
 use assay_domain::time::Timestamp;
 
 use super::storable;
+use crate::filter_sql::Sql;
 use crate::pool::Pool;
+use crate::telemetry::Arg;
 
 /// Which scores: every condition must hold, an empty list asks nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,6 +126,8 @@ pub(super) enum Parameter {
 pub(super) struct Statement {
     pub(super) sql: String,
     pub(super) parameters: Vec<Parameter>,
+    /// Its rows are wanted newest first.
+    is_ordered: bool,
 }
 
 /// Binds the parameters of a [`Statement`] in order.
@@ -148,6 +152,7 @@ impl Statement {
         Self {
             sql: format!("SELECT {what} FROM scores s WHERE s.project_id = $1"),
             parameters: vec![Parameter::Text(project.as_str().to_owned())],
+            is_ordered: false,
         }
     }
 
@@ -155,6 +160,14 @@ impl Statement {
         self.parameters.push(parameter);
         // Writing to a `String` cannot fail.
         let _ = write!(self.sql, "${}", self.parameters.len());
+    }
+
+    /// The same for a list that is read newest first.
+    pub(super) fn select_newest(what: &str, project: &ProjectId) -> Self {
+        Self {
+            is_ordered: true,
+            ..Self::select(what, project)
+        }
     }
 
     /// Appends SQL of ours.
@@ -197,7 +210,11 @@ impl Statement {
     /// Appends the conditions of `query`.
     pub(super) fn filter(&mut self, pool: &Pool, query: &ScoreQuery) {
         self.texts("id", query.ids.iter().map(ScoreId::as_str));
-        self.texts("name", query.names.iter().map(String::as_str));
+        // The index of names has the scores of one name in order; those of several would have to be sorted.
+        let is_hidden =
+            self.is_ordered && query.names.len() > 1 && matches!(pool, Pool::Sqlite { .. });
+        let name = if is_hidden { "name || ''" } else { "name" };
+        self.texts(name, query.names.iter().map(String::as_str));
         self.texts("source", query.sources.iter().map(|s| s.as_str()));
         self.texts("data_type", query.data_types.iter().map(|t| t.as_str()));
         self.texts("environment", query.environments.iter().map(String::as_str));
@@ -284,7 +301,36 @@ impl Statement {
         self.texts("data_type", std::iter::once(data_type.as_str()));
     }
 
+    /// A key with dots may stand for a member of a member; false where it has too many of them.
+    fn deep_member(&mut self, pool: &Pool, key: &str, test: &MemberTest) -> bool {
+        let key = storable(key).into_owned();
+        let test = match test {
+            MemberTest::IsSet => Test::MemberIsSet(key),
+            MemberTest::IsNotSet => Test::MemberIsNotSet(key),
+            MemberTest::Text(op, value) => Test::MemberText(key, *op, storable(value).into_owned()),
+        };
+        // Placeholders go on where those of this statement end.
+        let n = self.parameters.len();
+        let mut sql = Sql {
+            text: String::new(),
+            args: vec![Arg::Text(None); n],
+        };
+        let is_known = sql.member("s.metadata", &test, matches!(pool, Pool::Postgres(_)));
+        if is_known {
+            self.push(&sql.text);
+            for arg in sql.args.drain(n..) {
+                if let Arg::Text(Some(text)) = arg {
+                    self.parameters.push(Parameter::Text(text.into_owned()));
+                }
+            }
+        }
+        is_known
+    }
+
     fn member(&mut self, pool: &Pool, key: &str, test: &MemberTest) {
+        if key.contains('.') && self.deep_member(pool, key, test) {
+            return;
+        }
         self.push(match test {
             MemberTest::IsNotSet => " AND NOT EXISTS (SELECT 1 FROM ",
             MemberTest::IsSet | MemberTest::Text(..) => " AND EXISTS (SELECT 1 FROM ",

@@ -641,7 +641,8 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
             }
         };
         let plan = plan.join("\n");
-        assert!(plan.contains("scores_newest"), "{plan}");
+        let has_index = plan.contains("scores_newest") || plan.contains("scores_by_name");
+        assert!(has_index, "{plan}");
         assert!(
             !plan.contains("Sort") && !plan.contains("TEMP B-TREE"),
             "{plan}"

@@ -205,10 +205,16 @@ impl Store {
         rows: &[ObservationRow],
         with_content: bool,
     ) -> Result<Vec<StoredObservation>, Error> {
-        let mut stored = rows
-            .iter()
-            .map(ObservationRow::stored)
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut stored = Vec::with_capacity(rows.len());
+        let mut of_trace: Option<(i64, Vec<String>)> = None;
+        for row in rows {
+            let tags = match of_trace.take() {
+                Some((trace, tags)) if trace == row.trace => tags,
+                _ => row.trace_tags()?,
+            };
+            stored.push(row.stored(tags.clone())?);
+            of_trace = Some((row.trace, tags));
+        }
         if !with_content {
             return Ok(stored);
         }

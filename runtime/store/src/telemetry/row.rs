@@ -333,8 +333,13 @@ impl ObservationRow {
         })
     }
 
-    pub(super) fn stored(&self) -> Result<StoredObservation, Error> {
-        let of_trace: TraceDetail = from_detail(&self.trace_detail)?;
+    /// The tags of its trace.
+    pub(super) fn trace_tags(&self) -> Result<Vec<String>, Error> {
+        Ok(from_detail(&self.trace_detail)?.tags)
+    }
+
+    /// With the tags of its trace, which many rows share.
+    pub(super) fn stored(&self, tags: Vec<String>) -> Result<StoredObservation, Error> {
         Ok(StoredObservation {
             observation: self.observation()?,
             created_at: Timestamp::from_micros(self.created_at),
@@ -344,7 +349,7 @@ impl ObservationRow {
                 user_id: self.trace_user.clone(),
                 session_id: self.trace_session.clone(),
                 release: self.trace_release.clone(),
-                tags: of_trace.tags,
+                tags,
                 public: self.trace_public != 0,
             },
         })

@@ -19,6 +19,9 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
             json!({"k": ["alpha", "beta"]}),
             json!({"a \"key\".[0]": "alpha beta", "other": "beta"}),
             json!({"k": "100%_ü beta"}),
+            json!({"k": {"a.b": "alpha", "a": {"b": "beta"}}, "k.a": {"b": 1}}),
+            json!({"k.b": "beta", "k": {"b": "alpha"}}),
+            json!({"k": ["alpha"], "k.0": null}),
         ];
         let metadata = metadata.map(|value| value.as_object().unwrap().clone());
         let scores: Vec<_> = (0_u8..)
@@ -41,7 +44,17 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
         let values = [
             "", "alpha", "ALPHA", "beta", "1", "true", "null", "%_", "ü", "x\"", "}",
         ];
-        for key in ["k", "a \"key\".[0]", "absent"] {
+        for key in [
+            "k",
+            "a \"key\".[0]",
+            "absent",
+            "k.b",
+            "k.a.b",
+            "k.0",
+            "k.a",
+            ".",
+            "k..b",
+        ] {
             let mut tests = vec![
                 (MemberTest::IsSet, Test::MemberIsSet(key.to_owned())),
                 (MemberTest::IsNotSet, Test::MemberIsNotSet(key.to_owned())),

@@ -1,9 +1,12 @@
 //! Every column, type and operator of the filter language: a list gives what the memory side gives row by
 //! row, whichever way the rows are found, and pages cut one list into parts.
 
-use assay_domain::filter::{Column, ColumnKind};
+use std::borrow::Cow;
+
+use assay_domain::filter::{Cell, Column, ColumnKind, Row};
+use assay_domain::metrics::{Aggregation, METRIC_SCORES, Metric, Question, View};
 use assay_domain::observation::{ExperimentLink, PromptLink, ToolCall};
-use assay_domain::score::Score;
+use assay_domain::score::{Score, ScoreDataType};
 
 use super::*;
 use crate::scores::ScoreQuery;
@@ -154,12 +157,13 @@ fn scores() -> impl Strategy<Value = Vec<NewScore>> {
         one_of(&["k", "q", "a.b"]),
         0..3_u32,
         prop::option::of(0..6_u32),
+        metadata(),
     );
     prop::collection::vec(one, 0..40).prop_map(|all| {
         let made = all
             .into_iter()
             .enumerate()
-            .map(|(n, (value, name, trace, span))| NewScore {
+            .map(|(n, (value, name, trace, span, metadata))| NewScore {
                 id: ScoreId::new(&format!("s{n}")).unwrap(),
                 name: name.to_owned(),
                 value,
@@ -171,7 +175,7 @@ fn scores() -> impl Strategy<Value = Vec<NewScore>> {
                 timestamp: at(n as i64),
                 environment: "default".to_owned(),
                 comment: None,
-                metadata: Map::new(),
+                metadata,
                 config_id: None,
                 queue_id: None,
                 author_user_id: None,
@@ -446,6 +450,135 @@ async fn every_filter_of_traces_means_the_same_in_memory_and_in_lists() {
             for _ in 0..200 {
                 let (raw, filter) = filter(&mut runner, TRACES);
                 world.compare_traces(&raw, &filter).await;
+            }
+        }
+    })
+    .await;
+}
+
+/// A score with what it is about, as filters of metrics see it.
+struct ScoreCells<'a> {
+    score: &'a Score,
+    trace: Option<&'a StoredTrace>,
+    observation: Option<&'a StoredObservation>,
+}
+
+impl Row for ScoreCells<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        let score = &self.score.written;
+        let trace = self.trace.map(|stored| &stored.trace);
+        let observation = self.observation.map(|stored| &stored.observation);
+        let (trace_id, observation_id) = match &score.subject {
+            Subject::Trace(id) => (Some(id.as_str()), None),
+            Subject::Observation(id, observation) => {
+                (Some(id.as_str()), Some(observation.as_str()))
+            }
+            _ => (None, None),
+        };
+        let prompt = observation.and_then(|o| o.prompt.as_ref());
+        match column {
+            "id" => Cell::text(Some(score.id.as_str())),
+            "name" => Cell::text(Some(&score.name)),
+            "source" => Cell::text(Some(score.source.as_str())),
+            "dataType" => Cell::text(Some(score.value.data_type().as_str())),
+            "environment" => Cell::text(Some(&score.environment)),
+            "timestamp" => Cell::Time(score.timestamp),
+            "value" => match &score.value {
+                ScoreValue::Numeric(number) => Cell::Number(*number),
+                ScoreValue::Boolean(truth) => Cell::Number(f64::from(u8::from(*truth))),
+                _ => Cell::Null,
+            },
+            "booleanValue" => match &score.value {
+                ScoreValue::Boolean(truth) => Cell::Bool(*truth),
+                _ => Cell::Null,
+            },
+            "stringValue" => match &score.value {
+                ScoreValue::Categorical(category) => Cell::text(Some(category)),
+                _ => Cell::Null,
+            },
+            "traceId" => Cell::text(trace_id),
+            "observationId" => Cell::text(observation_id),
+            "sessionId" => Cell::text(trace.and_then(|trace| trace.session_id.as_deref())),
+            "userId" => Cell::text(trace.and_then(|trace| trace.user_id.as_deref())),
+            "traceName" => Cell::text(trace.and_then(|trace| trace.name.as_deref())),
+            "traceRelease" => Cell::text(trace.and_then(|trace| trace.release.as_deref())),
+            "traceVersion" => Cell::text(trace.and_then(|trace| trace.version.as_deref())),
+            "observationName" => Cell::text(observation.map(|o| o.name.as_str())),
+            "observationModelName" => Cell::text(observation.and_then(|o| o.model.as_deref())),
+            "observationPromptName" => Cell::text(prompt.map(|prompt| prompt.name.as_str())),
+            "observationPromptVersion" => match prompt.and_then(|prompt| prompt.version) {
+                Some(version) => Cell::Number(version as f64),
+                None => Cell::Null,
+            },
+            "tags" => trace.map_or(Cell::Null, |trace| Cell::List(Cow::Borrowed(&trace.tags))),
+            "metadata" => Cell::Object(Cow::Borrowed(&score.metadata)),
+            _ => Cell::Null,
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
+    const VIEWS: [(View, ScoreDataType); 3] = [
+        (View::ScoresNumeric, ScoreDataType::Numeric),
+        (View::ScoresBoolean, ScoreDataType::Boolean),
+        (View::ScoresCategorical, ScoreDataType::Categorical),
+    ];
+    on_each_database(|store| async move {
+        let mut runner = TestRunner::deterministic();
+        let world = World::new(store, &mut runner).await;
+        for round in 0..900 {
+            let (raw, filter) = filter(&mut runner, METRIC_SCORES);
+            let (view, data_type) = VIEWS[round % VIEWS.len()];
+            if view != View::ScoresBoolean && filter.reads(&["booleanValue"]) {
+                continue;
+            }
+            let holds = |score: &&Score| {
+                let (trace_id, observation_id) = match &score.written.subject {
+                    Subject::Trace(id) => (id, None),
+                    Subject::Observation(id, observation) => (id, Some(observation)),
+                    _ => return false,
+                };
+                let trace = world
+                    .traces
+                    .iter()
+                    .find(|stored| stored.trace.id == *trace_id);
+                let observation = world.observations.iter().find(|stored| {
+                    let o = &stored.observation;
+                    o.trace_id == *trace_id && Some(&o.id) == observation_id
+                });
+                score.written.value.data_type() == data_type
+                    && filter.matches(&ScoreCells {
+                        score,
+                        trace,
+                        observation,
+                    })
+            };
+            let expected = world.scores.iter().filter(holds).count();
+            let question = Question {
+                view,
+                with_booleans: false,
+                dimensions: Vec::new(),
+                metrics: vec![Metric {
+                    measure: view.measure("count").unwrap(),
+                    aggregation: Aggregation::Count,
+                }],
+                filter: filter.clone(),
+                from: at(-1_000_000),
+                to: at(1_000_000),
+                granularity: None,
+                top: None,
+            };
+            match world.store.metrics(&world.project, &question).await {
+                Ok(groups) => {
+                    let found = groups.first().map_or(json!(0), |group| {
+                        group.values[0].result(&question.metrics[0], 1)
+                    });
+                    assert_eq!(found, json!(expected), "{raw:?}");
+                }
+                // What they cannot do is refused, and never answered wrongly.
+                Err(Error::Conflict(_)) => {}
+                Err(error) => panic!("{raw:?}: {error}"),
             }
         }
     })
