@@ -371,7 +371,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         datasets,
         "The same for datasets, their items and runs."
     ),
-    rate_limit!("limits.metrics_per_minute", metrics, "The same for metrics."),
+    rate_limit!(
+        "limits.metrics_per_minute",
+        metrics,
+        "The same for metrics."
+    ),
     rate_limit!(
         "limits.api_per_minute",
         api,

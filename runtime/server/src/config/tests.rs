@@ -121,7 +121,10 @@ fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
         })
     };
     let half = load(&[("ASSAY_INIT_ORG_SECRET_KEY", "sk")]).unwrap_err();
-    assert!(half.to_string().contains("ASSAY_INIT_ORG_PUBLIC_KEY"), "{half}");
+    assert!(
+        half.to_string().contains("ASSAY_INIT_ORG_PUBLIC_KEY"),
+        "{half}"
+    );
     let short = load(&[("ASSAY_ADMIN_API_KEY", "guessable")]).unwrap_err();
     assert!(short.to_string().contains("24 characters"), "{short}");
     let config = load(&[
@@ -131,7 +134,10 @@ fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
     ]);
     let config = config.unwrap();
     assert_eq!(config.init.org_public_key.as_deref(), Some("pk-org"));
-    assert!(!format!("{config:?}").contains("secret-of"), "no secret in logs");
+    assert!(
+        !format!("{config:?}").contains("secret-of"),
+        "no secret in logs"
+    );
 }
 
 #[test]
