@@ -251,11 +251,17 @@ static assay_part part(assay_evaluator_types_option_payload_t payload) {
     return (assay_part){true, payload.val.tag == ASSAY_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.val.text)};
 }
 
-static assay_error evaluated(assay_text id, const assay_item *item, assay_json config, assay_scores *scores) {
+static const assay_evaluator *named(assay_text id) {
     for (size_t i = 0; i < assay_this_plugin.n_evaluators; i++) {
         const assay_evaluator *evaluator = assay_this_plugin.evaluators[i];
-        if (assay_equal(id, assay_text_of(evaluator->id))) return evaluator->evaluate(item, config, scores);
+        if (assay_equal(id, assay_text_of(evaluator->id))) return evaluator;
     }
+    return NULL;
+}
+
+static assay_error evaluated(assay_text id, const assay_item *item, assay_json config, assay_scores *scores) {
+    const assay_evaluator *evaluator = named(id);
+    if (evaluator) return evaluator->evaluate(item, config, scores);
     return ASSAY_ERROR(ASSAY_INVALID_CONFIG, "the plug-in has no evaluator %.*s", ASSAY_ARG(id));
 }
 
@@ -290,4 +296,43 @@ bool exports_assay_evaluator_evaluator_evaluate(
     ret->ptr = scores.at ? scores.at : more(NULL, 0);
     ret->len = scores.len;
     return true;
+}
+
+// ---- the check of configurations ----
+
+// The interface is optional, so the bindings are without it. It is small enough to stand here as the
+// canonical ABI lays it out: four numbers in, the place of a list of pairs of texts out.
+
+struct assay_problems {
+    struct { wit_string_t pointer, message; } *at;
+    size_t len, capacity;
+};
+
+void assay_add_problem(assay_problems *problems, const char *pointer, const char *format, ...) {
+    if (problems->len == problems->capacity) {
+        problems->capacity = problems->capacity ? 2 * problems->capacity : 4;
+        problems->at = more(problems->at, problems->capacity * sizeof *problems->at);
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    assay_text message = formatted(format, arguments);
+    va_end(arguments);
+    problems->at[problems->len].pointer = owned_string(pointer);
+    problems->at[problems->len++].message = owned(message);
+}
+
+__attribute__((export_name("assay:evaluator/config-check@1.0.0#check-config")))
+void *assay_exported_check_config(const char *id, size_t id_len, const char *config, size_t config_len) {
+    static struct { void *at; size_t len; } told;
+    assay_problems problems = {NULL, 0, 0};
+    assay_text name = {id, id_len};
+    const assay_evaluator *evaluator = named(name);
+    if (!evaluator) {
+        assay_add_problem(&problems, "", "the plug-in has no evaluator %.*s", ASSAY_ARG(name));
+    } else if (evaluator->check_config) {
+        evaluator->check_config(assay_json_of((assay_text){config, config_len}), &problems);
+    }
+    told.at = problems.at ? (void *)problems.at : more(NULL, 0);
+    told.len = problems.len;
+    return &told;
 }

@@ -141,6 +141,12 @@ typedef struct {
 
 enum { ASSAY_INPUT = 1, ASSAY_OUTPUT = 2, ASSAY_EXPECTED_OUTPUT = 4, ASSAY_METADATA = 8, ASSAY_TRACE = 16 };
 
+// What is wrong with a configuration.
+typedef struct assay_problems assay_problems;
+// Adds one. `pointer` is a JSON Pointer into the configuration, such as "/min"; "" for the whole of it.
+void assay_add_problem(assay_problems *problems, const char *pointer, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 typedef struct {
     const char *id;
     const char *title;
@@ -157,6 +163,8 @@ typedef struct {
     // Set when equal items and configurations may give different scores.
     bool varies;
     assay_error (*evaluate)(const assay_item *item, assay_json config, assay_scores *scores);
+    // What a schema cannot say, asked when a configuration is saved; NULL when there is no such rule.
+    void (*check_config)(assay_json config, assay_problems *problems);
 } assay_evaluator;
 
 typedef struct {

@@ -49,6 +49,7 @@ type Plugin struct {
 type Definition interface {
 	info() info
 	evaluate(item *Item, config string) ([]Score, error)
+	check(config string) []Problem
 }
 
 type info struct {
@@ -95,6 +96,15 @@ type Evaluator[C any] struct {
 	Varies bool
 	// Evaluate scores one item. No scores and no error means that there is nothing to report.
 	Evaluate func(item *Item, config C) ([]Score, error)
+	// Check says what a schema cannot: what is wrong with a configuration that satisfies it. Asked when
+	// a configuration is saved; may be left out.
+	Check func(config C) []Problem
+}
+
+// Problem is something wrong with a configuration.
+type Problem struct {
+	// Pointer is a JSON Pointer into the configuration, such as /min; empty for the whole of it.
+	Pointer, Message string
 }
 
 // None is the configuration of an evaluator that has nothing to configure.
@@ -113,6 +123,28 @@ func (e Evaluator[C]) evaluate(item *Item, text string) ([]Score, error) {
 		return nil, InvalidConfig("%s: %v", e.ID, err)
 	}
 	return e.Evaluate(item, config)
+}
+
+func (e Evaluator[C]) check(text string) []Problem {
+	config, err := configOf[C](text)
+	if err != nil {
+		return []Problem{{Message: fmt.Sprintf("%s: %v", e.ID, err)}}
+	}
+	if e.Check == nil {
+		return nil
+	}
+	return e.Check(config)
+}
+
+// CheckConfig is what the evaluator of this id has against a configuration, given as JSON: what the
+// server asks when one is saved, for tests.
+func (p *Plugin) CheckConfig(id string, config string) []Problem {
+	for _, evaluator := range p.Evaluators {
+		if evaluator.info().id == id {
+			return evaluator.check(config)
+		}
+	}
+	return []Problem{{Message: "the plug-in has no evaluator " + id}}
 }
 
 // Evaluate scores one item with the evaluator of this id, the configuration given as JSON: what the

@@ -14,6 +14,7 @@ import (
 
 // Export says what the component offers.
 func Export(plugin *Plugin) {
+	checked = plugin
 	exports.Describe = func() types.PluginInfo { return describe(plugin) }
 	exports.Evaluate = func(id string, item types.Item, config string) wit.Result[[]types.Score, types.EvalError] {
 		scores, err := evaluate(plugin, id, item, config)

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -13,6 +14,8 @@ use crate::build::BuildError;
 
 /// The world modules are made for. What a module does not use of it, its component does not import.
 const WORLD: &str = "judge";
+/// Interfaces of the contract that a module may export besides: those it has are added to its world.
+const OPTIONAL: [&str; 2] = ["batch", "config-check"];
 
 const WASI: &str = include_str!("wasi.wat");
 const WASI_NAME: &str = "wasi_snapshot_preview1";
@@ -72,16 +75,42 @@ fn wrong(error: impl Display) -> BuildError {
 /// When the contract cannot be read, or the module does not fit it.
 pub(crate) fn componentize(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(wit).map_err(wrong)?;
-    let world = resolve
-        .select_world(&[package], Some(WORLD))
-        .map_err(wrong)?;
+    let (contract, _) = resolve.push_dir(wit).map_err(wrong)?;
+    let version = resolve.packages[contract].name.version.clone();
+    let version = version.ok_or_else(|| wrong("the contract has no version"))?;
+    let mut text = format!("include assay:evaluator/{WORLD}@{version};");
+    for interface in offered(&module).map_err(wrong)? {
+        text.push_str(&format!("export assay:evaluator/{interface}@{version};"));
+    }
+    let text = format!("package assay:made; world made {{ {text} }}");
+    let package = resolve.push_str("made.wit", &text).map_err(wrong)?;
+    let world = resolve.select_world(&[package], None).map_err(wrong)?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(wrong)?;
     let encoded = ComponentEncoder::default()
         .module(&module)
         .and_then(|encoder| encoder.adapter(WASI_NAME, &inert_wasi()?))
         .and_then(ComponentEncoder::encode);
     encoded.map_err(wrong)
+}
+
+/// Which of the optional interfaces a module exports.
+fn offered(module: &[u8]) -> anyhow::Result<Vec<&'static str>> {
+    let mut found = Vec::new();
+    for payload in Parser::new(0).parse_all(module) {
+        let Payload::ExportSection(exports) = payload? else {
+            continue;
+        };
+        for export in exports {
+            let name = export?.name;
+            let is_of = |interface: &&str| {
+                name.strip_prefix("assay:evaluator/")
+                    .and_then(|rest| rest.strip_prefix(interface))
+                    .is_some_and(|rest| rest.starts_with('@'))
+            };
+            found.extend(OPTIONAL.into_iter().find(|interface| is_of(interface)));
+        }
+    }
+    Ok(found)
 }
 
 /// `wasi.wat` as a module that knows its world.

@@ -100,6 +100,25 @@ fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     Ok(())
 }
 
+fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Tested {
+    let checked = judge()?.check_config("judge", &json!({ "mode": "never" }));
+    let failure = checked.outcome.unwrap_err();
+    assert_eq!(failure.class, FailureClass::InvalidConfig);
+    assert!(
+        failure.message.contains("/mode: never is no mode")
+            && failure.message.contains("nothing would be told"),
+        "{failure:?}"
+    );
+    assert_eq!(
+        judge()?.check_config("judge", &json!({})).outcome,
+        Ok(Vec::new())
+    );
+    let template = &template("c")?.guest;
+    let checked = template.check_config("max-length", &json!({}));
+    assert_eq!(checked.outcome, Ok(Vec::new()));
+    Ok(())
+}
+
 fn a_source_that_does_not_compile_says_where() -> Tested {
     template("c")?; // the compiler is there
     let project = new_project("c");
@@ -123,6 +142,7 @@ fn main() -> ExitCode {
         an_item_without_output_is_bad_input,
         a_judge_asks_the_model_and_reads_its_structured_answer,
         errors_of_host_and_plugin_are_told_apart,
+        a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
         a_source_that_does_not_compile_says_where,
     ])
 }

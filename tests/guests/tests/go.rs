@@ -91,6 +91,23 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     Ok(())
 }
 
+fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Tested {
+    let guest = judge(|| Ok("{}"), |_| None)?;
+    let checked = guest.check_config("judge", &json!({ "mode": "loop" }));
+    let failure = checked.outcome.unwrap_err();
+    assert_eq!(failure.class, FailureClass::InvalidConfig);
+    assert!(
+        failure.message.contains("/mode: would not end"),
+        "{failure:?}"
+    );
+    let checked = guest.check_config("judge", &json!({ "mode": "judge" }));
+    assert_eq!(checked.outcome, Ok(Vec::new()));
+    let template = &template("go")?.guest;
+    let checked = template.check_config("max-length", &json!({ "max_chars": 1, "trim": true }));
+    assert_eq!(checked.outcome, Ok(Vec::new()));
+    Ok(())
+}
+
 fn a_trace_is_read_page_by_page() -> Tested {
     let guest = judge(|| Ok("{}"), |request| Some(trace(request)))?;
     let subject = Item {
@@ -257,6 +274,7 @@ fn main() -> ExitCode {
         equal_calls_give_equal_answers_and_draw_equal_numbers,
         a_judge_asks_the_model_and_reads_its_structured_answer,
         a_trace_is_read_page_by_page,
+        a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
         errors_of_host_and_plugin_are_told_apart,
         a_panic_says_in_the_log_what_it_was,
         memory_grows_beside_streams_without_either_touching_the_other,

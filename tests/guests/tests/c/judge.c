@@ -63,6 +63,14 @@ static const assay_slot judge_slots[] = {
     {.name = "judge", .description = "Judges.", .is_required = true},
 };
 
+static void check(assay_json config, assay_problems *problems) {
+    assay_text mode = assay_json_string(assay_json_get(config, "mode"), assay_text_of(""));
+    if (assay_equal(mode, assay_text_of("never"))) {
+        assay_add_problem(problems, "/mode", "%.*s is no mode", ASSAY_ARG(mode));
+        assay_add_problem(problems, "", "nothing would be told");
+    }
+}
+
 static const assay_evaluator judge_evaluator = {
     .id = "judge",
     .title = "Judge",
@@ -74,6 +82,7 @@ static const assay_evaluator judge_evaluator = {
     .slots = judge_slots,
     .n_slots = 1,
     .evaluate = judge,
+    .check_config = check,
 };
 
 static const assay_evaluator *const evaluators[] = {&judge_evaluator};

@@ -29,6 +29,12 @@ var plugin = assay.Plugin{
 			Needs:  assay.Input | assay.Output | assay.Trace,
 			Slots:  []assay.Slot{{Name: "judge", Description: "Judges.", Required: true}},
 			Scores: []assay.ScoreSpec{assay.NumericScore("points", "points")},
+			Check: func(config config) []assay.Problem {
+				if config.Mode != "loop" {
+					return nil
+				}
+				return []assay.Problem{{Pointer: "/mode", Message: "would not end"}, {Message: "no"}}
+			},
 			Evaluate: func(item *assay.Item, config config) ([]assay.Score, error) {
 				switch config.Mode {
 				case "judge":
