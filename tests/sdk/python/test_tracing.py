@@ -1,9 +1,13 @@
-"""Tracing, scores and batched evaluation as the newest Python client does them."""
+"""Tracing, scores and batched evaluation as the Python clients do them."""
+
+import unittest
+import uuid
 
 from langfuse import Evaluation, observe, propagate_attributes
 from langfuse.batch_evaluation import EvaluatorInputs
 
-from support import ClientTest, eventually, rest
+import support
+from support import ClientTest, eventually, major, rest
 
 TYPES = ["span", "generation", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"]
 
@@ -76,22 +80,58 @@ class Tracing(ClientTest):
             span.score_trace(name="category", value="good", data_type="CATEGORICAL")
         self.client.create_score(name="text", value="fine", data_type="TEXT", trace_id=trace_id)
         self.client.flush()
-        ask = lambda: self.client.api.scores.get_many(trace_id=trace_id, fields="details,subject").data
+        ask = lambda: rest(f"/v3/scores?traceId={trace_id}&fields=details,subject")["data"]
         scores = eventually(lambda: (found := ask()) and len(found) == 4 and found)
-        values = {score.name: score.value for score in scores}
+        values = {score["name"]: score["value"] for score in scores}
         self.assertEqual(values, {"number": 0.5, "truth": True, "category": "good", "text": "fine"})
+        if major() >= 5:
+            found = self.client.api.scores.get_many(trace_id=trace_id, fields="details,subject").data
+            self.assertEqual({score.name: score.value for score in found}, values)
 
-    def test_observations_are_evaluated_in_batches(self):
-        for n in range(3):
-            with self.client.start_as_current_observation(name=self.id(), input={"n": n}) as span:
-                span.update(output=f"{n}")
-        self.client.flush()
-        condition = f'[{{"type":"string","column":"name","operator":"=","value":"{self.id()}"}}]'
-        eventually(lambda: len(self.client.api.observations.get_many(filter=condition).data) == 3)
+    def evaluate(self, condition, **scope):
+        """Measures each output that the condition finds."""
         result = self.client.run_batched_evaluation(
             mapper=lambda *, item: EvaluatorInputs(input=item.input, output=item.output),
             filter=condition,
             evaluators=[lambda *, output, **_: Evaluation(name="size", value=len(output))],
+            **scope,
         )
+        self.client.flush()
         self.assertTrue(result.completed)
         self.assertEqual((result.total_items_processed, result.total_scores_created), (3, 3))
+
+    def test_what_was_traced_is_evaluated_in_batches(self):
+        name = uuid.uuid4().hex
+        for n in range(3):
+            with self.client.start_as_current_observation(name=name, input={"n": n}) as span:
+                span.update(output=f"{n} is it")
+                if major() == 4:
+                    span.set_trace_io(output=f"{n} is it")
+                if major() == 3:
+                    span.update_trace(output=f"{n} is it")
+        self.client.flush()
+        support.observations(name, 3)
+        condition = f'[{{"type":"string","column":"name","operator":"=","value":"{name}"}}]'
+        if major() >= 5:
+            self.evaluate(condition)
+        else:
+            self.evaluate(condition, scope="observations")
+            self.evaluate(condition, scope="traces")
+
+    @unittest.skipIf(major() >= 5, "this client says nothing about traces but in their observations")
+    def test_a_trace_says_its_input_and_output(self):
+        with self.client.start_as_current_observation(name="root") as root:
+            what = {"input": {"q": [1, None]}, "output": "a"}
+            if major() == 4:
+                root.set_trace_io(**what)
+                root.set_trace_as_public()
+            else:
+                root.update_trace(name="named", tags=["t"], user_id="u", session_id=self.id(), public=True, **what)
+            trace_id = root.trace_id
+        self.client.flush()
+        read = eventually(lambda: self.client.api.trace.get(trace_id))
+        self.assertEqual((read.input, read.output, read.public), ({"q": [1, None]}, "a", True))
+        if major() == 3:
+            self.assertEqual((read.name, read.tags, read.user_id, read.session_id), ("named", ["t"], "u", self.id()))
+            session = self.client.api.sessions.get(self.id())
+            self.assertIn(trace_id, [trace.id for trace in session.traces])
