@@ -14,6 +14,8 @@
 mod cache;
 mod compile;
 mod feed;
+mod lane;
+mod process;
 mod prune;
 mod queue;
 mod session;
@@ -33,8 +35,9 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::compile::Compiler;
+use crate::lane::Starts;
 use crate::queue::{Duty, Group, Queue};
-use crate::session::{Shared, Starts};
+use crate::session::Shared;
 use crate::watch::Quarantine;
 
 /// How workers are started and fed.
@@ -185,8 +188,7 @@ impl Workers {
         let (stop, stopped) = signal::channel(false);
         // One more for calls whose worker ended; it has a process only while there are any.
         let duties = std::iter::repeat_n(Duty::Calls, n_workers).chain([Duty::Suspects]);
-        let lane =
-            |(number, duty)| session::lane(Arc::clone(&shared), duty, number, stopped.clone());
+        let lane = |(number, duty)| lane::lane(Arc::clone(&shared), duty, number, stopped.clone());
         let lanes = duties.enumerate().map(|which| tokio::spawn(lane(which)));
         let lanes = lanes.collect();
         Self {
@@ -246,7 +248,7 @@ impl Workers {
     /// Everything that is wrong with it.
     pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
         // Which artifacts fit, a worker knows.
-        let ready = session::probe(&self.shared.options).await;
+        let ready = process::probe(&self.shared.options).await;
         let ready = ready.map_err(|error| vec![Problem::new("host", error.to_string())])?;
         let compiler = &self.shared.compiler;
         compiler
@@ -259,7 +261,7 @@ impl Workers {
     /// # Errors
     /// When no worker can be started, or a wall is missing and all are required.
     pub async fn walls(&self) -> std::io::Result<Vec<Wall>> {
-        let ready = session::probe(&self.shared.options).await?;
+        let ready = process::probe(&self.shared.options).await?;
         let (compiler, components) = (&self.shared.compiler, self.shared.components.as_ref());
         compiler.prune(&ready.engine_key, components).await;
         Ok(ready.walls)

@@ -1,36 +1,29 @@
-//! One worker process from start to end, and the lane that starts the next one.
+//! One worker process from start to end.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdStream;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use assay_domain::plugin::FailureClass;
 use assay_domain::protocol::host_call::Allowance;
-use assay_domain::protocol::{
-    self, CallId, FromWorker, HostReply, HostRequest, PREFIX, Ready, ToWorker,
-};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
+use assay_domain::protocol::{self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker};
+use tokio::io::{AsyncReadExt, BufReader};
 use tokio::net::unix::OwnedReadHalf;
-use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::watch as signal;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::compile::Compiler;
-use crate::queue::{Duty, Job, Queue, failed, lock, size, stopped};
+use crate::lane::Starts;
+use crate::process::{end, log_lines, spawn};
+use crate::queue::{Duty, Job, Queue, lock, size};
 use crate::watch::{Quarantine, resident_bytes};
 use crate::{Caller, Components, HostCalls, Options, feed};
 
-const FIRST_BACKOFF: Duration = Duration::from_millis(50);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// How often the memory of a worker is looked at.
 const MEMORY_STEP: Duration = Duration::from_millis(200);
 /// Questions of one worker that may be open at a time.
@@ -78,7 +71,7 @@ pub(crate) struct Session {
     pub(crate) answered: Notify,
     /// It said that it is ready.
     pub(crate) ready: Notify,
-    was_ready: AtomicBool,
+    pub(crate) was_ready: AtomicBool,
     engine_key: Mutex<String>,
     told_to_end: Mutex<Option<Instant>>,
     /// It says that it is short of memory.
@@ -96,7 +89,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn new(duty: Duty, lane: usize) -> (Arc<Self>, mpsc::UnboundedReceiver<Outgoing>) {
+    pub(crate) fn new(duty: Duty, lane: usize) -> (Arc<Self>, mpsc::UnboundedReceiver<Outgoing>) {
         let (to_worker, messages) = mpsc::unbounded_channel();
         let now = Instant::now();
         let session = Self {
@@ -206,7 +199,7 @@ impl Session {
     }
 
     /// How long ago.
-    fn since_told_to_end(&self) -> Option<Duration> {
+    pub(crate) fn since_told_to_end(&self) -> Option<Duration> {
         lock(&self.told_to_end).map(|told| told.elapsed())
     }
 }
@@ -244,9 +237,9 @@ struct Times {
 }
 
 /// Why a process ended before its time, and the class of a call that is to blame for it.
-struct Loss {
-    reason: String,
-    class: FailureClass,
+pub(crate) struct Loss {
+    pub(crate) reason: String,
+    pub(crate) class: FailureClass,
 }
 
 impl From<io::Error> for Loss {
@@ -258,129 +251,8 @@ impl From<io::Error> for Loss {
     }
 }
 
-/// How often in a row each lane could not start its process. The lane for suspects is the last.
-pub(crate) struct Starts(Mutex<Vec<u32>>);
-
-/// Suspects need a process of their own, so they are not for another lane: that one is tried so often.
-const MAX_SUSPECT_STARTS: u32 = 3;
-
-impl Starts {
-    pub(crate) fn new(n_workers: usize) -> Self {
-        Self(Mutex::new(vec![0; n_workers + 1]))
-    }
-
-    fn succeeded(&self, lane: usize) {
-        lock(&self.0)[lane] = 0;
-    }
-
-    /// Whether nobody is left who could make the calls of such a lane.
-    fn failed(&self, lane: usize) -> bool {
-        let mut n_failures = lock(&self.0);
-        n_failures[lane] += 1;
-        let (workers, suspects) = n_failures.split_at(n_failures.len() - 1);
-        workers.iter().all(|n| 0 < *n) || lane == workers.len() && MAX_SUSPECT_STARTS <= suspects[0]
-    }
-}
-
-/// Keeps one worker process running while there is work.
-pub(crate) async fn lane(
-    shared: Arc<Shared>,
-    duty: Duty,
-    number: usize,
-    mut stop: signal::Receiver<bool>,
-) {
-    let mut backoff = FIRST_BACKOFF;
-    loop {
-        while shared.queue.is_empty(duty) {
-            tokio::select! {
-                () = shared.queue.filled(duty) => {}
-                () = stopped(&mut stop) => return,
-            }
-        }
-        let (session, messages) = Session::new(duty, number);
-        let ended = run(&shared, &session, messages, stop.clone()).await;
-        let pending = std::mem::take(&mut *lock(&session.pending));
-        let lost: Vec<Job> = pending.into_values().map(|pending| pending.job).collect();
-        if lost.is_empty() && session.since_told_to_end().is_some() {
-            if let Err(Loss { reason, .. }) = ended {
-                tracing::warn!(reason, "a worker process did not end when it was told to");
-            }
-            if *stop.borrow() {
-                return;
-            }
-            continue;
-        }
-        let loss = ended.err().unwrap_or_else(|| Loss {
-            reason: "it ended by itself".into(),
-            class: FailureClass::PluginTrap,
-        });
-        tracing::warn!(
-            n_calls = lost.len(),
-            reason = loss.reason,
-            "a worker process ended"
-        );
-        if !lost.is_empty() {
-            backoff = FIRST_BACKOFF;
-            lose(&shared, lost, &loss);
-            continue;
-        }
-        if !session.was_ready.load(Ordering::Acquire) {
-            if shared.starts.failed(number) {
-                // Nobody would answer the calls that wait.
-                let reason = format!("no worker process can be started: {}", loss.reason);
-                for job in shared.queue.drain(duty) {
-                    job.answer(failed(FailureClass::WorkerLost, &reason));
-                }
-            } else {
-                // They are another lane's, if there is one that rests.
-                shared.queue.refill(duty);
-            }
-        }
-        if tokio::time::timeout(backoff, stopped(&mut stop))
-            .await
-            .is_ok()
-        {
-            return;
-        }
-        backoff = MAX_BACKOFF.min(backoff * 2);
-    }
-}
-
-/// Calls whose worker ended are run again apart from others, until the one that ends workers is alone.
-fn lose(shared: &Shared, mut lost: Vec<Job>, loss: &Loss) {
-    lost.retain(|job| !job.group.is_abandoned());
-    for job in &mut lost {
-        job.n_deaths += 1;
-    }
-    match lost.pop() {
-        Some(job) if lost.is_empty() && 1 < job.n_deaths => {
-            shared.quarantine.convict(&job.call);
-            let reason = &loss.reason;
-            let message = format!(
-                "the call ended two worker processes in a row, the second while it was alone in it: {reason}. \
-                 The item is in quarantine for this evaluator and configuration until the server starts \
-                 again"
-            );
-            tracing::error!(
-                plugin.digest = %job.call.plugin,
-                evaluator.id = &*job.call.evaluator_id,
-                item.id = job.call.item.id,
-                reason,
-                "a call ends worker processes"
-            );
-            job.answer(failed(loss.class, message));
-        }
-        job => {
-            lost.extend(job);
-            if !lost.is_empty() {
-                shared.queue.suspect(lost);
-            }
-        }
-    }
-}
-
 /// From start to end of one process. An error says why it ended before its time.
-async fn run(
+pub(crate) async fn run(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
     messages: mpsc::UnboundedReceiver<Outgoing>,
@@ -420,81 +292,6 @@ async fn run(
         format!("{} ({status})", reasons.join(": "))
     };
     Err(loss)
-}
-
-fn spawn(options: &Options) -> io::Result<(Child, UnixStream)> {
-    let (ours, theirs) = StdStream::pair()?;
-    ours.set_nonblocking(true)?;
-    // The command holds the other end: it must go before the socket is read, or its end is never seen.
-    let child = Command::new(&options.program)
-        .args(&options.args)
-        .env_clear()
-        // A key that interrupts the server leaves it to the server to end its workers.
-        .process_group(0)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    Ok((child, UnixStream::from_std(ours)?))
-}
-
-/// Starts a worker that is given no call, and gives what it says of itself.
-pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
-    let (mut child, mut socket) = spawn(options)?;
-    let mut frame = Vec::new();
-    let start = ToWorker::Start(options.worker_settings());
-    protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;
-    let ready = async {
-        socket.write_all(&frame).await?;
-        let mut prefix = [0; PREFIX];
-        socket.read_exact(&mut prefix).await?;
-        let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
-        socket.read_exact(&mut frame).await?;
-        match protocol::read_frame(&frame).map_err(io::Error::other)? {
-            FromWorker::Ready(ready) => Ok(ready),
-            _ => Err(io::Error::other("its first message is another")),
-        }
-    };
-    let ready = match tokio::time::timeout(options.silence_limit, ready).await {
-        Ok(ready) => ready,
-        Err(_) => Err(io::Error::other("it said nothing")),
-    };
-    // It ends when it finds its socket closed.
-    drop(socket);
-    match ready {
-        Ok(ready) => {
-            end(&mut child).await;
-            Ok(ready)
-        }
-        Err(error) => {
-            let mut said = String::new();
-            if let Some(stderr) = child.stderr.take() {
-                let read = stderr.take(64 << 10).read_to_string(&mut said).await;
-                drop(read);
-            }
-            end(&mut child).await;
-            let said = said.lines().last().map(str::to_owned);
-            Err(said.map_or(error, io::Error::other))
-        }
-    }
-}
-
-/// Gives a process that closed its socket a moment to end by itself, so that its status tells why.
-async fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
-    if let Ok(status) = tokio::time::timeout(Duration::from_millis(200), child.wait()).await {
-        return status.ok();
-    }
-    drop(child.kill().await);
-    None
-}
-
-async fn log_lines(stderr: ChildStderr, last: Arc<Mutex<Option<String>>>) {
-    let mut lines = BufReader::new(stderr.take(1 << 20)).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        tracing::warn!(line, "a worker process says");
-        *lock(&last) = Some(line);
-    }
 }
 
 async fn read(
