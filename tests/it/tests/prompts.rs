@@ -409,3 +409,60 @@ async fn prompts_of_another_project_are_not_there() {
         (&json!("x"), &json!(true))
     );
 }
+
+#[tokio::test]
+async fn an_observation_that_names_a_version_of_a_prompt_shows_its_id() {
+    let app = TestApp::new().await.unwrap();
+    let made = create(&app, json!({ "name": "greet", "prompt": "Hello" })).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let mut events = vec![json!({
+        "id": "e0", "type": "trace-create", "timestamp": "2026-03-01T10:00:00Z", "body": { "id": trace },
+    })];
+    for (id, name, version) in [("a1", "greet", 1), ("a2", "greet", 7), ("a3", "nobody", 1)] {
+        events.push(json!({
+            "id": id, "type": "generation-create", "timestamp": "2026-03-01T10:00:00Z",
+            "body": { "id": id, "traceId": trace, "promptName": name, "promptVersion": version },
+        }));
+    }
+    let body = json!({ "batch": events });
+    let taken = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &body)
+        .await
+        .unwrap();
+    assert_eq!(taken.json()["errors"], json!([]));
+    let ids = async |path: &str, key: &str| {
+        let body = app.client.get(path).await.unwrap().json();
+        let mut found: Vec<(String, Value)> = body[key]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["id"].as_str().unwrap().starts_with('a'))
+            .map(|one| {
+                (
+                    one["id"].as_str().unwrap().to_owned(),
+                    one["promptId"].clone(),
+                )
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
+    };
+    let expected = [made["id"].clone(), Value::Null, Value::Null];
+    assert_eq!(
+        ids("/api/public/v2/observations?fields=prompt", "data").await,
+        expected
+    );
+    assert_eq!(ids("/api/public/observations", "data").await, expected);
+    assert_eq!(
+        ids(&format!("/api/public/traces/{trace}"), "observations").await,
+        expected
+    );
+    let one = app
+        .client
+        .get("/api/public/observations/a1")
+        .await
+        .unwrap()
+        .json();
+    assert_eq!(one["promptId"], made["id"]);
+}

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
+use super::observations::prompt_ids;
 use super::observations::view::v1 as observation_view;
 use super::routes::{Operation, Routes};
 use super::scores::view::{Categories, place, v2 as score_view};
@@ -250,7 +251,9 @@ async fn get_trace(
             let steps = found
                 .iter()
                 .filter(|stored| !stored.observation.is_trace_record());
-            steps.map(observation_view).collect()
+            let mut steps: Vec<Value> = steps.map(observation_view).collect();
+            prompt_ids::fill(&app, &caller.project, &mut steps).await?;
+            steps.into()
         }
         false => json!([]),
     };

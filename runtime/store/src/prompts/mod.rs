@@ -5,6 +5,7 @@
 //! - **`latest` is where it belongs.** It stands on the version with the highest number, after every write.
 //! - **Nothing included disappears.** A version that others include cannot be deleted.
 
+mod ids;
 mod list;
 mod row;
 #[cfg(test)]

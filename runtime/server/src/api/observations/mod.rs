@@ -1,5 +1,6 @@
 //! Observations: v2 by cursor, and the older list by page.
 
+pub(super) mod prompt_ids;
 pub(super) mod view;
 
 use assay_domain::filter::{Filter, OBSERVATIONS};
@@ -172,11 +173,12 @@ async fn list_v2(
         ..ObservationQuery::default()
     };
     let page = app.store.observations(&caller.project, &query).await?;
-    let data: Vec<Value> = page
+    let mut data: Vec<Value> = page
         .items
         .iter()
         .map(|stored| view::v2(&caller.project, stored, &groups))
         .collect();
+    prompt_ids::fill(&app, &caller.project, &mut data).await?;
     let meta = match page.items.last() {
         Some(last) if page.has_more => {
             let last = &last.observation;
@@ -204,11 +206,13 @@ async fn list_v1(
         ..ObservationQuery::default()
     };
     let found = app.store.observations(&caller.project, &query).await?;
+    let mut items: Vec<Value> = found.items.iter().map(view::v1).collect();
+    prompt_ids::fill(&app, &caller.project, &mut items).await?;
     let found = Numbered {
         n_total: found.n_total,
-        items: found.items,
+        items,
     };
-    Ok(page::answer(paging, &found, view::v1))
+    Ok(page::answer(paging, &found, Value::clone))
 }
 
 async fn get_v1(
@@ -219,5 +223,8 @@ async fn get_v1(
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
     let found = app.store.observation(&caller.project, &id).await?;
-    Ok(Json(view::v1(&found.ok_or_else(missing)?)))
+    let mut views = [view::v1(&found.ok_or_else(missing)?)];
+    prompt_ids::fill(&app, &caller.project, &mut views).await?;
+    let [view] = views;
+    Ok(Json(view))
 }
