@@ -123,14 +123,11 @@ async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
 
 const ADMIN_KEY: &str = "the key of the administrator";
 
-#[tokio::test]
-async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyhow::Result<()> {
-    let app = TestApp::with(&[("admin.api_key", ADMIN_KEY)]).await?;
-    let ingest = ingest_key(&app).await?;
-    app.other_project().await?;
+/// Everybody who may call: what they are, whose credentials they show.
+fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> {
     let client = |public: &str, secret: &str| Client::new(&app.origin).with_keys(public, secret);
     let bearer = |key: &str| app.anonymous().with_authorization(&format!("Bearer {key}"));
-    let callers = [
+    vec![
         ("nobody", Shows::Nothing, app.anonymous()),
         (
             "an unknown key",
@@ -183,7 +180,15 @@ async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyho
                 .with_header("x-langfuse-admin-api-key", ADMIN_KEY)
                 .with_header("x-langfuse-project-id", app.app.home_project.as_str()),
         ),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyhow::Result<()> {
+    let app = TestApp::with(&[("admin.api_key", ADMIN_KEY)]).await?;
+    let ingest = ingest_key(&app).await?;
+    app.other_project().await?;
+    let callers = callers(&app, ingest);
     let mut wrong = Vec::new();
     let operations = operations(&app.client).await?;
     let n_organization = operations

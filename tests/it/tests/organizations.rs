@@ -551,130 +551,86 @@ async fn users_are_listed_in_parts_and_looked_up() {
     );
 }
 
+/// An answer has to be this error of SCIM.
+fn is_scim_error((answered, error): &(u16, Value), status: u16, kind: Option<&str>) {
+    assert_eq!(*answered, status, "{error}");
+    let schema = "urn:ietf:params:scim:api:messages:2.0:Error";
+    assert_eq!(error["schemas"], json!([schema]));
+    assert_eq!(error["status"], json!(status.to_string()));
+    assert_eq!(error["scimType"].as_str(), kind, "{error}");
+    assert!(!error["detail"].as_str().unwrap().is_empty());
+}
+
 #[tokio::test]
 async fn errors_of_scim_are_scim_errors() {
     let app = TestApp::new().await.unwrap();
     let organizer = app.organizer();
     let ada = format!("{USERS}/{}", user(&app, "ada@example.com").await);
-    let cases = [
+    let none = format!("{USERS}/none");
+    let reads = [
+        (&organizer, none.as_str(), 404, None),
+        (&app.client, USERS, 403, None),
+        (&app.anonymous(), USERS, 401, None),
         (
             &organizer,
-            Method::GET,
-            format!("{USERS}/none"),
-            json!({}),
-            404,
-            Value::Null,
-        ),
-        (
-            &app.client,
-            Method::GET,
-            USERS.to_owned(),
-            json!({}),
-            403,
-            Value::Null,
-        ),
-        (
-            &organizer,
-            Method::GET,
-            format!("{USERS}?filter=x"),
-            json!({}),
+            "/api/public/scim/Users?filter=x",
             400,
-            json!("invalidFilter"),
+            Some("invalidFilter"),
         ),
         (
             &organizer,
-            Method::GET,
-            format!("{USERS}?count=x"),
-            json!({}),
+            "/api/public/scim/Users?count=x",
             400,
-            json!("invalidValue"),
-        ),
-        (
-            &organizer,
-            Method::POST,
-            USERS.to_owned(),
-            json!({}),
-            400,
-            json!("invalidValue"),
-        ),
-        (
-            &organizer,
-            Method::POST,
-            USERS.to_owned(),
-            json!({ "userName": " " }),
-            400,
-            json!("invalidValue"),
-        ),
-        (
-            &organizer,
-            Method::POST,
-            USERS.to_owned(),
-            json!({ "userName": "x".repeat(321) }),
-            400,
-            json!("invalidValue"),
-        ),
-        (
-            &organizer,
-            Method::POST,
-            USERS.to_owned(),
-            json!({ "userName": "bob", "roles": ["KING"] }),
-            400,
-            json!("invalidValue"),
-        ),
-        (
-            &organizer,
-            Method::PATCH,
-            ada.clone(),
-            json!({ "Operations": [{ "op": "move" }] }),
-            400,
-            json!("invalidValue"),
+            Some("invalidValue"),
         ),
     ];
-    for (client, method, path, body, status, kind) in cases {
-        let (answered, error) = send(client, method.clone(), &path, body).await;
-        assert_eq!(answered, status, "{method} {path}: {error}");
-        assert_eq!(
-            error["schemas"],
-            json!(["urn:ietf:params:scim:api:messages:2.0:Error"])
-        );
-        assert_eq!(
-            (&error["status"], &error["scimType"]),
-            (&json!(status.to_string()), &kind),
-            "{error}"
-        );
-        assert!(!error["detail"].as_str().unwrap().is_empty());
+    for (client, path, status, kind) in reads {
+        let answer = client.get(path).await.unwrap();
+        is_scim_error(&(answer.status.as_u16(), answer.json()), status, kind);
     }
-    assert_eq!(
-        get(&organizer, USERS).await["totalResults"],
-        1,
-        "nothing was made"
-    );
-    let asked = [("accept", "application/scim+json")];
-    for path in [USERS, &format!("{USERS}/none")] {
-        let answer = organizer
-            .send(Method::GET, path, &asked, axum::body::Body::empty())
-            .await;
-        assert_eq!(
-            answer.unwrap().headers["content-type"],
-            "application/scim+json"
-        );
-        let answer = organizer.get(path).await.unwrap();
-        assert_eq!(answer.headers["content-type"], "application/json");
+    for body in [
+        json!({}),
+        json!({ "userName": " " }),
+        json!({ "userName": "x".repeat(321) }),
+        json!({ "userName": "a\u{0}b" }),
+        json!({ "userName": "bob", "roles": ["KING"] }),
+        json!({ "userName": "bob", "active": "maybe" }),
+    ] {
+        let refused = post(&organizer, USERS, body).await;
+        is_scim_error(&refused, 400, Some("invalidValue"));
+    }
+    let unknown = json!({ "Operations": [{ "op": "move" }] });
+    let refused = send(&organizer, Method::PATCH, &ada, unknown).await;
+    is_scim_error(&refused, 400, Some("invalidValue"));
+    let users = get(&organizer, USERS).await;
+    assert_eq!(users["totalResults"], 1, "nothing was made");
+}
+
+#[tokio::test]
+async fn scim_tells_what_it_can_do_in_the_media_type_that_is_asked_for() {
+    let app = TestApp::new().await.unwrap();
+    let organizer = app.organizer();
+    let media_type = async |path: &str, headers: &[(&str, &str)]| {
+        let body = axum::body::Body::empty();
+        let answer = organizer.send(Method::GET, path, headers, body).await;
+        let headers = answer.unwrap().headers;
+        headers["content-type"].to_str().unwrap().to_owned()
+    };
+    for path in [USERS, "/api/public/scim/Users/none"] {
+        let asked = [("accept", "application/scim+json")];
+        assert_eq!(media_type(path, &asked).await, "application/scim+json");
+        assert_eq!(media_type(path, &[]).await, "application/json");
     }
     let config = get(&organizer, "/api/public/scim/ServiceProviderConfig").await;
-    assert_eq!(
-        (&config["patch"]["supported"], &config["bulk"]["supported"]),
-        (&json!(true), &json!(false))
-    );
+    assert_eq!(config["patch"]["supported"], true);
+    assert_eq!(config["bulk"]["supported"], false);
     for (path, id) in [
         ("ResourceTypes", "User"),
         ("Schemas", "urn:ietf:params:scim:schemas:core:2.0:User"),
     ] {
         let list = get(&organizer, &format!("/api/public/scim/{path}")).await;
-        assert_eq!(
-            (&list["totalResults"], &list["Resources"][0]["id"]),
-            (&json!(1), &json!(id))
-        );
+        assert_eq!(list["totalResults"], 1);
+        assert_eq!(list["Resources"][0]["id"], id);
     }
 }
 
