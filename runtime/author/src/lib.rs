@@ -31,9 +31,9 @@ mod watch;
 mod workbench;
 
 pub use bench::{Floor, Measure};
-pub use build::{BuildError, build};
+pub use build::{BuildError, build, missing};
 pub use error::Error;
-pub use progress::{Progress, Silent, Terminal};
+pub use progress::{Plain, Progress, Silent, Terminal};
 pub use project::{
     COMPONENT, ITEMS, Language, MANIFEST, Manifest, Project, ProjectError, TESTS, UnknownLanguage,
 };

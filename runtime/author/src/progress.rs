@@ -1,5 +1,7 @@
 //! What a person sees while something takes long.
 
+use std::io::Write as _;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +31,42 @@ impl Progress for Silent {
     fn line(&self, _: &str) {}
     fn count(&self, _: u64, _: u64) {}
     fn done(&self) {}
+}
+
+/// A plain line on standard error for each step that takes over a second, where there is no terminal: who
+/// runs a command unseen shall know what it waits for.
+#[derive(Debug, Default)]
+pub struct Plain(Mutex<Option<Sender<()>>>);
+
+/// What takes less is not worth a line.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Plain {
+    /// The step that the end of `begun` is the end of, or none.
+    fn begin(&self, begun: Option<Sender<()>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+}
+
+impl Progress for Plain {
+    fn step(&self, text: &str) {
+        let (begun, over) = channel();
+        self.begin(Some(begun));
+        let text = text.to_owned();
+        std::thread::spawn(move || {
+            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ = writeln!(std::io::stderr(), "assay: {text} ...");
+            }
+        });
+    }
+
+    fn line(&self, _: &str) {}
+
+    fn count(&self, _: u64, _: u64) {}
+
+    fn done(&self) {
+        self.begin(None);
+    }
 }
 
 /// One line on standard error that shows the step, how long it has taken and where it is. Nothing at

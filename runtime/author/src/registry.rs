@@ -95,11 +95,34 @@ impl<'r> Registry<'r> {
         if there.status != 404 {
             self.expect(there)?;
         }
+        self.check_version(component)?;
         let body = ("application/wasm", component.bytes.clone());
         let answer = self.send("POST", PLUGINS, Some(body))?;
         let is_new = answer.status == 201;
         let entry = self.expect(answer)?;
         Ok(pushed(self.remote.address(), &entry, is_new))
+    }
+
+    /// Whether the name and version are free: else the server would say so after it had compiled.
+    fn check_version(&self, component: &Component) -> Result<(), Error> {
+        let info = &component.info;
+        let path = format!("{PLUGINS}?name={}", info.name);
+        let answer = self.send("GET", &path, None)?;
+        let body = self.expect(answer)?;
+        let is_taken = |plugin: &&Value| {
+            string(plugin, "name") == info.name && string(plugin, "version") == info.version
+        };
+        let Some(taken) = members(&body, "data").find(is_taken) else {
+            return Ok(());
+        };
+        Err(Error::Server(format!(
+            "{} {} is at {} already, with other bytes (sha256:{}), and what is registered never changes; \
+             nothing was sent. Give the plug-in a new version, build it and push it again",
+            text::inert(&info.name),
+            text::inert(&info.version),
+            self.remote.address(),
+            short(string(taken, "digest")),
+        )))
     }
 
     /// The plug-ins there are.
@@ -414,14 +437,41 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_stands_for_other_bytes_is_refused_before_anything_is_sent() {
+        let plugin = |version: &str| json!({ "name": "acme/tone", "version": version, "digest": "0123456789abcdef" });
+        let missing = (404, json!({}));
+        let taken = json!({ "data": [plugin("0.9.0"), plugin("1.0.0")] });
+        let remote = Scripted::new(&[missing.clone(), (200, taken)]);
+        let error = Registry::of(&remote).push(&component()).unwrap_err();
+        for part in [
+            "acme/tone 1.0.0",
+            "http://server",
+            "0123456789ab",
+            "new version",
+        ] {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
+        let asked = remote.asked.borrow();
+        assert!(
+            asked.iter().all(|each| each.starts_with("GET")),
+            "{asked:?}"
+        );
+        let free = json!({ "data": [plugin("0.9.0")] });
+        let entry = plugin("1.0.0");
+        let remote = Scripted::new(&[missing, (200, free), (201, entry)]);
+        assert!(Registry::of(&remote).push(&component()).unwrap().is_ok);
+    }
+
+    #[test]
     fn a_refusal_is_told_in_the_words_of_the_server_and_a_wrong_key_says_where_keys_come_from() {
         let missing = (404, json!({ "detail": "no such plug-in" }));
         let refused = json!({ "detail": "acme/tone@1.0.0 stands for another component" });
-        let remote = Scripted::new(&[missing, (409, refused)]);
+        let none = json!({ "data": [] });
+        let remote = Scripted::new(&[missing, (200, none), (409, refused)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
         assert!(error.to_string().contains("another component"), "{error}");
         assert!(
-            remote.asked.borrow()[1].ends_with("5"),
+            remote.asked.borrow()[2].ends_with("5"),
             "{:?}",
             remote.asked
         );

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use assay_domain::ids::{IdSource, ProjectId};
@@ -65,6 +66,18 @@ fn own(database: &Path) -> anyhow::Result<Lock> {
             .with_context(|| format!("cannot make the directory {}", parent.display()))?;
     }
     Lock::take(database)
+}
+
+/// What was tried and the way out. The address is shown without user and password.
+fn unopened(url: &DatabaseUrl, wait: Duration) -> String {
+    match url {
+        DatabaseUrl::Sqlite(_) => format!("cannot open the database {url} (--database-url)"),
+        DatabaseUrl::Postgres(_) => format!(
+            "cannot open the database {url} (--database-url), tried for {} s: start PostgreSQL there, or \
+             correct the address, user and password; without the setting a file below --data-dir is used",
+            wait.as_secs()
+        ),
+    }
 }
 
 /// What a server that was killed had leased goes on at once instead of when the leases run out. Sound
@@ -152,7 +165,7 @@ impl Server {
         };
         let store = Store::open(&url, &options)
             .await
-            .with_context(|| format!("cannot open the database {url} (--database-url)"))?;
+            .with_context(|| unopened(&url, options.wait))?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
         let engine = match config.evaluation.isolation {

@@ -140,7 +140,10 @@ impl Pool {
                 let pool = PgPoolOptions::new()
                     .max_connections(options.n_readers + 4)
                     .acquire_timeout(options.wait);
-                Ok(Self::Postgres(pool.connect_with(connect).await?))
+                match pool.connect_with(connect.clone()).await {
+                    Ok(pool) => Ok(Self::Postgres(pool)),
+                    Err(error) => Err(why_not(&connect, options.wait, error).await),
+                }
             }
         }
     }
@@ -153,6 +156,18 @@ impl Pool {
             }
             Self::Postgres(pool) => pool.close().await,
         }
+    }
+}
+
+/// Why PostgreSQL cannot be reached. A pool tries again until its time is over, and then says only that.
+async fn why_not(connect: &PgConnectOptions, wait: Duration, error: sqlx::Error) -> Error {
+    if !matches!(error, sqlx::Error::PoolTimedOut) {
+        return Error::Sql(error);
+    }
+    match tokio::time::timeout(wait, sqlx::PgConnection::connect_with(connect)).await {
+        Ok(Err(reason)) => Error::Sql(reason),
+        Ok(Ok(_)) => error.into(),
+        Err(_) => Error::Unavailable(format!("no answer within {} s", wait.as_secs())),
     }
 }
 

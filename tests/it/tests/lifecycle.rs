@@ -81,12 +81,16 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
                 break;
             }
         }
+        // As a shell takes them.
         let key = |name: &str| {
-            let line = said.iter().find(|line| line.contains(name));
-            line.map(|line| line.split_whitespace().last().unwrap().to_owned())
+            let start = format!("  export {name}=");
+            said.iter()
+                .find_map(|line| line.strip_prefix(&start))
+                .map(str::to_owned)
         };
-        assert_eq!(key("secret key").is_some(), is_first, "{said:?}");
-        if let (Some(public), Some(secret)) = (key("public key"), key("secret key")) {
+        let pair = (key("ASSAY_PUBLIC_KEY"), key("ASSAY_SECRET_KEY"));
+        assert_eq!(pair.1.is_some(), is_first, "{said:?}");
+        if let (Some(public), Some(secret)) = pair {
             let client = Client::new(&format!("http://{address}")).with_keys(&public, &secret);
             assert_eq!(
                 client.get("/api/public/projects").await.unwrap().status,

@@ -10,8 +10,9 @@ use crate::progress::Progress;
 use crate::project::Project;
 use crate::tools;
 
-const INSTALL: &str = "pip install ziglang (or, on Debian, apt install clang lld wasi-libc \
-    libclang-rt-dev-wasm32)";
+/// In the project's own environment: many systems refuse `pip install` outside of one.
+const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install ziglang";
+const DEBIAN: &str = "apt install clang lld wasi-libc libclang-rt-dev-wasm32";
 
 /// Compilers, and the arguments each needs before ours. `python-zig` is what PyPI's package installs.
 const COMPILERS: [(&str, &[&str]); 3] = [
@@ -34,19 +35,29 @@ const FLAGS: [&str; 8] = [
     "-Wl,--initial-memory=2097152",
 ];
 
+fn compiler(project: &Project) -> Option<(PathBuf, &'static [&'static str])> {
+    let mut all = COMPILERS.iter();
+    all.find_map(|(name, first)| Some((project.tools().find(name)?, *first)))
+}
+
+/// Commands for what a build would not find.
+pub(super) fn missing(project: &Project) -> Vec<String> {
+    match compiler(project) {
+        Some(_) => Vec::new(),
+        None => vec![COMMAND.to_owned()],
+    }
+}
+
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let found = COMPILERS
-        .iter()
-        .find_map(|(name, first)| Some((project.tools().find(name)?, *first)));
-    let Some((compiler, first)) = found else {
+    let Some((compiler, first)) = compiler(project) else {
         return Err(BuildError::ToolMissing {
             tool: "zig or clang".to_owned(),
-            install: INSTALL.to_owned(),
+            install: format!("{COMMAND}\n  or, on Debian: {DEBIAN}"),
         });
     };
     let sdk = project.sdk("c");

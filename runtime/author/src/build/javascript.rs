@@ -37,6 +37,21 @@ const ENGINES: [Engine; 2] = [
     },
 ];
 
+/// Commands for what a build would not find: `package.json` names the packages.
+pub(super) fn missing(project: &Project) -> Vec<String> {
+    let tools = project.tools();
+    let node = match tools.find("node") {
+        Some(_) => None,
+        None => Some(format!("# node: {NODE}")),
+    };
+    let packages = ["esbuild", ENGINES[0].package];
+    let lacks_one = packages
+        .iter()
+        .any(|name| tools.node_module(name).is_none());
+    let install = lacks_one.then(|| "npm install".to_owned());
+    node.into_iter().chain(install).collect()
+}
+
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,

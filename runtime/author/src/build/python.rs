@@ -13,6 +13,14 @@ const INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install componenti
 /// The module that has the evaluators; `entry` under `[build]` names another.
 const ENTRY: &str = "evaluators";
 
+/// Commands for what a build would not find.
+pub(super) fn missing(project: &Project) -> Vec<String> {
+    match project.tools().find("componentize-py") {
+        Some(_) => Vec::new(),
+        None => vec![INSTALL.to_owned()],
+    }
+}
+
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,

@@ -12,6 +12,14 @@ use crate::tools;
 const TARGET: &str = "wasm32-wasip2";
 const INSTALL: &str = "https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
+/// Commands for what a build would not find. Whether the target is there, cargo alone knows.
+pub(super) fn missing(project: &Project) -> Vec<String> {
+    match project.tools().find("cargo") {
+        Some(_) => Vec::new(),
+        None => vec![format!("# cargo: {INSTALL}")],
+    }
+}
+
 /// Builds `project` into `out`.
 pub(crate) fn build(
     project: &Project,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use assay_author::{
-    Error, Floor, Language, Measure, Progress, Project, Registry, Report, Sandbox, Selection,
-    Silent, Snapshot, Terminal, Tools, Workbench,
+    Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
+    Selection, Silent, Snapshot, Terminal, Tools, Workbench,
 };
 use assay_domain::time::Clock as _;
 use clap::{Args, Subcommand};
@@ -176,9 +176,10 @@ impl Selected {
 /// Does what was asked, and prints it.
 pub(super) fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     let as_json = args.json;
-    let progress: Box<dyn Progress> = match as_json || !std::io::stderr().is_terminal() {
-        true => Box::new(Silent),
-        false => Box::new(Terminal::default()),
+    let progress: Box<dyn Progress> = match std::io::stderr().is_terminal() {
+        _ if as_json => Box::new(Silent),
+        true => Box::new(Terminal::default()),
+        false => Box::new(Plain::default()),
     };
     if let PluginCommand::Run {
         selected,
@@ -286,12 +287,25 @@ fn note(text: Option<String>) {
 fn made(project: &Project, dir: &Path) -> Report {
     let shown = dir.display();
     let name = &project.manifest().name;
+    // What the build would ask for, before it is asked.
+    let missing = assay_author::missing(project);
+    let steps: Vec<String> = missing
+        .iter()
+        .map(|step| format!("\n  {step}"))
+        .chain([
+            "\n  assay plugin build".to_owned(),
+            "\n  assay plugin run".to_owned(),
+        ])
+        .collect();
     Report {
         text: format!(
-            "{name} is in {shown}, in {}\n  cd {shown}\n  assay plugin build\n  assay plugin run",
-            project.language()
+            "{name} is in {shown}, in {}\n  cd {shown}{}",
+            project.language(),
+            steps.concat()
         ),
-        json: json!({ "name": name, "language": project.language(), "folder": project.dir() }),
+        json: json!({
+            "name": name, "language": project.language(), "folder": project.dir(), "install": missing,
+        }),
         is_ok: true,
     }
 }

@@ -49,8 +49,8 @@ fn announce(server: &Server) {
     tracing::info!(address = %server.address(), "listening");
     if let Some(pair) = &server.made {
         say("First start: this key pair opens the new project. The secret is shown only now.");
-        say(&format!("  public key  {}", pair.public_key));
-        say(&format!("  secret key  {}", pair.secret_key));
+        say(&format!("  export ASSAY_PUBLIC_KEY={}", pair.public_key));
+        say(&format!("  export ASSAY_SECRET_KEY={}", pair.secret_key));
     }
     say(&format!("Assay is ready. Open {}", server.login_url()));
 }

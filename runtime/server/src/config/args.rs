@@ -47,10 +47,12 @@ impl Args for SettingArgs {
                 "" => String::new(),
                 default => format!(" [default: {default}]"),
             };
+            let section = setting.key.split('.').next().unwrap_or_default();
             command.arg(
                 Arg::new(setting.key)
                     .long(setting.flag())
                     .value_name("VALUE")
+                    .help_heading(section)
                     .help(format!("{}{default}", setting.text.replace('`', ""))),
             )
         })

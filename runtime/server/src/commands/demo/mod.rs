@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use assay_domain::time::Clock as _;
 use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
@@ -166,8 +168,14 @@ fn invite(origin: &str, login_url: &str, secret: &str) {
         "  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"
     ));
     say("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
+    // In the variable a blank is written as in a URL.
+    let pair = STANDARD.encode(format!("{PUBLIC_KEY}:{secret}"));
     say(&format!(
-        "  keys: {PUBLIC_KEY} / {secret} (as user and password of Basic authentication)"
+        "  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"
     ));
+    say("Ask the API, or register plug-ins:");
+    say(&format!("  export ASSAY_SERVER={origin}"));
+    say(&format!("  export ASSAY_PUBLIC_KEY={PUBLIC_KEY}"));
+    say(&format!("  export ASSAY_SECRET_KEY={secret}"));
     say("Stop with Ctrl+C; the data of the demo goes with it.");
 }
