@@ -218,3 +218,55 @@ async fn an_item_shows_the_media_it_refers_to() {
         .unwrap();
     assert_eq!(read.body, BYTES);
 }
+
+#[tokio::test]
+async fn uploads_that_stall_keep_nobody_from_reading() {
+    use std::io::Write as _;
+
+    let app = TestApp::new().await.unwrap();
+    let (_, announced) = announce(&app.client, &announcement()).await;
+    let sent = put(&app, &path(&app, &announced["uploadUrl"]), BYTES).await;
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let one = format!("{MEDIA}/{}", announced["mediaId"].as_str().unwrap());
+    let mut stalled = Vec::new();
+    for n in 0..6 {
+        let mut body = announcement();
+        body["contentLength"] = json!(100 << 20);
+        let distinct = ["A", "B", "C", "D", "E", "F"][n];
+        body["sha256Hash"] = HASH.replacen('L', distinct, 1).into();
+        let (status, announced) = announce(&app.client, &body).await;
+        assert_eq!(status, 201, "{announced}");
+        let path = path(&app, &announced["uploadUrl"]);
+        let authority = app.origin.strip_prefix("http://").unwrap();
+        let mut upload = std::net::TcpStream::connect(authority).unwrap();
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-length: {}\r\n\r\nx",
+            100 << 20
+        );
+        upload.write_all(head.as_bytes()).unwrap();
+        stalled.push(upload);
+    }
+    // Less than a stalled upload is waited for.
+    let limit = Duration::from_secs(15);
+    for _ in 0..20 {
+        let found = app.client.get(&one).await.unwrap().json();
+        let address = path(&app, &found["url"]);
+        let anonymous = app.anonymous();
+        let read = tokio::time::timeout(limit, anonymous.get(&address)).await;
+        let read = read.unwrap().unwrap();
+        assert_eq!((read.status.as_u16(), read.body.as_slice()), (200, BYTES));
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_cannot_be_is_refused_under_its_own_name() {
+    let app = TestApp::new().await.unwrap();
+    for field in ["traceId", "observationId", "datasetId", "datasetItemId"] {
+        let mut body = announcement();
+        body[field] = "x".repeat(801).into();
+        let (status, refused) = announce(&app.client, &body).await;
+        assert_eq!(status, 400, "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains(&format!("{field}: ")), "{text}");
+    }
+}

@@ -39,7 +39,7 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let mut own = span(1, 1, None);
         own.trace_id = TraceId::new(&long_id(1)).unwrap();
         own.id = ObservationId::new(&long_id(2)).unwrap();
-        own.name = noise(3, 800);
+        own.name = long_id(3);
         own.environment = "e".repeat(40);
         own.user_id = Some(long_id(4));
         own.session_id = Some(long_id(5));
@@ -84,7 +84,7 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let about = About::Observation(ObservationId::new(&long_id(12)).unwrap());
         let mut part = Patch::new(long_id(13), at(0), false, about);
         part.trace_id = Some(own.trace_id.clone());
-        (part.name, part.model) = (fact(14), fact(15));
+        (part.name, part.model) = (Some(long_id(14)), fact(15));
         let batch = EventBatch {
             patches: vec![part],
             media: vec![medium],
