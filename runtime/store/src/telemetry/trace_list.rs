@@ -77,6 +77,23 @@ fn is_one_value(test: &Test) -> bool {
     }
 }
 
+/// The condition that leaves least, as far as one can tell without looking: its rank and its place.
+fn lead(filter: &Filter) -> Option<(usize, usize)> {
+    let rank = |condition: &Condition| {
+        if let Some(marked) = Marked::of(condition) {
+            return marked.lead().map(|_| MARKS_BEFORE);
+        }
+        let column = condition.column?;
+        let place = LEADS.iter().position(|id| column.id == *id)?;
+        let is_behind = usize::from(place >= MARKS_BEFORE);
+        is_one_value(&condition.test).then_some(place + is_behind)
+    };
+    let conditions = filter.conditions.iter().enumerate();
+    conditions
+        .filter_map(|(at, condition)| Some((rank(condition)?, at)))
+        .min()
+}
+
 /// How the rows of a list are found.
 struct Shape {
     /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
@@ -102,20 +119,7 @@ impl Shape {
         in_time: bool,
     ) -> Self {
         let filter: &Filter = &query.filter;
-        let rank = |condition: &Condition| {
-            if let Some(marked) = Marked::of(condition) {
-                return marked.lead().map(|_| MARKS_BEFORE);
-            }
-            let place = LEADS
-                .iter()
-                .position(|id| condition.column.is_some_and(|c| c.id == *id))?;
-            let is_behind = usize::from(place >= MARKS_BEFORE);
-            is_one_value(&condition.test).then_some(place + is_behind)
-        };
-        let conditions = filter.conditions.iter().enumerate();
-        let lead = conditions
-            .filter_map(|(at, condition)| Some((rank(condition)?, at)))
-            .min();
+        let lead = lead(filter);
         let lead_at = lead.map(|(_, at)| at);
         let mark = match lead {
             Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
