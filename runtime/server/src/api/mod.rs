@@ -52,11 +52,11 @@ fn all() -> Routes {
     let mut routes = Routes::default();
     health::routes(&mut routes);
     projects::routes(&mut routes);
-    traces::routes(&mut routes);
-    ingestion::routes(&mut routes);
     organizations::routes(&mut routes);
     memberships::routes(&mut routes);
     scim::routes(&mut routes);
+    traces::routes(&mut routes);
+    ingestion::routes(&mut routes);
     observations::routes(&mut routes);
     scores::routes(&mut routes);
     score_configs::routes(&mut routes);

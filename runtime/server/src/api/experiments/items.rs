@@ -24,12 +24,7 @@ use crate::problem::Problem;
 use shown::Show;
 
 pub(super) const LIST: &[Param] = &[
-    param(
-        "fromStartTime",
-        "date-time",
-        "Items started at or after.",
-    )
-    .needed(),
+    param("fromStartTime", "date-time", "Items started at or after.").needed(),
     param("toStartTime", "date-time", "Items started before."),
     param(
         "fields",

@@ -20,12 +20,7 @@ use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
 pub(super) const LIST: &[Param] = &[
-    param(
-        "fromStartTime",
-        "date-time",
-        "Items started at or after.",
-    )
-    .needed(),
+    param("fromStartTime", "date-time", "Items started at or after.").needed(),
     param("toStartTime", "date-time", "Items started before."),
     param(
         "fields",
