@@ -11,7 +11,7 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 use crate::pressure::Pressure;
 
 /// Guest code looks at the clock this often, and lets others run.
-const TICK: Duration = Duration::from_millis(5);
+pub(crate) const TICK: Duration = Duration::from_millis(5);
 const WASM_STACK: usize = 1 << 20;
 /// Bytes of an instance's memory that are reset in place instead of being given back to the kernel.
 const KEEP_RESIDENT: usize = 4 << 20;

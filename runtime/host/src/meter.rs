@@ -7,23 +7,33 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::Sleep;
 
-use crate::engine::Ticker;
+use crate::engine::{TICK, Ticker};
 use crate::pressure::{Crowded, Turn};
 
-/// Time spent inside the polls of one call. A call that waits for a model is not polled and costs
+/// CPU time spent inside the polls of one call. A call that waits for a model is not polled and costs
 /// nothing; one that yields to others at a tick neither.
+///
+/// Most calls end before their first tick, and asking for the CPU time of a thread is a system call: until
+/// then the time on the wall is taken, and no more of it than a guest can run without a tick. From then on
+/// it is the thread's own CPU time, so that on a crowded machine nobody pays for the others.
 #[derive(Debug)]
 pub(crate) struct Meter {
     origin: Instant,
     spent_ns: AtomicU64,
-    /// When the poll in progress began, in nanoseconds since `origin`.
+    /// When the poll in progress began, by the clock that `has_ticked` tells.
     poll_began_ns: AtomicU64,
     /// The poll in progress ends because of a tick: the guest would go on at once.
     is_at_tick: AtomicBool,
+    /// A tick came in an earlier poll.
+    has_ticked: AtomicBool,
 }
+
+/// What one poll before the first tick costs at most.
+const MAX_BEFORE_TICK: Duration = TICK.saturating_mul(2);
 
 impl Meter {
     pub(crate) fn new() -> Self {
@@ -32,11 +42,39 @@ impl Meter {
             spent_ns: AtomicU64::new(0),
             poll_began_ns: AtomicU64::new(0),
             is_at_tick: AtomicBool::new(false),
+            has_ticked: AtomicBool::new(false),
         }
     }
 
+    /// Of the clock that counts now.
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        if self.has_ticked.load(Ordering::Relaxed) {
+            let now = clock_gettime(ClockId::ThreadCPUTime);
+            return Duration::try_from(now).map_or(0, as_nanos);
+        }
+        as_nanos(self.origin.elapsed())
+    }
+
+    fn begins(&self) {
+        if self.is_at_tick.swap(false, Ordering::Relaxed) {
+            self.has_ticked.store(true, Ordering::Relaxed);
+        }
+        self.poll_began_ns.store(self.now_ns(), Ordering::Relaxed);
+    }
+
+    /// What the poll in progress has cost.
+    fn in_poll_ns(&self) -> u64 {
+        let began = self.poll_began_ns.load(Ordering::Relaxed);
+        let took = self.now_ns().saturating_sub(began);
+        if self.has_ticked.load(Ordering::Relaxed) {
+            return took;
+        }
+        took.min(as_nanos(MAX_BEFORE_TICK))
+    }
+
+    fn ends(&self) {
+        self.spent_ns
+            .fetch_add(self.in_poll_ns(), Ordering::Relaxed);
     }
 
     /// Of finished polls.
@@ -46,16 +84,17 @@ impl Meter {
 
     /// With the poll in progress: to be asked from inside it.
     pub(crate) fn spent_so_far(&self) -> Duration {
-        let in_poll = self
-            .now_ns()
-            .saturating_sub(self.poll_began_ns.load(Ordering::Relaxed));
-        self.spent() + Duration::from_nanos(in_poll)
+        self.spent() + Duration::from_nanos(self.in_poll_ns())
     }
 
     /// The poll in progress is about to end for the others' sake; the guest waits for nothing.
     pub(crate) fn yields_at_tick(&self) {
         self.is_at_tick.store(true, Ordering::Relaxed);
     }
+}
+
+fn as_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A place among the calls that run. Given up while the guest waits for anything, be it the server or a
@@ -147,14 +186,11 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
     }
 
     fn poll_guest(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let began = self.meter.now_ns();
-        self.meter.poll_began_ns.store(began, Ordering::Relaxed);
-        self.meter.is_at_tick.store(false, Ordering::Relaxed);
+        self.meter.begins();
         let running = self.ticker.running();
         let answer = self.inner.as_mut().poll(cx);
         drop(running);
-        let took = self.meter.now_ns().saturating_sub(began);
-        self.meter.spent_ns.fetch_add(took, Ordering::Relaxed);
+        self.meter.ends();
         if answer.is_pending() && !self.meter.is_at_tick.load(Ordering::Relaxed) {
             self.place.give_up();
             self.turn.sleeps(cx);
