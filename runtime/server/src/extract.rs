@@ -348,11 +348,14 @@ where
 {
     let value = Option::<serde_json::Map<String, Value>>::deserialize(deserializer)?;
     let read = |members| serde_path_to_error::deserialize(Value::Object(members));
-    let wrong = |error: serde_path_to_error::Error<serde_json::Error>| match error.path().to_string() {
-        path if path == "." => serde::de::Error::custom(error.into_inner()),
-        path => serde::de::Error::custom(format!("{path}: {}", error.into_inner())),
-    };
-    value.map(|members| read(members).map_err(wrong)).transpose()
+    let wrong =
+        |error: serde_path_to_error::Error<serde_json::Error>| match error.path().to_string() {
+            path if path == "." => serde::de::Error::custom(error.into_inner()),
+            path => serde::de::Error::custom(format!("{path}: {}", error.into_inner())),
+        };
+    value
+        .map(|members| read(members).map_err(wrong))
+        .transpose()
 }
 
 /// Refuses U+0000 and names each field that has it.

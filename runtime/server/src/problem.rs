@@ -350,9 +350,10 @@ impl From<store::Error> for Problem {
         match error {
             store::Error::NotFound => Self::not_found("resource"),
             store::Error::Conflict(what) => Self::new(Code::Conflict, what),
-            store::Error::TooLong => {
-                Self::new(Code::InvalidRequest, "a name or an id in the request is too long")
-            }
+            store::Error::TooLong => Self::new(
+                Code::InvalidRequest,
+                "a name or an id in the request is too long",
+            ),
             store::Error::Unavailable(cause) | store::Error::Collision(cause) => {
                 tracing::warn!(error = cause, "store unavailable");
                 Self::unavailable(

@@ -65,7 +65,10 @@ const RECORD: &str = "INSERT INTO schema_steps (version, name) VALUES ($1, $2)";
 fn for_sqlite(step: &str) -> String {
     const MARKS: &str = include_str!("../migrations/0020_trace_marks.sqlite.sql");
     step.replace("{{trace_marks}}", MARKS)
-        .replace("{{experiment_id}}", "json_extract(detail, '$.experiment.id')")
+        .replace(
+            "{{experiment_id}}",
+            "json_extract(detail, '$.experiment.id')",
+        )
         .replace("{{blob}}", "BLOB")
         .replace("{{row_number}}", "INTEGER PRIMARY KEY AUTOINCREMENT")
         .replace("{{without_rowid}}", "WITHOUT ROWID")

@@ -318,7 +318,8 @@ fn the_other_pages_are_inert() {
         "required": [HOSTILE],
         "properties": { HOSTILE: { "type": HOSTILE, "description": HOSTILE, "enum": [HOSTILE] } },
     });
-    let body = json!({ "content": { "application/json": { "schema": schema } }, "description": HOSTILE });
+    let body =
+        json!({ "content": { "application/json": { "schema": schema } }, "description": HOSTILE });
     let document = json!({
         "info": { "version": HOSTILE },
         "paths": { HOSTILE: { "post": {
@@ -331,7 +332,10 @@ fn the_other_pages_are_inert() {
     let reference = Reference::of(&document);
     assert_eq!(reference.n_operations(), 1);
     for reference in [&reference, &Reference::default()] {
-        checked(&ReferencePage { shell: shell(), reference });
+        checked(&ReferencePage {
+            shell: shell(),
+            reference,
+        });
     }
     assert!(
         checked(&RulesPage {

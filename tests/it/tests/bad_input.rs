@@ -207,7 +207,7 @@ fn fault(
     let (message, details, is_known) = match media_type {
         // The clients of SCIM know no codes.
         Some("application/json" | "application/scim+json") if body["schemas"].is_array() => {
-            let is_known = body["status"] == status.to_string();
+            let is_known = body["status"].as_str() == Some(status.to_string().as_str());
             (&body["detail"], &body, is_known)
         }
         Some("application/json") => (&body["message"], &body["details"], is_code(&body, status)),

@@ -308,7 +308,9 @@ impl Routes {
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
         let organization = HttpBuilder::new()
             .scheme(HttpAuthScheme::Basic)
-            .description(Some("A key pair of an organization; those of projects do not do."));
+            .description(Some(
+                "A key pair of an organization; those of projects do not do.",
+            ));
         let named = self.operations.iter().flat_map(|each| &each.named);
         let components = ComponentsBuilder::new()
             .schemas_from_iter(named.cloned())

@@ -162,7 +162,9 @@ impl RuleInput {
         let conditions = self.filter.iter().flatten().enumerate();
         for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
             let field = format!("filter[{at}]");
-            faults.0.push(Problem::body(&field, "an object is expected"));
+            faults
+                .0
+                .push(Problem::body(&field, "an object is expected"));
         }
         let patch = RulePatch {
             name: faults.keep(name.transpose()),

@@ -140,7 +140,8 @@ impl Store {
             }
             Ok(())
         };
-        self.each_metric_row(&text, &sql.args, &fetched, put).await?;
+        self.each_metric_row(&text, &sql.args, &fetched, put)
+            .await?;
         Ok(Some((
             Timestamp::from_micros(from),
             Timestamp::from_micros(to),

@@ -170,7 +170,9 @@ const TRACES_PER_STATEMENT: usize = 256;
 
 impl Store {
     async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
-        let Statement { sql, parameters, .. } = statement;
+        let Statement {
+            sql, parameters, ..
+        } = statement;
         let rows: Vec<ScoreRow> = on_reader!(&self.pool, |db| {
             bind_all!(sqlx::query_as(AssertSqlSafe(sql)), parameters)
                 .fetch_all(db)
@@ -224,7 +226,9 @@ impl Store {
     ) -> Result<Numbered<Score>, Error> {
         let mut count = Statement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
-        let Statement { sql, parameters, .. } = count;
+        let Statement {
+            sql, parameters, ..
+        } = count;
         let n_total: i64 = on_reader!(&self.pool, |db| {
             bind_all!(sqlx::query_scalar(AssertSqlSafe(sql)), parameters)
                 .fetch_one(db)

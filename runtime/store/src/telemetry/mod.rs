@@ -44,8 +44,8 @@ pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;
-pub(crate) use trace_marks::Marked;
 pub use targets::Progress;
+pub(crate) use trace_marks::Marked;
 pub use walk::Walk;
 
 /// A stored observation.

@@ -67,6 +67,7 @@ impl Operation {
                 "fromStartTime" => "2026-01-01T00:00:00Z",
                 "query" => METRICS,
                 "name" => "greeting",
+                "sha256Hashes" => "LOonTQvtw57Eq2up5Z7IiePtb7VqHPCIpk2bODN43Jc=",
                 name => known.get(name).map_or("none", String::as_str),
             };
             format!("&{}={}", param.name, encoded(value))

@@ -44,8 +44,42 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
     known.insert("evaluatorId", evaluator);
     let plugins = app.client.get("/api/v1/plugins").await?.json();
     known.insert("digest", string(&plugins["data"][0]["digest"]));
+    let made = first_things(&trace_id(1), &known["projectId"]);
+    for (name, method, path, body) in made {
+        let answer = make(app, method, path, &body).await?;
+        let id = match name {
+            "mediaId" => &answer["mediaId"],
+            _ => &answer["id"],
+        };
+        if !name.is_empty() {
+            known.insert(name, string(id));
+        }
+    }
     let trace = trace_id(1);
-    let made = [
+    let run = json!({ "runName": "first", "datasetItemId": known["id"], "traceId": trace });
+    make(app, Method::POST, "dataset-run-items", &run).await?;
+    let dataset = app
+        .client
+        .get("/api/public/v2/datasets/cases")
+        .await?
+        .json();
+    known.insert("datasetId", string(&dataset["id"]));
+    known.insert("datasetItemId", known["id"].clone());
+    let queue = json!({ "name": "to look at", "scoreConfigIds": [known["configId"]] });
+    let queue = string(&make(app, Method::POST, "annotation-queues", &queue).await?["id"]);
+    let item = json!({ "objectId": trace, "objectType": "TRACE" });
+    let path = format!("annotation-queues/{queue}/items");
+    known.insert(
+        "itemId",
+        string(&make(app, Method::POST, &path, &item).await?["id"]),
+    );
+    known.insert("queueId", queue);
+    Ok(known)
+}
+
+/// What is made by one request each, and by what name its id is known.
+fn first_things(trace: &str, project: &str) -> Vec<(&'static str, Method, &'static str, Value)> {
+    vec![
         (
             "configId",
             Method::POST,
@@ -75,7 +109,7 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
             "commentId",
             Method::POST,
             "comments",
-            json!({ "projectId": known["projectId"], "objectType": "TRACE", "objectId": trace, "content": "so" }),
+            json!({ "projectId": project, "objectType": "TRACE", "objectId": trace, "content": "so" }),
         ),
         (
             "modelId",
@@ -95,36 +129,7 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
             "media",
             json!({ "contentType": "image/png", "contentLength": 7, "sha256Hash": PICTURE, "field": "input", "traceId": trace }),
         ),
-    ];
-    for (name, method, path, body) in made {
-        let answer = make(app, method, path, &body).await?;
-        let id = match name {
-            "mediaId" => &answer["mediaId"],
-            _ => &answer["id"],
-        };
-        if !name.is_empty() {
-            known.insert(name, string(id));
-        }
-    }
-    let run = json!({ "runName": "first", "datasetItemId": known["id"], "traceId": trace });
-    make(app, Method::POST, "dataset-run-items", &run).await?;
-    let dataset = app
-        .client
-        .get("/api/public/v2/datasets/cases")
-        .await?
-        .json();
-    known.insert("datasetId", string(&dataset["id"]));
-    known.insert("datasetItemId", known["id"].clone());
-    let queue = json!({ "name": "to look at", "scoreConfigIds": [known["configId"]] });
-    let queue = string(&make(app, Method::POST, "annotation-queues", &queue).await?["id"]);
-    let item = json!({ "objectId": trace, "objectType": "TRACE" });
-    let path = format!("annotation-queues/{queue}/items");
-    known.insert(
-        "itemId",
-        string(&make(app, Method::POST, &path, &item).await?["id"]),
-    );
-    known.insert("queueId", queue);
-    Ok(known)
+    ]
 }
 
 fn string(value: &Value) -> String {

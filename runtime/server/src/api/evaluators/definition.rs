@@ -75,7 +75,9 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     let head = from_json::<Head>(body.to_string().as_bytes());
     if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
         let refused = of_kind(kind.as_deref(), &Value::Null).err();
-        let problems = refused.into_iter().chain(head.err().filter(|_| kind.is_none()));
+        let problems = refused
+            .into_iter()
+            .chain(head.err().filter(|_| kind.is_none()));
         return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
     }
     let mut rest = body;

@@ -64,7 +64,10 @@ struct EvaluatorInput {
 /// An evaluator as clients send it; which members there are follows from its type.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
-#[expect(dead_code, reason = "its shape is the document's; `definition::split` reads it")]
+#[expect(
+    dead_code,
+    reason = "its shape is the document's; `definition::split` reads it"
+)]
 struct NewEvaluatorBody {
     /// `code` or `plugin`.
     #[schema(rename = "type")]

@@ -40,9 +40,9 @@ pub(super) fn routes(routes: &mut Routes) {
 )]
 struct OlderEvaluator {
     name: String,
-    /// `code` or `plugin`; `llm_as_judge` is meant when it is absent.
+    /// `code` or `plugin`. Older clients leave it out and mean `llm_as_judge`, which this server does not run.
     #[schema(rename = "type")]
-    kind: Option<String>,
+    kind: String,
     /// Of code: the source of a function `evaluate(ctx)`.
     source_code: Option<String>,
     /// Of code: PYTHON or TYPESCRIPT.
@@ -64,13 +64,8 @@ async fn create_evaluator(
     State(app): State<App>,
     caller: Writer,
     headers: HeaderMap,
-    Body(mut body): Body<Value>,
+    Body(body): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
-    if body["type"].is_null()
-        && let Some(members) = body.as_object_mut()
-    {
-        members.insert("type".to_owned(), "llm_as_judge".into());
-    }
     let name = body["name"].as_str().unwrap_or_default().trim();
     let all = all_evaluators(&app, &caller.project).await?;
     let standing = all.into_iter().find(|each| each.name == name);

@@ -100,12 +100,7 @@ fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<V
         .iter()
         .map(|id| parse(id))
         .collect::<Option<Vec<T>>>();
-    parsed.ok_or_else(|| {
-        Problem::query(
-            name,
-            assay_domain::ids::InvalidId.to_string(),
-        )
-    })
+    parsed.ok_or_else(|| Problem::query(name, assay_domain::ids::InvalidId.to_string()))
 }
 
 pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Fields), Problem> {

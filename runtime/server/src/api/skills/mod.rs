@@ -61,8 +61,9 @@ const GET: &[Param] = &[
 const HASHES: &[Param] = &[param(
     "sha256Hashes",
     "string",
-    "Comma list of 1 to 50 hashes as the files of a version have them; needed.",
-)];
+    "Comma list of 1 to 50 hashes as the files of a version have them.",
+)
+.needed()];
 
 const MAX_HASHES: usize = 50;
 const MAX_LABELS: usize = 50;
