@@ -1,5 +1,6 @@
 //! Datasets: curated inputs with what is expected of them, and the runs over them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -272,6 +273,43 @@ pub fn run_item_id(
     let mut id = Digest::of(key.to_string().as_bytes()).to_string();
     id.truncate(32);
     id
+}
+
+/// How a text refers to a medium: `@@@langfuseMedia:type=T|id=ID|source=S@@@`, as the peer's clients write it.
+const MEDIA_OPEN: &str = "@@@langfuseMedia:";
+const MEDIA_CLOSE: &str = "@@@";
+
+/// The id in a text that is a reference to a medium as a whole.
+#[must_use]
+pub fn media_id(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix(MEDIA_OPEN)?.strip_suffix(MEDIA_CLOSE)?;
+    inner
+        .split('|')
+        .find_map(|part| part.strip_prefix("id="))
+        .filter(|id| !id.is_empty())
+}
+
+/// The ids of all media that the texts of a value refer to, anywhere in them.
+#[must_use]
+pub fn media_ids(value: &Value) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => {
+                for (at, _) in text.match_indices(MEDIA_OPEN) {
+                    let after = at + MEDIA_OPEN.len();
+                    let end = text[after..].find(MEDIA_CLOSE);
+                    let token = end.map(|end| &text[at..after + end + MEDIA_CLOSE.len()]);
+                    found.extend(token.and_then(media_id));
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@
 //! - **Somebody gets on.** The leader leads until it ends; then it is the turn of who was held back longest.
 //! - **Nobody waits for sleepers.** When calls have been held back for a while, of those that wait for the
 //!   server or a clock the one that holds most is ended, with a class of its own, and can be made again.
-//!   When that does not help for long, one of those that are held back. Who holds little is never ended.
+//!   When that does not help for long, one of those that are held back. Who holds little is ended last, and
+//!   only a sleeper, when the second mark is passed for long: all of them together may be what is held. The
+//!   leader is ended only when it has slept on others' time for long.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -94,6 +96,8 @@ struct Calls {
     known: HashMap<u64, Known>,
     next: u64,
     leader: Option<u64>,
+    /// Since when there is this one.
+    led_since: Option<Instant>,
     last_end: Option<Instant>,
 }
 
@@ -162,12 +166,14 @@ impl Pressure {
         self.set(level, Instant::now())
     }
 
+    /// Only one thread sets it. Who decides by the level does so under the lock, too: nobody is held back by
+    /// one that is over.
     fn set(&self, level: u8, now: Instant) -> bool {
-        let before = self.level.swap(level, Ordering::AcqRel);
-        if (before, level) == (CALM, CALM) {
+        if level == CALM && self.level.load(Ordering::Acquire) == CALM {
             return false;
         }
         let mut calls = self.lock();
+        let before = self.level.swap(level, Ordering::AcqRel);
         let woken = if level < before {
             // All look whether they may.
             calls.leader = calls.leader.filter(|_| level != CALM);
@@ -176,9 +182,9 @@ impl Pressure {
                 .map(|(_, known)| known.waker.clone())
                 .collect()
         } else {
-            let led = calls.pass_on();
+            let led = calls.pass_on(now);
             led.into_iter()
-                .chain(calls.end_one(now))
+                .chain(calls.end_one(now, level == FULL))
                 .collect::<Vec<_>>()
         };
         // Not while it is locked: nobody knows what waking does.
@@ -197,7 +203,7 @@ impl Calls {
     }
 
     /// Makes the one that was held back longest lead, where nobody does; it has to be woken.
-    fn pass_on(&mut self) -> Option<Waker> {
+    fn pass_on(&mut self, now: Instant) -> Option<Waker> {
         if self.leader.is_some() {
             return None;
         }
@@ -210,11 +216,12 @@ impl Calls {
             .min_by_key(|(id, known)| (since(known), *id));
         let (id, waker) = next.map(|(id, known)| (id, known.waker.clone()))?;
         self.leader = Some(id);
+        self.led_since = Some(now);
         Some(waker)
     }
 
     /// Chooses one to end, when others have waited for long; it has to be woken.
-    fn end_one(&mut self, now: Instant) -> Option<Waker> {
+    fn end_one(&mut self, now: Instant, is_full: bool) -> Option<Waker> {
         let waits = self.held_back().filter_map(|(_, known)| match known.doing {
             Doing::HeldBack(since) => Some(now.saturating_duration_since(since)),
             Doing::Running | Doing::Sleeping => None,
@@ -224,15 +231,24 @@ impl Calls {
         if longest < PATIENCE || self.last_end.is_some_and(is_soon) {
             return None;
         }
+        let is_long = LONG_PATIENCE <= longest;
         let leader = self.leader;
+        let led_for = self
+            .led_since
+            .map(|since| now.saturating_duration_since(since));
+        let led_long = led_for.is_some_and(|led_for| LONG_PATIENCE <= led_for);
         let may_end = |id: u64, known: &Known| match known.doing {
-            Doing::Sleeping => true,
-            Doing::HeldBack(_) => LONG_PATIENCE <= longest && leader != Some(id),
+            Doing::Sleeping => leader != Some(id) || led_long,
+            Doing::HeldBack(_) => is_long && leader != Some(id),
             Doing::Running => false,
         };
-        let candidates = self.known.iter_mut().filter(|(id, known)| {
-            !known.is_over && SMALL_BYTES < known.held() && may_end(**id, known)
-        });
+        let is_worth = |known: &Known| {
+            SMALL_BYTES < known.held() || is_full && is_long && known.doing == Doing::Sleeping
+        };
+        let candidates = self
+            .known
+            .iter_mut()
+            .filter(|(id, known)| !known.is_over && is_worth(known) && may_end(**id, known));
         // Sleepers first.
         let (_, chosen) = candidates
             .max_by_key(|(id, known)| (known.doing == Doing::Sleeping, known.held(), **id))?;
@@ -268,27 +284,23 @@ impl<'h> Turn<'h> {
 
     /// Whether the guest may run on now.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Crowded>> {
-        let level = self.pressure.level.load(Ordering::Acquire);
-        if level == CALM && self.id.is_none() {
+        if self.id.is_none() && !self.pressure.is_short() {
             return Poll::Ready(Ok(()));
         }
-        self.poll_at(level, Instant::now, cx)
-    }
-
-    fn poll_at(
-        &mut self,
-        level: u8,
-        now: impl FnOnce() -> Instant,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(), Crowded>> {
         let held_bytes = self.holds.load(Ordering::Relaxed);
         let is_small = held_bytes <= SMALL_BYTES;
         let mut calls = self.pressure.lock();
         let id = self.known(&mut calls, cx);
-        let may_go = match level {
+        let may_go = match self.pressure.level.load(Ordering::Acquire) {
             CALM => true,
             TIGHT if is_small => true,
-            _ => *calls.leader.get_or_insert(id) == id,
+            _ => {
+                if calls.leader.is_none() {
+                    calls.leader = Some(id);
+                    calls.led_since = Some(Instant::now());
+                }
+                calls.leader == Some(id)
+            }
         };
         let Some(known) = calls.known.get_mut(&id) else {
             return Poll::Ready(Ok(()));
@@ -301,7 +313,7 @@ impl<'h> Turn<'h> {
             return Poll::Ready(Ok(()));
         }
         if !matches!(known.doing, Doing::HeldBack(_)) {
-            known.doing = Doing::HeldBack(now());
+            known.doing = Doing::HeldBack(Instant::now());
         }
         known.waker.clone_from(cx.waker());
         Poll::Pending
@@ -345,7 +357,7 @@ impl Drop for Turn<'_> {
         let mut next = None;
         if calls.leader == Some(id) {
             calls.leader = None;
-            next = calls.pass_on();
+            next = calls.pass_on(Instant::now());
         }
         drop(calls);
         drop(known);
@@ -451,8 +463,27 @@ mod tests {
         assert_eq!(ended(&turns, soon), [false, true, false, false, false]);
         assert_eq!(ended(&turns, 2 * soon), [true, true, false, false, false]);
         assert_eq!(ended(&turns, 3 * soon), [true, true, false, false, false]);
-        // Then one that is held back, and not the leader.
+        // Then small sleepers, and one that is held back; never the leader, which runs.
         let long = LONG_PATIENCE + soon;
-        assert_eq!(ended(&turns, long), [true, true, false, false, true]);
+        assert_eq!(ended(&turns, long), [true, true, true, false, false]);
+        assert_eq!(ended(&turns, 2 * long), [true, true, true, false, true]);
+        assert_eq!(ended(&turns, 3 * long), [true, true, true, false, true]);
+    }
+
+    #[test]
+    fn a_leader_that_sleeps_on_the_time_of_others_ends_in_the_end() {
+        let pressure = pressure();
+        let mut turns = turns(&pressure, &[200, 100]);
+        let now = Instant::now();
+        pressure.set(TIGHT, now);
+        assert_eq!(polled(&mut turns[0]), GOES);
+        assert_eq!(polled(&mut turns[1]), Poll::Pending);
+        turns[0].sleeps(&Context::from_waker(Waker::noop()));
+        let is_over = |after: Duration| {
+            pressure.set(TIGHT, now + after);
+            pressure.lock().known[&1].is_over
+        };
+        assert!(!is_over(LONG_PATIENCE - Duration::from_secs(1)));
+        assert!(is_over(LONG_PATIENCE + Duration::from_secs(1)));
     }
 }

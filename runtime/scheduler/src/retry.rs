@@ -87,7 +87,6 @@ const fn speaks_against_evaluator(class: FailureClass) -> bool {
             | FailureClass::InvalidResult
             | FailureClass::WallTimeout
             | FailureClass::Transient
-            | FailureClass::WorkerFull
             | FailureClass::UpstreamUnavailable
     )
 }

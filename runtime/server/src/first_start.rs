@@ -97,11 +97,16 @@ async fn organization_key(
         public_key,
         secret_key,
     };
+    let secret = pair.secret_key.clone();
     let note = Some("made from the settings".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let owner = KeyOwner::Organization(project.organization.id.clone());
     match store.api_key(&key.public_key).await? {
-        Some(known) if known.owner == owner => Ok(()),
+        Some(known) if known.owner == owner && known.made.secret_hash.matches(&secret) => Ok(()),
+        Some(known) if known.owner == owner => Err(Error::Conflict(
+            "init.org_public_key is known with another secret: choose another public key beside the new \
+             secret",
+        )),
         Some(_) => Err(Error::Conflict(
             "init.org_public_key is the public key of a project or of another organization",
         )),

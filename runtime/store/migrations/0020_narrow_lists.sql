@@ -1,5 +1,6 @@
 -- Lists of few rows among many: by what is asked for most, newest first, without a look at the others.
 -- The environment stands in the index where it is often asked for beside: it is tested without the row.
+{{cut_long}}
 DROP INDEX traces_by_user;
 DROP INDEX traces_by_name;
 DROP INDEX traces_by_session;

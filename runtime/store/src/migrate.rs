@@ -65,6 +65,7 @@ const RECORD: &str = "INSERT INTO schema_steps (version, name) VALUES ($1, $2)";
 fn for_sqlite(step: &str) -> String {
     const MARKS: &str = include_str!("../migrations/0020_trace_marks.sqlite.sql");
     step.replace("{{trace_marks}}", MARKS)
+        .replace("{{cut_long}}", "")
         .replace(
             "{{experiment_id}}",
             "json_extract(detail, '$.experiment.id')",
@@ -76,11 +77,21 @@ fn for_sqlite(step: &str) -> String {
 
 fn for_postgres(step: &str) -> String {
     const MARKS: &str = include_str!("../migrations/0020_trace_marks.postgres.sql");
+    // Names of many bytes from before they were cut do not fit into an index there.
+    const CUT: &str = "
+        UPDATE observations SET name = left(name, 300) WHERE octet_length(name) > 1200;
+        UPDATE observations SET user_id = left(user_id, 300) WHERE octet_length(user_id) > 1200;
+        UPDATE observations SET session_id = left(session_id, 300) WHERE octet_length(session_id) > 1200;
+        UPDATE traces SET name = left(name, 300) WHERE octet_length(name) > 1200;
+        UPDATE traces SET release = left(release, 600) WHERE octet_length(release) > 2400;
+        UPDATE traces SET version = left(version, 600) WHERE octet_length(version) > 2400;
+        UPDATE scores SET name = left(name, 300) WHERE octet_length(name) > 1200;";
     step.replace("{{trace_marks}}", MARKS)
+        .replace("{{cut_long}}", CUT)
         // JSON can spell a NUL, which a text here cannot hold.
         .replace(
             "{{experiment_id}}",
-            r"(replace(detail, '\u0000', '')::json #>> '{experiment,id}')",
+            r"(replace(detail, '\u0000', '\ufffd')::json #>> '{experiment,id}')",
         )
         .replace("{{blob}}", "BYTEA")
         .replace(

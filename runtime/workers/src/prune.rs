@@ -107,7 +107,7 @@ fn look(entry: &DirEntry) -> Option<(Found, Option<(Digest, String)>)> {
     let digest = digest_of(&path);
     let name = entry.file_name();
     let name = name.to_str()?;
-    if digest.is_none() && !name.starts_with(".tmp") && !name.ends_with(".tmp") {
+    if digest.is_none() && !is_draft(name) {
         return None;
     }
     let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -117,6 +117,15 @@ fn look(entry: &DirEntry) -> Option<(Found, Option<(Digest, String)>)> {
         used: metadata.modified().ok()?,
     };
     Some((found, digest))
+}
+
+/// As the names of files are that are being written: `.tmp` and six characters, or, formerly, a digest, more,
+/// and `.tmp`. Other people's files may stand in the folder.
+fn is_draft(name: &str) -> bool {
+    let is_random = |rest: &str| rest.len() == 6 && rest.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_digest = |start: &str| start.parse::<Digest>().is_ok();
+    name.strip_prefix(".tmp").is_some_and(is_random)
+        || name.ends_with(".tmp") && name.get(..64).is_some_and(is_digest)
 }
 
 fn digest_of(path: &Path) -> Option<(Digest, String)> {
@@ -170,13 +179,15 @@ mod tests {
             (name("a", "48-theirs"), 6 * DAY),
             (name("gone", "48-ours"), 6 * DAY),
             ("notes.txt".to_owned(), 30 * DAY),
-            (".tmpfresh".to_owned(), Duration::from_secs(60)),
+            (".tmpFresh1".to_owned(), Duration::from_secs(60)),
+            ("report.tmp".to_owned(), 30 * DAY),
+            (".tmp_notes".to_owned(), 30 * DAY),
         ];
         let goes = [
             (name("a", "47-former"), 8 * DAY),
             (name("gone", "48-ours"), 8 * DAY),
             (".tmpAbC123".to_owned(), 2 * HOUR),
-            ("x.17.tmp".to_owned(), 2 * HOUR),
+            (format!("{}.17.tmp", Digest::of(b"x")), 2 * HOUR),
         ];
         for (name, idle) in goes.iter().chain(&stays[..2]).chain(&stays[3..]) {
             folder.put(name, *idle);

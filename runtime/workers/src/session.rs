@@ -39,6 +39,8 @@ const MAX_UNSENT_BYTES: usize = 256 << 20;
 /// given no more calls for a moment, and replaced when that was enough for all of them to end.
 const SHORT_FOR: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_secs(2);
+/// A moment becomes no longer than this, which is more than any call may take.
+const MAX_MOMENT: Duration = Duration::from_secs(150);
 
 /// What all lanes share.
 pub(crate) struct Shared {
@@ -183,13 +185,15 @@ impl Session {
     }
 
     /// Lets it rest a moment when it has been short of memory for long.
-    fn rest(&self, short_since: &mut Option<Instant>) {
+    fn rest(&self, short_since: &mut Option<Instant>, moment: &mut Duration) {
         let is_short = self.is_short.load(Ordering::Acquire);
         *short_since = short_since.or_else(|| Some(Instant::now()));
         *short_since = short_since.filter(|_| is_short);
         let short_for = short_since.map_or(Duration::ZERO, |since| since.elapsed());
-        if SHORT_FOR + MOMENT < short_for {
+        if SHORT_FOR + *moment < short_for {
             *short_since = None;
+            // Its calls take longer than that.
+            *moment = (*moment * 2).min(MAX_MOMENT);
         }
         let rests = SHORT_FOR < short_for && short_since.is_some();
         if rests != self.is_resting.swap(rests, Ordering::AcqRel) {
@@ -399,6 +403,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
     let mut number = 0;
     let mut pinged = Instant::now();
     let mut short_since = None;
+    let mut moment = MOMENT;
     let hung = |reason| Loss {
         reason,
         class: FailureClass::PluginTrap,
@@ -431,7 +436,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
                 .max()
         };
         let was_ready = session.was_ready.load(Ordering::Acquire);
-        session.rest(&mut short_since);
+        session.rest(&mut short_since, &mut moment);
         if longest.is_none() && was_ready && short_since.is_none() {
             continue;
         }

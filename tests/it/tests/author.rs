@@ -394,7 +394,7 @@ async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
     .unwrap();
     at_server(&["push"])
         .await
-        .badly(&["acme/tone@0.1.0", "raise the version"]);
+        .badly(&["acme/tone 0.1.0", "Give the plug-in a new version"]);
 
     let cargo = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
     fs::write(dir.join("Cargo.toml"), cargo.replace("0.1.0", "0.2.0")).unwrap();

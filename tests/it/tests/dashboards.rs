@@ -102,7 +102,7 @@ async fn a_widget_asks_for_what_metrics_can_answer_and_the_refusal_names_the_fie
         (json!({ "metrics": [] }), "metrics"),
         (
             json!({ "filters": [{ "type": "string", "column": "nothing", "operator": "=", "value": "x" }] }),
-            "filter[0].column",
+            "filters[0].column",
         ),
         (json!({ "chartType": "DONUT" }), "chartType"),
         (config(json!({ "type": "PIE" })), "chartConfig.type"),
@@ -243,7 +243,7 @@ async fn a_dashboard_is_changed_in_parts_and_its_lists_whole() -> anyhow::Result
         ),
         (
             json!({ "filters": [{ "type": "string", "column": "nothing", "operator": "=", "value": "" }] }),
-            "filter[0].column",
+            "filters[0].column",
         ),
     ] {
         let (status, body) = call(&app, Method::PATCH, &path, bad.clone()).await?;

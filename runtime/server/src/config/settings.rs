@@ -479,7 +479,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.1",
         text: "Public half of the first key pair, any text without a colon: keys of an old installation \
-               keep working. Only used while the database holds no project. Needs `init.secret_key`.",
+               keep working. Made at each start where it is not there. Needs `init.secret_key`.",
         set: |config, text| {
             config.init.public_key = public_key(text)?;
             Ok(())

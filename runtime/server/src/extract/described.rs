@@ -1,7 +1,8 @@
 //! All that is wrong with a body, by what the API's document says of it. The reader of bodies stops at the
 //! first thing; who writes one by hand wants to mend it once.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use axum::http::Method;
 use jsonschema::error::ValidationErrorKind;
@@ -31,8 +32,20 @@ pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Proble
     }
 }
 
-/// What checks the body of an operation, where it takes one that the document describes.
-fn validator(method: &Method, path: &str) -> Option<Validator> {
+/// What checks the body of an operation, where it takes one that the document describes. Made once: a list
+/// of many faulty things asks for each of them.
+fn validator(method: &Method, path: &str) -> Option<Arc<Validator>> {
+    type Kept = HashMap<(Method, String), Option<Arc<Validator>>>;
+    static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+    // What is guarded is whole between any two statements, also after a panic.
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (method.clone(), path.to_owned());
+    let made = kept.entry(key);
+    made.or_insert_with(|| compiled(method, path).map(Arc::new))
+        .clone()
+}
+
+fn compiled(method: &Method, path: &str) -> Option<Validator> {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let document =
         DOCUMENT.get_or_init(|| serde_json::to_value(crate::api::openapi()).unwrap_or(Value::Null));

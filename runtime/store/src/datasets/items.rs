@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use assay_domain::dataset::DatasetItem;
+use assay_domain::dataset::{DatasetItem, media_ids};
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
 use crate::list::{Listed, Numbered, Paging};
+use crate::media::LINK_ITEM;
 use crate::pool::in_transaction;
 use crate::scores::storable;
 use crate::telemetry::db::{Arg, value_list};
@@ -52,6 +53,9 @@ const TAKE_TURN: &str = "
 const END: &str = "
     UPDATE dataset_items SET valid_to = $4
      WHERE project_id = $1 AND id = $2 AND valid_from = $3 AND valid_to IS NULL";
+/// References of one item that keep their medium.
+const MAX_MEDIA: usize = 300;
+const MAX_MEDIA_ID: usize = 200;
 const INSERT: &str = "
     INSERT INTO dataset_items
         (project_id, id, valid_from, is_deleted, dataset_id, status, input, expected_output, metadata,
@@ -254,6 +258,7 @@ impl Store {
         schema_revision: i64,
     ) -> Result<bool, Error> {
         let item = &version.item;
+        let media = media_of(item);
         Ok(in_transaction!(&self.pool, |tx| {
             let n_turns = sqlx::query(TAKE_TURN)
                 .bind(project.as_str())
@@ -297,7 +302,34 @@ impl Store {
             if n_made == 0 {
                 return Ok(false);
             }
+            // What an item shows outlives the trace that it was made from.
+            for (field, id) in &media {
+                sqlx::query(LINK_ITEM)
+                    .bind(project.as_str())
+                    .bind(&item.dataset_id)
+                    .bind(&item.id)
+                    .bind(*field)
+                    .bind(*id)
+                    .execute(&mut *tx)
+                    .await?;
+            }
             true
         }))
     }
+}
+
+/// The media that an item refers to, by field.
+fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
+    let fields = [
+        ("input", &item.input),
+        ("expectedOutput", &item.expected_output),
+        ("metadata", &item.metadata),
+    ];
+    let ids = fields.into_iter().flat_map(|(field, value)| {
+        let ids = media_ids(value).into_iter();
+        // Longer ones are of no medium.
+        ids.filter(|id| id.len() <= MAX_MEDIA_ID)
+            .map(move |id| (field, id))
+    });
+    ids.take(MAX_MEDIA).collect()
 }

@@ -102,7 +102,7 @@ const LINK_TRACE: &str = "
     INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
     SELECT number, $2, $3, $4, $5 FROM tenants WHERE project_id = $1
     ON CONFLICT (tenant, trace_id, observation_id, field, media_id) DO NOTHING";
-const LINK_ITEM: &str = "
+pub(crate) const LINK_ITEM: &str = "
     INSERT INTO media_item_links (project_id, dataset_id, item_id, field, media_id)
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (project_id, dataset_id, item_id, field, media_id) DO NOTHING";

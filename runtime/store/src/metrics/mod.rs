@@ -124,7 +124,8 @@ impl Store {
             for (from, to) in [(question.from, from), (to, question.to)] {
                 if from < to {
                     let mut edge = question.clone();
-                    (edge.from, edge.to) = (from, to);
+                    // The largest groups are those of the sums: here all are added up.
+                    (edge.from, edge.to, edge.top) = (from, to, None);
                     self.add_columns(project, tenant, &edge, &mut groups)
                         .await?;
                 }

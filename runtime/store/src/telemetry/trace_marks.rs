@@ -92,10 +92,10 @@ fn of_key(key: &str) -> Option<String> {
 /// Texts, truths and whole numbers have marks. A text that some other kind of value could be written as
 /// is not decided by them.
 fn of_member(key: &str, value: &str) -> Option<String> {
-    const WHOLE: i64 = 1_000_000_000_000_000_000;
+    const WHOLE: u64 = 1_000_000_000_000_000_000;
     let has_mark = match serde_json::from_str::<Value>(value) {
         Err(_) | Ok(Value::Bool(_) | Value::String(_)) => true,
-        Ok(Value::Number(number)) => number.as_i64().is_some_and(|n| n.abs() < WHOLE),
+        Ok(Value::Number(number)) => number.as_i64().is_some_and(|n| n.unsigned_abs() < WHOLE),
         Ok(Value::Null | Value::Array(_) | Value::Object(_)) => false,
     };
     (has_mark && is_plain(key) && is_short(value)).then(|| format!("m{key}={value}"))

@@ -17,9 +17,12 @@ use crate::App;
 use crate::extract::{Params, read};
 use crate::problem::Problem;
 
-/// How long the body of an upload may take, and how much longer for each mebibyte of it.
-const UPLOAD_TIME: Duration = Duration::from_secs(20);
-const UPLOAD_TIME_PER_MIB: Duration = Duration::from_secs(1);
+/// How long an upload waits for room among the others.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);
+/// How long the body of an upload may take, and how much longer for each mebibyte of it: a megabit a second
+/// is enough for any.
+const UPLOAD_TIME: Duration = Duration::from_secs(120);
+const UPLOAD_TIME_PER_MIB: Duration = Duration::from_secs(9);
 
 pub(super) async fn put_content(
     State(app): State<App>,
@@ -35,7 +38,7 @@ pub(super) async fn put_content(
     // Who trickles must not keep the others waiting.
     let time = UPLOAD_TIME + UPLOAD_TIME_PER_MIB * (n_kib >> 10);
     let uploads = &app.media_signer.uploads;
-    let room = tokio::time::timeout(UPLOAD_TIME, uploads.acquire_many(n_kib)).await;
+    let room = tokio::time::timeout(WAIT_FOR_ROOM, uploads.acquire_many(n_kib)).await;
     let _room = room
         .map_err(|_| Problem::unavailable("too many uploads are under way; try again"))?
         .map_err(|_| Problem::internal())?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use assay_domain::dataset::DatasetItem;
+use assay_domain::dataset::{DatasetItem, media_id};
 use assay_domain::ids::ProjectId;
 use serde_json::{Value, json};
 
@@ -10,8 +10,6 @@ use super::{Origin, view};
 use crate::App;
 use crate::problem::Problem;
 
-const OPEN: &str = "@@@langfuseMedia:";
-const CLOSE: &str = "@@@";
 /// References that are looked up in one item.
 const MAX_REFERENCES: usize = 100;
 
@@ -22,15 +20,6 @@ struct Found<'v> {
     text: &'v str,
     path: String,
     id: &'v str,
-}
-
-/// The id in a text that is a reference as a whole.
-fn media_id(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
-    inner
-        .split('|')
-        .find_map(|part| part.strip_prefix("id="))
-        .filter(|id| !id.is_empty())
 }
 
 fn collect<'v>(field: &'static str, value: &'v Value, path: &str, found: &mut Vec<Found<'v>>) {

@@ -95,7 +95,7 @@ fn assignment(
 }
 
 fn is_mark(condition: &Value) -> bool {
-    condition["column"] == MARK && condition["value"] == true
+    condition["column"] == MARK && condition["operator"] == "=" && condition["value"] == true
 }
 
 fn is_experiment(rule: &Rule) -> bool {
@@ -151,10 +151,28 @@ impl OlderRule {
                 });
                 Some(many.collect::<Result<_, _>>()?)
             }
-            (None, None) => None,
+            (None, None) => self.remapped(standing)?,
         };
         put("evaluatorAssignments", assignments.map(Value::from));
         Ok(Value::Object(input))
+    }
+}
+
+impl OlderRule {
+    /// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
+    fn remapped(&self, standing: Option<&Rule>) -> Result<Option<Vec<Value>>, Problem> {
+        let Some(mapping) = &self.mapping else {
+            return Ok(None);
+        };
+        match standing.map(|rule| rule.assignments.as_slice()) {
+            Some([one]) => Ok(Some(vec![
+                json!({ "evaluatorId": one.evaluator_id, "variableMapping": mapping }),
+            ])),
+            _ => Err(Problem::body(
+                "mapping",
+                "needs evaluator beside it: the rule has not exactly one",
+            )),
+        }
     }
 }
 

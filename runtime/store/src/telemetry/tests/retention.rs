@@ -1,9 +1,13 @@
 //! Traces that a project keeps for some days only, and those of deleted projects.
 
+use assay_domain::dataset::{Dataset, DatasetItem, ItemPatch};
 use assay_domain::ids::OrganizationId;
+use serde_json::json;
 
 use super::*;
 use crate::catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
+use crate::datasets::ItemVersion;
+use crate::media::{MediaPlace, NewMedia};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -142,6 +146,74 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
                 .map(|_| ()),
             None
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn media_past_their_retention_are_asked_for_again_and_those_that_items_show_stay() {
+    on_each_database(|store| async move {
+        let ours = start(&store, "a", &[0]).await;
+        let medium = |n: u8| NewMedia {
+            id: format!("medium-{n}"),
+            sha256: [n; 32],
+            content_type: "image/png".to_owned(),
+            content_length: 5,
+            place: MediaPlace::Trace(trace_id(1).to_string(), None),
+            field: "input".to_owned(),
+        };
+        for n in [1, 2] {
+            let new = medium(n);
+            assert!(!store.announce_media(&ours, &new, at(0)).await.unwrap());
+            let announced = store.medium(&ours, &new.id).await.unwrap().unwrap();
+            let bytes = store.store_media(&ours, &announced, b"bytes", at(0));
+            bytes.await.unwrap();
+            assert!(store.announce_media(&ours, &new, at(0)).await.unwrap());
+        }
+        // An item that was made from the trace and shows one of them.
+        let shown = "see @@@langfuseMedia:type=image/png|id=medium-2|source=bytes@@@";
+        let dataset = Dataset {
+            id: "d".to_owned(),
+            name: "d".to_owned(),
+            description: None,
+            metadata: Value::Null,
+            input_schema: None,
+            expected_output_schema: None,
+            created_at: at(0),
+            updated_at: at(0),
+        };
+        assert!(store.create_dataset(&ours, &dataset).await.unwrap());
+        let input = ItemPatch {
+            input: Some(json!({ "picture": [shown] })),
+            ..ItemPatch::default()
+        };
+        let item = DatasetItem::new("i".to_owned(), &dataset, input, at(0));
+        let version = ItemVersion {
+            item,
+            is_deleted: false,
+        };
+        let revision = store.dataset(&ours, "d").await.unwrap().unwrap();
+        let put = store.put_dataset_item(&ours, &version, None, revision.revisions.schema);
+        assert!(put.await.unwrap());
+
+        let patch = ProjectPatch {
+            retention_days: Some(15),
+            ..ProjectPatch::default()
+        };
+        store
+            .update_project(&organization(), &ours, &patch, at(0))
+            .await
+            .unwrap();
+        store.sweep(at(30 * DAY_MS)).await.unwrap();
+        let bytes = async |n: u8| {
+            let id = medium(n).id;
+            store.media_bytes(&ours, &id).await.unwrap()
+        };
+        assert_eq!(bytes(1).await, None);
+        assert_eq!(bytes(2).await.as_deref(), Some(&b"bytes"[..]));
+        let first = medium(1);
+        let again = store.announce_media(&ours, &first, at(31 * DAY_MS));
+        assert!(!again.await.unwrap(), "its bytes are asked for");
     })
     .await;
 }
