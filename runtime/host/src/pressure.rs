@@ -11,9 +11,10 @@
 //! - **Somebody gets on.** The leader leads until it ends; then it is the turn of who was held back longest.
 //! - **Nobody waits for sleepers.** When calls have been held back for a while, of those that wait for the
 //!   server or a clock the one that holds most is ended, with a class of its own, and can be made again.
-//!   When that does not help for long, one of those that are held back. Who holds little is ended last, and
-//!   only a sleeper, when the second mark is passed for long: all of them together may be what is held. The
-//!   leader is ended only when it has slept on others' time for long.
+//!   The leader is ended so only when others have been held back for long. Who holds little is ended last,
+//!   and only a sleeper, when the second mark is passed for long: all of them together may be what is held.
+//! - **Who is held back is not ended while the turn passes on.** Only when one leader works on for long, not
+//!   when it sleeps, one of those that are held back is ended: what it holds may be what all others wait for.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,7 +31,7 @@ const OWN_BYTES: u64 = 256 << 20;
 const SMALL_BYTES: u64 = 4 << 20;
 /// Calls are held back for so long until a sleeper is ended for them,
 const PATIENCE: Duration = Duration::from_secs(3);
-/// and so long until it is one of them.
+/// and so long until it is the leader that sleeps, or one of them.
 const LONG_PATIENCE: Duration = Duration::from_secs(20);
 /// Between the end of one call and the next: memory comes back with a delay.
 const BETWEEN_ENDS: Duration = Duration::from_millis(100);
@@ -235,11 +236,14 @@ impl Calls {
         let leader = self.leader;
         let led_for = self
             .led_since
-            .map(|since| now.saturating_duration_since(since));
-        let led_long = led_for.is_some_and(|led_for| LONG_PATIENCE <= led_for);
+            .map(|since| now.saturating_duration_since(since))
+            .unwrap_or_default();
+        let leading = leader.and_then(|id| self.known.get(&id));
+        let leader_sleeps = leading.is_some_and(|known| known.doing == Doing::Sleeping);
         let may_end = |id: u64, known: &Known| match known.doing {
-            Doing::Sleeping => leader != Some(id) || led_long,
-            Doing::HeldBack(_) => is_long && leader != Some(id),
+            Doing::Sleeping if leader == Some(id) => is_long && PATIENCE <= led_for,
+            Doing::Sleeping => true,
+            Doing::HeldBack(_) => leader != Some(id) && !leader_sleeps && LONG_PATIENCE <= led_for,
             Doing::Running => false,
         };
         let is_worth = |known: &Known| {
@@ -471,6 +475,33 @@ mod tests {
     }
 
     #[test]
+    fn who_is_held_back_does_not_end_while_the_turn_passes_on() {
+        let pressure = pressure();
+        let mut turns = turns(&pressure, &[50, 60, 70]);
+        let now = Instant::now();
+        pressure.set(TIGHT, now);
+        let answers: Vec<_> = turns.iter_mut().map(polled).collect();
+        assert_eq!(answers, [GOES, Poll::Pending, Poll::Pending]);
+        // The first leads for nearly as long as the others have patience, and ends.
+        let late = now + LONG_PATIENCE - Duration::from_secs(1);
+        let leads = turns.remove(0);
+        let mut calls = pressure.lock();
+        calls.known.remove(&leads.id.unwrap());
+        calls.leader = None;
+        calls.pass_on(late);
+        drop(calls);
+        // The last one was held back for longer than that by now; its turn comes after the second's.
+        let ended = |after: Duration| {
+            pressure.set(TIGHT, late + after);
+            pressure.lock().known[&3].is_over
+        };
+        assert!(!ended(Duration::from_secs(2)));
+        assert!(!ended(LONG_PATIENCE - Duration::from_secs(1)));
+        assert!(ended(LONG_PATIENCE));
+        std::mem::forget(leads);
+    }
+
+    #[test]
     fn a_leader_that_sleeps_on_the_time_of_others_ends_in_the_end() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[200, 100]);
@@ -479,11 +510,17 @@ mod tests {
         assert_eq!(polled(&mut turns[0]), GOES);
         assert_eq!(polled(&mut turns[1]), Poll::Pending);
         turns[0].sleeps(&Context::from_waker(Waker::noop()));
-        let is_over = |after: Duration| {
+        // It sleeps from before the other one waits: that one is not ended in its place.
+        let are_over = |after: Duration| {
+            pressure.lock().led_since = Some(now - Duration::from_secs(2));
             pressure.set(TIGHT, now + after);
-            pressure.lock().known[&1].is_over
+            let calls = pressure.lock();
+            [calls.known[&1].is_over, calls.known[&2].is_over]
         };
-        assert!(!is_over(LONG_PATIENCE - Duration::from_secs(1)));
-        assert!(is_over(LONG_PATIENCE + Duration::from_secs(1)));
+        assert_eq!(are_over(LONG_PATIENCE - Duration::from_secs(1)), [false; 2]);
+        assert_eq!(
+            are_over(LONG_PATIENCE + Duration::from_secs(1)),
+            [true, false]
+        );
     }
 }

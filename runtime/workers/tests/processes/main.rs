@@ -156,7 +156,7 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
         .build()
         .unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test)
+        tokio::time::timeout(Duration::from_secs(300), test)
             .await
             .unwrap()
     })
