@@ -675,24 +675,17 @@ async fn the_administrator_opens_the_project_that_is_named_and_only_with_the_key
 }
 
 #[tokio::test]
-async fn whoever_may_open_the_database_makes_an_organization_key() {
+async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_away() {
     let app = TestApp::new().await.unwrap();
-    let make = async |more: &[&str]| {
+    let run = async |more: &[&str]| {
         let mut command = command(&["organization-key", "--data-dir"]).unwrap();
-        command
-            .arg(app.data_dir())
-            .args(more)
-            .output()
-            .await
-            .unwrap()
+        let done = command.arg(app.data_dir()).args(more).output();
+        let done = done.await.unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8(said).unwrap())
     };
-    let made = make(&[]).await;
-    let said = String::from_utf8(made.stdout).unwrap();
-    assert!(
-        made.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    let (is_made, said) = run(&[]).await;
+    assert!(is_made, "{said}");
     let half = |name: &str| {
         let line = said
             .lines()
@@ -700,15 +693,37 @@ async fn whoever_may_open_the_database_makes_an_organization_key() {
             .unwrap();
         line.split_whitespace().last().unwrap().to_owned()
     };
-    let client = Client::new(&app.origin).with_keys(&half("public key"), &half("secret key"));
+    let public_key = half("public key");
+    let client = Client::new(&app.origin).with_keys(&public_key, &half("secret key"));
     assert_eq!(names(&get(&client, OF_ORGANIZATION).await), ["My project"]);
+
+    let revoke = ["--revoke", public_key.as_str()];
+    let (is_gone, said) = run(&revoke).await;
+    assert!(is_gone && said.contains("within 10 seconds"), "{said}");
+    app.clock.advance(Duration::from_secs(10));
+    assert_eq!(status(&client, OF_ORGANIZATION).await, 401);
+    assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 200);
+    for unknown in [public_key.as_str(), "pk-test", "no\nkey", ""] {
+        let (is_gone, said) = run(&["--revoke", unknown]).await;
+        assert!(!is_gone && said.contains("--revoke"), "{unknown:?}: {said}");
+    }
+    assert_eq!(status(&app.client, PROJECTS).await, 200);
+    let of_settings = [
+        "--revoke",
+        "pk-test-org",
+        "--init-org-public-key",
+        "pk-test-org",
+    ];
+    let (is_gone, said) =
+        run(&[&of_settings[..], &["--init-org-secret-key", "sk-test-org"]].concat()).await;
+    assert!(is_gone && said.contains("init.org_public_key"), "{said}");
+
     app.other_project().await.unwrap();
-    let refused = make(&[]).await;
-    assert!(!refused.status.success(), "which one is not said");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let (is_made, said) = run(&[]).await;
+    assert!(!is_made, "which one is not said");
     assert!(
         said.contains("--organization") && said.contains("\"Other\""),
         "{said}"
     );
-    assert!(make(&["--organization", "Other"]).await.status.success());
+    assert!(run(&["--organization", "Other"]).await.0);
 }

@@ -1,6 +1,6 @@
 //! Keys seen a moment ago, so that a request does not cost a look-up, and when they were used.
 //!
-//! A key that another node takes away keeps working here for at most [`TTL_MS`]; one that is taken away
+//! A key that another node takes away keeps working here for at most [`KEPT_MS`]; one that is taken away
 //! here is forgotten at once. Unknown keys are remembered too, shorter, so that a misconfigured exporter
 //! does not query the database with each batch.
 
@@ -11,8 +11,9 @@ use assay_domain::time::Timestamp;
 
 use super::KnownKey;
 
-const TTL_MS: i64 = 10_000;
-const UNKNOWN_TTL_MS: i64 = 1_000;
+/// How long what is known of a key is believed.
+pub(crate) const KEPT_MS: i64 = 10_000;
+const UNKNOWN_KEPT_MS: i64 = 1_000;
 const MAX_KEYS: usize = 4_096;
 /// How exactly it is kept when a key was last used.
 const USE_STEP_MS: i64 = 3_600_000;
@@ -62,9 +63,9 @@ impl KeyCache {
         now: Timestamp,
     ) {
         let ttl = if key.is_some() {
-            TTL_MS
+            KEPT_MS
         } else {
-            UNKNOWN_TTL_MS
+            UNKNOWN_KEPT_MS
         };
         let mut kept = self.lock();
         if since != kept.n_forgotten {

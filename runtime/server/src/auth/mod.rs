@@ -21,7 +21,7 @@ use crate::App;
 use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
-pub(crate) use cache::KeyCache;
+pub(crate) use cache::{KEPT_MS, KeyCache};
 pub(crate) use caller::KnownKey;
 use caller::{Caller, Level, authenticate};
 pub(crate) use counted::{CountedKey, counted_key};

@@ -42,7 +42,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
     },
-    /// Make a key pair that manages an organization: its projects, their keys and its members
+    /// Make a key pair that manages an organization (its projects, their keys and its members), or take
+    /// one away
     OrganizationKey {
         /// Its name or id; needed only where there are several
         #[arg(long, value_name = "NAME")]
@@ -50,6 +51,9 @@ enum Command {
         /// For people, in the list of keys
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
+        /// Make none: take away the pair with this public half
+        #[arg(long, value_name = "PUBLIC_KEY", conflicts_with_all = ["organization", "note"])]
+        revoke: Option<String>,
         #[command(flatten)]
         settings: SettingArgs,
     },
@@ -97,8 +101,14 @@ pub fn main() -> ExitCode {
         Command::OrganizationKey {
             organization,
             note,
+            revoke: None,
             settings,
         } => organization_key::make(&settings, organization.as_deref(), note),
+        Command::OrganizationKey {
+            revoke: Some(public_key),
+            settings,
+            ..
+        } => organization_key::revoke(&settings, &public_key),
         Command::Demo { once, data_dir } => demo::demo(once, data_dir),
         Command::Otlp {
             command: OtlpCommand::Show { file, json },

@@ -1,14 +1,15 @@
-//! `assay organization-key`: a key pair of an organization, made by whoever may open the database.
+//! `assay organization-key`: a key pair of an organization, made and taken away by whoever may open the database.
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use assay_domain::ids::PublicKey;
 use assay_domain::time::Clock as _;
 use assay_store::catalog::{KeyOwner, Organization};
-use assay_store::{DatabaseUrl, Store};
+use assay_store::{DatabaseUrl, Error, Store};
 
 use super::{load, say, serve};
-use crate::auth::KeyPair;
+use crate::auth::{KEPT_MS, KeyPair};
 use crate::config::{Config, SettingArgs};
 use crate::{RandomIds, SystemClock};
 
@@ -35,6 +36,40 @@ pub(super) fn make(
         say(&format!("  secret key  {}", pair.secret_key));
         Ok(ExitCode::SUCCESS)
     })
+}
+
+pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result<ExitCode> {
+    let config = load(settings)?;
+    serve::runtime()?.block_on(async {
+        let store = open(&config).await?;
+        let revoked = revoke_in(&store, public_key).await;
+        store.close().await;
+        revoked?;
+        say(&format!("The key pair {public_key} is gone."));
+        say(&format!(
+            "A server that runs refuses it within {} seconds.",
+            KEPT_MS / 1_000
+        ));
+        if config.init.org_public_key.as_deref() == Some(public_key) {
+            say("It stands in the settings: the next start makes it again unless init.org_public_key goes.");
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
+    // What no key can be called is as unknown as what none is called.
+    let deleted = match PublicKey::new(public_key) {
+        Ok(key) => store.delete_organization_key(&key).await,
+        Err(_) => Err(Error::NotFound),
+    };
+    match deleted {
+        Err(Error::NotFound) => anyhow::bail!(
+            "--revoke has to name the public key of an organization, and no organization has {public_key:?}; \
+             keys of projects are taken away with DELETE /api/public/projects/{{projectId}}/apiKeys/{{apiKeyId}}"
+        ),
+        deleted => Ok(deleted?),
+    }
 }
 
 async fn open(config: &Config) -> anyhow::Result<Store> {

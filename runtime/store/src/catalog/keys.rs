@@ -134,6 +134,8 @@ const LIST: &str = "SELECT * FROM api_keys WHERE project_id = $1 ORDER BY create
 const LIST_OF_ORGANIZATION: &str =
     "SELECT * FROM api_keys WHERE organization_id = $1 ORDER BY created_at, id";
 const DELETE: &str = "DELETE FROM api_keys WHERE project_id = $1 AND id = $2";
+const DELETE_OF_ORGANIZATION: &str =
+    "DELETE FROM api_keys WHERE public_key = $1 AND organization_id IS NOT NULL";
 /// Two uses at once may both write; the later one stays.
 const NOTE_USE: &str = "
     UPDATE api_keys SET last_used_at = $2
@@ -280,6 +282,19 @@ impl Store {
     pub async fn delete_api_key(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
         match self.change(DELETE, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a key away from the organization it belongs to. Crosses tenants: a public key is unique in the
+    /// installation. The key of a project is none of these.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no organization has a key with this public half.
+    pub async fn delete_organization_key(&self, public_key: &PublicKey) -> Result<(), Error> {
+        let args: [Arg<'_>; 1] = [public_key.as_str().into()];
+        match self.change(DELETE_OF_ORGANIZATION, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }

@@ -130,6 +130,17 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
         conflict(store.create_first_project(&init(9, "pk-org"), at(2)).await);
         let nobody = KeyOwner::Organization(org("none"));
         not_found(store.create_key(&nobody, &key_of(8, "pk-8"), at(2)).await);
+
+        let of_project = store.api_keys(&project("project-1")).await.unwrap();
+        let of_project = &of_project[0].made.public_key;
+        not_found(store.delete_organization_key(of_project).await);
+        store
+            .delete_organization_key(&key.public_key)
+            .await
+            .unwrap();
+        not_found(store.delete_organization_key(&key.public_key).await);
+        assert_eq!(store.organization_keys(&org("org-1")).await.unwrap(), []);
+        assert!(store.api_key(of_project).await.unwrap().is_some());
     })
     .await;
 }
