@@ -53,6 +53,7 @@ pub fn router(app: App) -> Router {
         paths = paths.layer(from_fn_with_state(app.clone(), limits::keep));
     }
     paths
+        .layer(from_fn(api::scim::as_scim))
         .layer(from_fn(edge::cors))
         .layer(from_fn_with_state(app.clone(), edge::log))
         .with_state(app)

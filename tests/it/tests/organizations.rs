@@ -604,6 +604,19 @@ async fn errors_of_scim_are_scim_errors() {
     is_scim_error(&refused, 400, Some("invalidValue"));
     let users = get(&organizer, USERS).await;
     assert_eq!(users["totalResults"], 1, "nothing was made");
+    let answer = organizer.json(Method::DELETE, USERS, &json!({})).await;
+    let answer = answer.unwrap();
+    assert!(answer.headers.contains_key("allow"));
+    is_scim_error(&(answer.status.as_u16(), answer.json()), 405, None);
+    let answer = organizer.get("/api/public/scim/Groups").await.unwrap();
+    is_scim_error(&(answer.status.as_u16(), answer.json()), 404, None);
+
+    let app = TestApp::with(&[("limits.api_per_minute", "1")]).await;
+    let app = app.unwrap();
+    assert_eq!(status(&app.organizer(), USERS).await, 200);
+    let answer = app.organizer().get(USERS).await.unwrap();
+    assert!(answer.headers.contains_key("retry-after"));
+    is_scim_error(&(answer.status.as_u16(), answer.json()), 429, None);
 }
 
 #[tokio::test]

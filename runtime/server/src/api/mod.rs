@@ -31,7 +31,7 @@ mod projects;
 mod prompts;
 pub(crate) mod routes;
 mod rules;
-mod scim;
+pub(crate) mod scim;
 mod score_configs;
 mod scores;
 mod sessions;

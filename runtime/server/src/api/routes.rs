@@ -2,7 +2,6 @@
 
 use axum::Router;
 use axum::handler::Handler;
-use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
@@ -14,7 +13,6 @@ use utoipa::openapi::{
     PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
-use super::scim::as_scim;
 use crate::App;
 use crate::extract::Param;
 
@@ -279,10 +277,7 @@ impl Routes {
         H: Handler<T, App>,
         T: 'static,
     {
-        let mut route = on(operation.filter(), handler);
-        if operation.path.starts_with("/api/public/scim/") {
-            route = route.layer(from_fn(as_scim));
-        }
+        let route = on(operation.filter(), handler);
         let is_own = operation.path.starts_with("/api/v1/");
         let router = if is_own {
             &mut self.own

@@ -23,7 +23,7 @@ use filter::Wanted;
 use patch::PatchRequest;
 use person::{Person, PersonInput, view};
 
-pub(super) use shape::as_scim;
+pub(crate) use shape::as_scim;
 
 const USERS: &str = "/api/public/scim/Users";
 const USER: &str = "/api/public/scim/Users/{userId}";

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::problem::{Code, Problem};
 
 const ERROR_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
+const PREFIX: &str = "/api/public/scim/";
 const SCIM: &str = "application/scim+json";
 
 fn names_scim(headers: &HeaderMap) -> bool {
@@ -44,8 +45,12 @@ fn error(problem: &Problem) -> Value {
     body
 }
 
-/// Layer: gives a [`Problem`] the form of SCIM, and the answer its media type.
-pub(in crate::api) async fn as_scim(request: Request, next: Next) -> Response {
+/// Layer around all that answers: under SCIM's paths it gives a [`Problem`] the form of SCIM, whoever found it,
+/// and the answer its media type.
+pub(crate) async fn as_scim(request: Request, next: Next) -> Response {
+    if !request.uri().path().starts_with(PREFIX) {
+        return next.run(request).await;
+    }
     let wants_scim = names_scim(request.headers());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>() {
