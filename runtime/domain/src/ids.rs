@@ -15,14 +15,15 @@ pub const MAX_ID_CHARS: usize = 800;
 /// The longest identifier in bytes: two of them fit into one key of an index in every database.
 pub const MAX_ID_BYTES: usize = 1_200;
 
-/// Whether a text is short enough to identify something: indexes hold it as a whole.
+/// Whether a text is short enough to identify something from now on: indexes hold it as a whole.
 #[must_use]
 pub fn fits(raw: &str) -> bool {
     raw.len() <= MAX_ID_BYTES && (raw.len() <= MAX_ID_CHARS || raw.chars().count() <= MAX_ID_CHARS)
 }
 
 fn checked(raw: &str) -> Result<Arc<str>, InvalidId> {
-    let bad = raw.is_empty() || raw.chars().any(char::is_control) || !fits(raw);
+    let is_long = MAX_ID_CHARS < raw.len() && MAX_ID_CHARS < raw.chars().count();
+    let bad = raw.is_empty() || raw.chars().any(char::is_control) || is_long;
     if bad {
         Err(InvalidId)
     } else {
@@ -38,12 +39,24 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks text from outside.
+            /// What a text names that may be stored already: databases of older versions have ids of more
+            /// than [`MAX_ID_BYTES`].
+            ///
+            /// # Errors
+            /// [`InvalidId`] when the text cannot be an identifier, whatever its number of bytes.
+            pub fn new(raw: &str) -> Result<Self, InvalidId> {
+                checked(raw).map(Self)
+            }
+
+            /// What a text names that is to be stored.
             ///
             /// # Errors
             /// [`InvalidId`] when the text cannot be an identifier.
-            pub fn new(raw: &str) -> Result<Self, InvalidId> {
-                checked(raw).map(Self)
+            pub fn to_store(raw: &str) -> Result<Self, InvalidId> {
+                match fits(raw) {
+                    true => Self::new(raw),
+                    false => Err(InvalidId),
+                }
             }
 
             /// The identifier as text.

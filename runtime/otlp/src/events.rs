@@ -245,11 +245,11 @@ impl Part<'_> {
 
     fn trace(&self) -> Result<(Patch, Vec<Media>), EventError> {
         let body = &self.body;
-        let id = body.id("id", |id| TraceId::new(id).ok())?;
+        let id = body.id("id", |id| TraceId::to_store(id).ok())?;
         // Without an id it is made from the event, so that a retry means the same trace.
         let id = id
-            .or_else(|| TraceId::new(self.event_id).ok())
-            .filter(|id| record_id(id).is_some())
+            .or_else(|| TraceId::to_store(self.event_id).ok())
+            .filter(|id| record_id(id).is_some_and(|record| fits(record.as_str())))
             .ok_or_else(|| body.fault("id", "is too long"))?;
         let mut patch = self.patch(false, About::Trace(id.clone()))?;
         patch.start = body.time("timestamp")?;
@@ -265,17 +265,17 @@ impl Part<'_> {
 
     fn observation(&self, kind: Kind, is_update: bool) -> Result<(Patch, Vec<Media>), EventError> {
         let body = &self.body;
-        let id = body.id("id", |id| ObservationId::new(id).ok())?;
+        let id = body.id("id", |id| ObservationId::to_store(id).ok())?;
         if id.is_none() && is_update {
             return Err(body.fault("id", "is missing"));
         }
         let id = id
-            .or_else(|| ObservationId::new(self.event_id).ok())
+            .or_else(|| ObservationId::to_store(self.event_id).ok())
             .ok_or_else(|| body.fault("id", "is missing"))?;
         let mut patch = self.patch(is_update, About::Observation(id.clone()))?;
         patch.kind = kind;
-        patch.trace_id = body.id("traceId", |id| TraceId::new(id).ok())?;
-        patch.parent_id = body.id("parentObservationId", |id| ObservationId::new(id).ok())?;
+        patch.trace_id = body.id("traceId", |id| TraceId::to_store(id).ok())?;
+        patch.parent_id = body.id("parentObservationId", |id| ObservationId::to_store(id).ok())?;
         patch.start = body.time("startTime")?;
         patch.end = body.time("endTime")?;
         patch.completion_start = body.time("completionStartTime")?;
@@ -296,7 +296,7 @@ impl Part<'_> {
         self.numbers(&mut patch)?;
         let trace = patch.trace_id.clone();
         let trace = trace
-            .or_else(|| TraceId::new(id.as_str()).ok())
+            .or_else(|| TraceId::to_store(id.as_str()).ok())
             .ok_or_else(|| body.fault("traceId", "is missing"))?;
         let media = self.content(&mut patch, &trace, &id);
         Ok((patch, media))

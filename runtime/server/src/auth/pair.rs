@@ -44,7 +44,7 @@ impl KeyPair {
     ) -> Result<NewApiKey, InvalidId> {
         Ok(NewApiKey {
             id: ids.uuid().to_string(),
-            public_key: PublicKey::new(&self.public_key)?,
+            public_key: PublicKey::to_store(&self.public_key)?,
             secret_hash: SecretHash::new(&self.secret_key, ids.uuid().into_bytes()),
             secret_hint: hint(&self.secret_key),
             rights: Rights::Full,

@@ -75,11 +75,11 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
         |field| move |error: assay_domain::ids::InvalidId| Problem::body(field, error.to_string());
     let observation = input.observation_id.as_deref();
     let observation = observation
-        .map(ObservationId::new)
+        .map(ObservationId::to_store)
         .transpose()
         .map_err(bad("observationId"))?;
     match (&input.trace_id, observation) {
-        (Some(trace), _) => Ok(TraceId::new(trace).map_err(bad("traceId"))?.to_string()),
+        (Some(trace), _) => Ok(TraceId::to_store(trace).map_err(bad("traceId"))?.to_string()),
         (None, Some(id)) => {
             let found = app.store.observation(project, &id).await?;
             let found = found.ok_or_else(|| Problem::not_found("observation"))?;

@@ -84,7 +84,7 @@ impl MediaInput {
             ("datasetItemId", &self.dataset_item_id),
         ];
         for (field, id) in given {
-            if let Some(Err(error)) = id.as_deref().map(TraceId::new) {
+            if let Some(Err(error)) = id.as_deref().map(TraceId::to_store) {
                 return Err(Problem::body(field, error.to_string()));
             }
         }

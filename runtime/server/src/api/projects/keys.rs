@@ -84,7 +84,7 @@ impl NewKey {
             (None, _) => return Err(Problem::body("publicKey", "goes together with secretKey")),
             (_, None) => return Err(Problem::body("secretKey", "goes together with publicKey")),
         };
-        if public_key.contains(':') || PublicKey::new(&public_key).is_err() {
+        if public_key.contains(':') || PublicKey::to_store(&public_key).is_err() {
             let message =
                 "1 to 800 characters are expected, no colon and no control character among them";
             return Err(Problem::body("publicKey", message));

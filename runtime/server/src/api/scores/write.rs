@@ -170,7 +170,7 @@ impl ScoreInput {
         let timestamp = self.timestamp.as_deref().map(Timestamp::parse).transpose();
         let environment = self.environment.unwrap_or_default();
         Ok(NewScore {
-            id: ScoreId::new(&id).map_err(|error| Problem::body("id", error.to_string()))?,
+            id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
             name,
             value,
             subject,
@@ -230,10 +230,10 @@ impl ScoreInput {
         };
         match (&self.trace_id, &self.session_id, &self.dataset_run_id) {
             (Some(trace), None, None) => {
-                let trace = TraceId::new(trace).map_err(bad("traceId"))?;
+                let trace = TraceId::to_store(trace).map_err(bad("traceId"))?;
                 match &self.observation_id {
                     Some(id) => {
-                        let id = ObservationId::new(id).map_err(bad("observationId"))?;
+                        let id = ObservationId::to_store(id).map_err(bad("observationId"))?;
                         Ok(Subject::Observation(trace, id))
                     }
                     None => Ok(Subject::Trace(trace)),

@@ -27,8 +27,28 @@ fn long_id(seed: u32) -> String {
 fn an_id_has_a_longest_number_of_characters_and_of_bytes() {
     assert!(TraceId::new(&"x".repeat(MAX_ID_CHARS)).is_ok());
     assert!(TraceId::new(&"x".repeat(MAX_ID_CHARS + 1)).is_err());
-    assert!(TraceId::new(&long_id(1)).is_ok());
-    assert!(TraceId::new(&(long_id(1) + "x")).is_err());
+    assert!(TraceId::to_store(&long_id(1)).is_ok());
+    assert!(TraceId::to_store(&(long_id(1) + "x")).is_err());
+    assert!(TraceId::to_store(&"x".repeat(MAX_ID_CHARS + 1)).is_err());
+}
+
+#[tokio::test]
+async fn ids_that_older_versions_stored_are_read() {
+    on_each_database(|store| async move {
+        let p = project("p1");
+        let mut own = span(1, 1, None);
+        own.trace_id = TraceId::new(&"字".repeat(500)).unwrap();
+        own.id = ObservationId::new(&"号".repeat(500)).unwrap();
+        let batch = batch(vec![own.clone()]);
+        store.write_batch(&p, batch, at(1)).await.unwrap();
+        let read = store.observation(&p, &own.id).await.unwrap().unwrap();
+        assert_eq!(read.observation.trace_id, own.trace_id);
+        let trace = store.trace(&p, &own.trace_id, false).await.unwrap();
+        assert!(trace.is_some());
+        let read = store.trace_observations(&p, &own.trace_id, true).await;
+        assert_eq!(read.unwrap()[0].observation, own);
+    })
+    .await;
 }
 
 #[tokio::test]
