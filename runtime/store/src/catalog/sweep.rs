@@ -159,10 +159,13 @@ const OLD_SCORES: &str = "
     DELETE FROM scores WHERE (project_id, id) IN
         (SELECT project_id, id FROM scores
           WHERE project_id = $1 AND timestamp < $2 AND trace_id IS NULL LIMIT $3)";
+/// The age stands outside too: where somebody made the row young while this waited for it, PostgreSQL looks at
+/// that again, and not at links that it did not see.
+///
 /// That they were uploaded: whoever announces the same bytes again is asked for them again. Before the bytes
 /// themselves, so that none are believed to be there that are gone.
 const OLD_UPLOADS: &str = "
-    DELETE FROM media_uploads WHERE (project_id, id) IN
+    DELETE FROM media_uploads WHERE created_at < $2 AND (project_id, id) IN
         (SELECT u.project_id, u.id FROM media_uploads u
           WHERE u.project_id = $4 AND u.uploaded_at IS NOT NULL AND u.created_at < $2
             AND NOT EXISTS (SELECT 1 FROM media_links l WHERE l.tenant = $1 AND l.media_id = u.id)
@@ -171,7 +174,7 @@ const OLD_UPLOADS: &str = "
           LIMIT $3)";
 /// Media that stand in no trace and no item any more.
 const OLD_MEDIA: &str = "
-    DELETE FROM media WHERE (tenant, sha256) IN
+    DELETE FROM media WHERE created_at < $2 AND (tenant, sha256) IN
         (SELECT m.tenant, m.sha256 FROM media m
           WHERE m.tenant = $1 AND m.created_at < $2
             AND NOT EXISTS (SELECT 1 FROM media_links l WHERE l.tenant = m.tenant AND l.media_id = m.id)
@@ -266,7 +269,7 @@ impl Store {
     }
 
     /// Deletes what a project kept and no longer keeps; how many traces that were.
-    async fn expire(&self, project: &ProjectId, before: Timestamp) -> Result<u64, Error> {
+    pub(crate) async fn expire(&self, project: &ProjectId, before: Timestamp) -> Result<u64, Error> {
         let n_traces = self.delete_found(project, OLD_TRACES, Some(before)).await?;
         let before = before.as_micros();
         let args: [Arg<'_>; 3] = [

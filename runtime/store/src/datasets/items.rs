@@ -9,7 +9,7 @@ use assay_domain::time::Timestamp;
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
 use crate::list::{Listed, Numbered, Paging};
-use crate::media::LINK_ITEM;
+use crate::media::{LINK_ITEM, RENEW};
 use crate::pool::in_transaction;
 use crate::scores::storable;
 use crate::telemetry::db::{Arg, value_list};
@@ -304,6 +304,12 @@ impl Store {
             }
             // What an item shows outlives the trace that it was made from.
             for (field, id) in &media {
+                sqlx::query(RENEW)
+                    .bind(project.as_str())
+                    .bind(*id)
+                    .bind(item.valid_from.as_micros())
+                    .execute(&mut *tx)
+                    .await?;
                 sqlx::query(LINK_ITEM)
                     .bind(project.as_str())
                     .bind(&item.dataset_id)

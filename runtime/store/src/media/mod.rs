@@ -4,6 +4,9 @@
 //! - **The hash names the bytes.** Bytes are stored only under the digest they have, once per project; an
 //!   id is the beginning of that digest.
 //! - **Readable means there.** A medium is shown when its bytes are stored, whatever a client reports.
+//! - **Asked for again is new again.** Who links a medium makes it young in the same transaction, and what takes
+//!   old media away looks at their age once more when it has waited for them: a link that it could not see
+//!   yet keeps its bytes.
 
 #[cfg(test)]
 mod tests;
@@ -91,12 +94,48 @@ impl From<MediumRow> for Medium {
     }
 }
 
-const ANNOUNCE: &str = "
+/// Half a day in microseconds. Projects keep their data for days: a younger medium is in no danger, and its
+/// row, which holds the bytes, is not written anew.
+macro_rules! young {
+    () => {
+        "43200000000"
+    };
+}
+
+/// What happens to bytes that are there when they come again.
+macro_rules! renewed {
+    () => {
+        concat!(
+            "ON CONFLICT (tenant, sha256) DO UPDATE SET created_at = excluded.created_at
+              WHERE media.created_at < excluded.created_at - ",
+            $crate::media::young!()
+        )
+    };
+}
+pub(crate) use {renewed, young};
+
+const ANNOUNCE: &str = concat!(
+    "
     INSERT INTO media_uploads (project_id, id, sha256, content_type, content_length, created_at)
     VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (project_id, id) DO UPDATE SET
-        content_type = excluded.content_type, content_length = excluded.content_length
-        WHERE media_uploads.uploaded_at IS NULL";
+        content_type = CASE WHEN media_uploads.uploaded_at IS NULL
+                            THEN excluded.content_type ELSE media_uploads.content_type END,
+        content_length = CASE WHEN media_uploads.uploaded_at IS NULL
+                              THEN excluded.content_length ELSE media_uploads.content_length END,
+        created_at = excluded.created_at
+        WHERE media_uploads.uploaded_at IS NULL
+           OR media_uploads.created_at < excluded.created_at - ",
+    young!()
+);
+/// A medium that is linked at `$3`, so that it is not taken away as old.
+pub(crate) const RENEW: &str = concat!(
+    "
+    UPDATE media SET created_at = $3
+     WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2
+       AND created_at < $3 - ",
+    young!()
+);
 const NUMBER: &str = "INSERT INTO tenants (project_id) VALUES ($1) ON CONFLICT DO NOTHING";
 const LINK_TRACE: &str = "
     INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
@@ -106,10 +145,12 @@ pub(crate) const LINK_ITEM: &str = "
     INSERT INTO media_item_links (project_id, dataset_id, item_id, field, media_id)
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (project_id, dataset_id, item_id, field, media_id) DO NOTHING";
-const STORE_BYTES: &str = "
+const STORE_BYTES: &str = concat!(
+    "
     INSERT INTO media (tenant, id, sha256, content_type, bytes, created_at)
-    SELECT number, $2, $3, $4, $5, $6 FROM tenants WHERE project_id = $1
-    ON CONFLICT (tenant, sha256) DO NOTHING";
+    SELECT number, $2, $3, $4, $5, $6 FROM tenants WHERE project_id = $1 ",
+    renewed!()
+);
 const ARRIVED: &str = "
     UPDATE media_uploads SET uploaded_at = COALESCE(uploaded_at, $3)
      WHERE project_id = $1 AND id = $2";
@@ -153,6 +194,12 @@ impl Store {
                 .bind(new.sha256.as_slice())
                 .bind(&new.content_type)
                 .bind(new.content_length)
+                .bind(now.as_micros())
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query(RENEW)
+                .bind(project.as_str())
+                .bind(&new.id)
                 .bind(now.as_micros())
                 .execute(&mut *tx)
                 .await?;

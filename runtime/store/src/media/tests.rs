@@ -1,7 +1,8 @@
 //! What stored media promise, on each database.
 
 use super::*;
-use crate::testing::on_each_database;
+use crate::pool::Pool;
+use crate::testing::{TempDatabase, on_each_database};
 
 fn home() -> ProjectId {
     ProjectId::new("home").unwrap()
@@ -91,4 +92,96 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
         }
     })
     .await;
+}
+
+const DAY: i64 = 86_400;
+
+/// A medium whose bytes came at the beginning of time.
+async fn stored(store: &Store) -> NewMedia {
+    let new = new(MediaPlace::Trace("t".to_owned(), None));
+    store.announce_media(&home(), &new, at(0)).await.unwrap();
+    let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
+    store
+        .store_media(&home(), &medium, b"bytes", at(0))
+        .await
+        .unwrap();
+    new
+}
+
+/// Takes the links away, and then what is older than the thirtieth day and linked nowhere.
+async fn expire_unlinked(store: &Store) {
+    for sql in ["DELETE FROM media_links", "DELETE FROM media_item_links"] {
+        store.change(sql, &[]).await.unwrap();
+    }
+    store.expire(&home(), at(30 * DAY)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_medium_is_as_old_as_the_last_time_it_was_linked() {
+    on_each_database(|store| async move {
+        let new = stored(&store).await;
+        let is_there = store.announce_media(&home(), &new, at(31 * DAY)).await;
+        assert!(is_there.unwrap());
+        expire_unlinked(&store).await;
+        let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
+        assert_eq!(
+            (medium.uploaded_at, medium.content_length),
+            (Some(at(0)), 5)
+        );
+        let bytes = store.media_bytes(&home(), &new.id).await.unwrap();
+        assert_eq!(bytes.as_deref(), Some(&b"bytes"[..]));
+    })
+    .await;
+    on_each_database(|store| async move {
+        let new = stored(&store).await;
+        expire_unlinked(&store).await;
+        assert_eq!(store.medium(&home(), &new.id).await.unwrap(), None);
+        assert_eq!(store.media_bytes(&home(), &new.id).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_linked_while_it_is_taken_away_stays() {
+    for database in TempDatabase::each().await {
+        let store = database.open().await;
+        // SQLite has one writer: one of the two waits for the other from its beginning.
+        let Pool::Postgres(pool) = &store.pool else {
+            store.close().await;
+            continue;
+        };
+        let new = stored(&store).await;
+        store.change("DELETE FROM media_links", &[]).await.unwrap();
+
+        let mut linking = pool.begin().await.unwrap();
+        for (sql, values) in [(ANNOUNCE, 6), (RENEW, 3)] {
+            let query = sqlx::query(sql).bind("home").bind(&new.id);
+            let query = match values {
+                6 => query
+                    .bind(new.sha256.as_slice())
+                    .bind(&new.content_type)
+                    .bind(new.content_length),
+                _ => query,
+            };
+            let query = query.bind(at(31 * DAY).as_micros());
+            query.execute(&mut *linking).await.unwrap();
+        }
+        let sweeping = store.clone();
+        let sweep = tokio::spawn(async move { sweeping.expire(&home(), at(30 * DAY)).await });
+        let waiting = "SELECT COUNT(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while 0
+            == sqlx::query_scalar::<_, i64>(waiting)
+                .fetch_one(pool)
+                .await
+                .unwrap()
+        {}
+        linking.commit().await.unwrap();
+        sweep.await.unwrap().unwrap();
+        let bytes = store.media_bytes(&home(), &new.id).await.unwrap();
+        assert_eq!(bytes.as_deref(), Some(&b"bytes"[..]));
+        let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
+        assert_eq!(medium.uploaded_at, Some(at(0)));
+        store.close().await;
+    }
 }

@@ -78,9 +78,12 @@ const LOGS_JOINED: &str = "
      WHERE tenant = $1 AND trace_id = $2 AND observation_id = $3 AND is_joined = 0";
 const EXPIRE_LOGS: &str = "DELETE FROM span_logs WHERE is_joined = 0 AND received_at < $1";
 
-const INSERT_MEDIA: &str = "
+const INSERT_MEDIA: &str = concat!(
+    "
     INSERT INTO media (tenant, id, sha256, content_type, bytes, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, sha256) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6) ",
+    crate::media::renewed!()
+);
 const LINK_MEDIA: &str = "
     INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
     VALUES ($1, $2, $3, $4, $5)
