@@ -366,6 +366,10 @@ async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker
                 true => Arc::clone(&session.reading).acquire_owned().await.ok(),
                 false => None,
             };
+            // It is being ended for what it left unread: nothing more is made for it.
+            if MAX_UNSENT_BYTES < session.n_unsent_bytes.load(Ordering::Acquire) {
+                return;
+            }
             let caller = lock(&session.pending).get(&call).map(|pending| Caller {
                 project: pending.job.project.clone(),
                 call: Arc::clone(&pending.job.call),

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use fantoccini::wd::WebDriverCompatibleCommand;
@@ -19,8 +19,9 @@ use tempfile::TempDir;
 
 /// Set to `require`, a missing browser is a failure.
 const REQUIRE: &str = "ASSAY_TEST_BROWSER";
-/// How long a process may take until it says that it is ready.
-const START: Duration = Duration::from_secs(90);
+/// How long a process may take until it says that it is ready, and a page until it shows something. It ends
+/// a walk that hangs, on the slowest machine too.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A child process that is ended with this value.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Process {
                 }
             }
         });
-        let line = lines.recv_timeout(START);
+        let line = lines.recv_timeout(PATIENCE);
         let mut process = Self {
             child,
             line: String::new(),
@@ -225,13 +226,15 @@ impl Browser {
         Ok(found.with_context(|| selector.to_owned())?.click().await?)
     }
 
-    /// Waits until a script expression is true.
+    /// Waits until the page is loaded and a script expression is true.
     ///
     /// # Errors
     /// When it does not become true.
     pub async fn wait_for(&self, expression: &str) -> Result<()> {
-        for _ in 0..200 {
-            if self.eval(expression).await? == Value::Bool(true) {
+        let loaded = format!("document.readyState === 'complete' && ({expression})");
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if self.eval(&loaded).await? == Value::Bool(true) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(25)).await;

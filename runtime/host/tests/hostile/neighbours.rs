@@ -1,5 +1,5 @@
-//! A hostile guest beside a well-behaved one: what became of it, how long that took, and that the
-//! neighbour got its answers.
+//! A hostile guest beside a well-behaved one: what became of it, what that cost, and that the neighbour got
+//! its answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,11 @@ pub(crate) fn plugin(host: &Host, folder: &std::path::Path, bytes: &[u8]) -> Plu
     host.load(Digest::of(bytes)).unwrap()
 }
 
-/// Runs the case while a neighbour calls `good` again and again. A wrong answer of the neighbour panics.
+/// What a call of the neighbour may cost in CPU time: far over what it needs.
+const MAX_NEIGHBOUR_US: u64 = 2_000_000;
+
+/// Runs the case while a neighbour calls `good` again and again. A wrong answer of the neighbour panics, and one
+/// that pays for the other.
 pub(crate) async fn beside_a_neighbour(
     host: &Arc<Host>,
     good: &Arc<Plugin>,
@@ -66,6 +70,7 @@ pub(crate) async fn beside_a_neighbour(
                 let port = Arc::new(NothingGranted);
                 let result = host.evaluate(&good, call(Limits::default()), port).await;
                 slowest = slowest.max(began.elapsed());
+                assert!(result.cpu_us < MAX_NEIGHBOUR_US, "{} µs", result.cpu_us);
                 let scores = result.outcome.unwrap();
                 assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
                 n += 1;

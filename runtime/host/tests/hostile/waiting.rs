@@ -49,8 +49,8 @@ impl Port for Counted {
 
 /// Guests that may run at a time.
 const N_PLACES: usize = 64;
-/// Far more than anything here takes.
-const LONG: Duration = Duration::from_secs(60);
+/// Ends tests that hang: far more than anything here takes, on the slowest machine too.
+const LONG: Duration = Duration::from_secs(600);
 
 /// A host, and a runtime as the worker has one.
 struct Crowd {
@@ -177,7 +177,7 @@ fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
                 tokio::task::yield_now().await;
             }
         };
-        let in_time = tokio::time::timeout(Duration::from_secs(60), all_wait).await;
+        let in_time = tokio::time::timeout(LONG, all_wait).await;
         assert!(in_time.is_ok(), "{} of {N} wait", n_waiting());
         gate.open.add_permits(Semaphore::MAX_PERMITS / 2);
         for call in calls {

@@ -1,14 +1,14 @@
 //! Components that are made to be hard to compile: the process that compiles ends in bounded time, and the
-//! server is asked again without waiting for anything.
+//! server is asked again without waiting for anything. The bound is the CPU time that the process may have, so
+//! that a crowded machine changes nothing: one that needs more is ended, and says so instead of what is expected.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use assay_workers::NoHostCalls;
+use assay_workers::{NoHostCalls, Options};
 
 use crate::guest::Guest;
-use crate::{block_on, start};
+use crate::{PATIENCE, block_on, start};
 
 /// What has to come of it: a description, or a problem that says this.
 type Ends = Option<&'static str>;
@@ -40,19 +40,14 @@ fn bombs() -> Vec<(&'static str, String, Ends)> {
 
 pub(crate) fn components_that_are_hard_to_compile_end_in_bounded_time() {
     block_on(async {
-        let bench = start(&[], |_| (), Arc::new(NoHostCalls));
+        let change = |options: &mut Options| options.compile_limit = PATIENCE;
+        let bench = start(&[], change, Arc::new(NoHostCalls));
         for (what, imports, ends) in bombs() {
             let guest = Guest {
                 imports: &imports,
                 ..Guest::default()
             };
-            let began = Instant::now();
             let answer = bench.workers.inspect(&guest.bytes()).await;
-            assert!(
-                began.elapsed() < Duration::from_secs(50),
-                "{what}: {:?}",
-                began.elapsed()
-            );
             match (answer, ends) {
                 (Ok(_), None) => {}
                 (Err(problems), Some(text)) => {

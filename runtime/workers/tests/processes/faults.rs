@@ -20,14 +20,16 @@ pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
             assert_ne!(kind, "panic", "as asked");
             None
         }
+        // And gives nothing back: however late somebody looks, it is there to be seen.
         Some("grow") => {
             let mut grown: Vec<Vec<u8>> = Vec::new();
             while grown.len() < 64 {
                 grown.push(vec![1; 16 << 20]);
                 std::thread::sleep(Duration::from_millis(20));
             }
-            drop(grown);
-            None
+            loop {
+                std::thread::park();
+            }
         }
         // As what calls leave behind: in use for good.
         Some("leave") => {

@@ -7,7 +7,7 @@ use assay_domain::plugin::{Call, CallResult, FailureClass};
 use assay_workers::{NoHostCalls, Options};
 
 use crate::guest::Guest;
-use crate::{Bench, block_on, call, class, kill, start, until};
+use crate::{Bench, artifacts, block_on, call, class, kill, start, until};
 
 fn marked(guest: &Guest<'_>, id: &str) -> Call {
     let mut call = call(guest);
@@ -71,8 +71,7 @@ pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
         let first = bench.workers.pids();
         let killer = async {
             // The calls are with the worker when its artifact was made.
-            let folder = bench.folder.path().join("cache");
-            until(|| std::fs::read_dir(&folder).unwrap().count() == 2).await;
+            until(|| artifacts(&bench).len() == 2).await;
             kill(first[0]);
         };
         let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![spinning; 3]), killer);
@@ -183,10 +182,11 @@ pub(crate) fn a_worker_that_grows_is_replaced_and_the_call_is_named() {
 pub(crate) fn a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named() {
     let good = Guest::default();
     block_on(async {
-        let bench = warm(|options| options.hang_grace = Duration::from_millis(500)).await;
+        // Far more than a good call needs, or a worker that starts.
+        let bench = warm(|options| options.hang_grace = Duration::from_secs(2)).await;
         let mut calls = batch(20, &good, &["hang-1"]);
         for call in &mut calls {
-            call.limits.wall_ms = 500;
+            call.limits.wall_ms = 3_000;
         }
         let failed = only_one_fails(&bench, calls, "hang-1").await;
         // Whoever notices it first: the server or the worker.
@@ -209,8 +209,8 @@ pub(crate) fn a_thread_that_hangs_is_noticed_while_others_answer() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
-            options.hang_grace = Duration::from_millis(500);
-            options.silence_limit = Duration::from_secs(3);
+            options.hang_grace = Duration::from_secs(2);
+            options.silence_limit = Duration::from_secs(10);
         };
         let bench = warm(change).await;
         let hangs = bench.workers.evaluate(vec![marked(&good, "hang-1")]);

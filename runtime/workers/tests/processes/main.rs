@@ -14,9 +14,10 @@ mod stuck;
 mod walls;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
@@ -26,6 +27,9 @@ use futures_util::future::BoxFuture;
 use guest::Guest;
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
+
+/// Tests at a time, however few the processors: most of them wait for a limit to pass.
+const N_AT_A_TIME: usize = 4;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -43,7 +47,9 @@ fn main() -> ExitCode {
             if let Some(code) = walls::with_a_secret() {
                 return code;
             }
-            libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
+            let mut arguments = Arguments::from_args();
+            arguments.test_threads.get_or_insert(N_AT_A_TIME);
+            libtest_mimic::run(&arguments, trials()).exit_code()
         }
     }
 }
@@ -150,15 +156,19 @@ fn call(guest: &Guest<'_>) -> Call {
     }
 }
 
+/// Ends tests that hang. No claim depends on it, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(1_800);
+/// Longer than any test is waited for.
+const AN_HOUR_MS: u32 = 3_600_000;
+
 fn block_on<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(300), test)
-            .await
-            .unwrap()
+        let in_time = tokio::time::timeout(PATIENCE, test).await;
+        in_time.unwrap()
     })
 }
 
@@ -198,11 +208,18 @@ fn calls_are_answered_in_their_order() {
 
 /// Waits until a fact is there.
 async fn until(fact: impl Fn() -> bool) {
-    let began = Instant::now();
     while !fact() {
-        assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// What was compiled; not what is being written, nor the file by which the clock of the folder is asked.
+fn artifacts(bench: &Bench) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(bench.folder.path().join("cache")).unwrap();
+    let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "cwasm"))
+        .collect()
 }
 
 fn kill(pid: u32) {
@@ -221,12 +238,7 @@ fn a_damaged_cache_file_is_rebuilt() {
         );
         first.workers.shutdown().await;
         let cache = first.folder.path().join("cache");
-        let file = std::fs::read_dir(&cache)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .path();
+        let file = artifacts(&first).remove(0);
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
 
@@ -300,13 +312,14 @@ fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
         let cache = folder.path().join("cache");
         let mut options = Options::new(std::env::current_exe().unwrap(), cache);
         options.max_live = 16;
-        options.hang_grace = Duration::from_millis(200);
+        options.hang_grace = Duration::from_secs(1);
         let bytes = good.bytes();
         let registered = Registered([(Digest::of(&bytes), bytes)].into());
-        let slow = Slow(registered, Duration::from_secs(3));
+        // Longer than a hung one is given, and that is far more than the call needs.
+        let slow = Slow(registered, Duration::from_secs(9));
         let workers = Workers::start(options, Arc::new(slow), Arc::new(NoHostCalls));
         let mut call = call(&good);
-        call.limits.wall_ms = 1_000;
+        call.limits.wall_ms = 5_000;
         let answers = workers.evaluate(vec![call]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
     });
@@ -324,19 +337,15 @@ fn dropping_the_future_cancels_what_a_worker_has() {
         let bench = start(&[&good, &spin], change, Arc::new(NoHostCalls));
         let warm = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(warm[0].outcome.is_ok());
-        let folder = bench.folder.path().join("cache");
+        // By itself it would not end before the test.
+        let mut endless = call(&spin);
+        (endless.limits.cpu_ms, endless.limits.wall_ms) = (AN_HOUR_MS, AN_HOUR_MS);
         tokio::select! {
-            answers = bench.workers.evaluate(vec![call(&spin)]) => unreachable!("{answers:?}"),
-            () = until(|| std::fs::read_dir(&folder).unwrap().count() == 2) => {}
+            answers = bench.workers.evaluate(vec![endless]) => unreachable!("{answers:?}"),
+            () = until(|| artifacts(&bench).len() == 2) => {}
         }
-        let began = Instant::now();
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "{:?}",
-            began.elapsed()
-        );
     });
 }
 
@@ -424,8 +433,7 @@ fn shutdown_waits_for_calls_in_flight() {
         let mut slow = call(&spin);
         slow.limits.cpu_ms = 300;
         let stop = async {
-            let folder = bench.folder.path().join("cache");
-            until(|| std::fs::read_dir(&folder).unwrap().count() == 2).await;
+            until(|| artifacts(&bench).len() == 2).await;
             bench.workers.shutdown().await;
         };
         let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![slow]), stop);
