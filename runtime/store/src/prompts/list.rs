@@ -208,7 +208,9 @@ fn conditions(project: &ProjectId, query: &PromptQuery) -> Sql {
              AND l.name = v.name AND l.version = v.version AND l.label = {label})"
         ));
     }
-    sql.push(")");
+    // With a limit SQLite leaves the condition as it is. It would make a join of it otherwise, and then an
+    // offset counts each version that fits instead of each prompt.
+    sql.push(" LIMIT 1)");
     sql
 }
 

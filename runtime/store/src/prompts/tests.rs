@@ -1,5 +1,7 @@
 //! What stored prompts promise, on each database.
 
+mod filters;
+
 use assay_domain::filter::Filter;
 use assay_domain::prompt::LATEST;
 use serde_json::json;
