@@ -276,7 +276,7 @@ impl Problem {
     }
 
     /// The body of our own API.
-    fn rfc9457_body(&self) -> Value {
+    pub(crate) fn rfc9457_body(&self) -> Value {
         let mut body = json!({
             "type": format!("urn:assay:problem:{}", self.0.code.as_str()),
             "title": self.0.code.title(),

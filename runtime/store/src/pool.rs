@@ -109,6 +109,9 @@ impl Pool {
                     .synchronous(SqliteSynchronous::Full)
                     .busy_timeout(options.wait)
                     .foreign_keys(true)
+                    // Rows come from the thread of the connection. With room for few the two threads wake
+                    // each other all the time; callers hold all rows of a statement anyway.
+                    .row_buffer_size(1_000)
                     .statement_cache_capacity(512);
                 let pool = |n| {
                     SqlitePoolOptions::new()

@@ -4,7 +4,7 @@ use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
 use crate::filter_sql::Sql;
-use crate::list::{Listed, Numbered, Paging};
+use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
 
 /// A session.
@@ -36,17 +36,16 @@ struct SessionRow {
     id: String,
     created_at: i64,
     environment: String,
+    n_total: i64,
 }
 
-impl TryFrom<SessionRow> for Session {
-    type Error = Error;
-
-    fn try_from(row: SessionRow) -> Result<Self, Error> {
-        Ok(Self {
+impl From<SessionRow> for Session {
+    fn from(row: SessionRow) -> Self {
+        Self {
             id: row.id,
             created_at: Timestamp::from_micros(row.created_at),
             environment: row.environment,
-        })
+        }
     }
 }
 
@@ -90,12 +89,26 @@ impl Store {
                 sql.push(&format!(" AND s.created_at {sign} {at}"));
             }
         }
-        let listed = Listed {
-            select: "s.id, s.created_at, s.environment",
-            from: &sql.text,
-            args: &sql.args,
-            order: "s.created_at DESC, s.id",
+        // One walk through the traces counts the sessions and finds those of the page.
+        let page = format!(
+            "SELECT s.id, s.created_at, s.environment, COUNT(*) OVER () AS n_total {} \
+             ORDER BY s.created_at DESC, s.id LIMIT {} OFFSET {}",
+            sql.text,
+            paging.limit,
+            paging.offset()
+        );
+        let rows: Vec<SessionRow> = self.select(&page, &sql.args).await?;
+        let n_total = match rows.first() {
+            Some(row) => row.n_total.unsigned_abs(),
+            None if paging.offset() == 0 => 0,
+            None => {
+                let count = format!("SELECT COUNT(*) {}", sql.text);
+                self.count(&count, &sql.args).await?
+            }
         };
-        self.numbered::<SessionRow, _>(&listed, paging).await
+        Ok(Numbered {
+            items: rows.into_iter().map(Session::from).collect(),
+            n_total,
+        })
     }
 }

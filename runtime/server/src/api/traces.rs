@@ -8,13 +8,14 @@ use assay_domain::score::{Score, ScoreDataType};
 use assay_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::Deserialize;
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::observations::prompt_ids;
-use super::observations::view::v1 as observation_view;
+use super::observations::prompt_ids::PromptIds;
+use super::observations::whole::Whole;
 use super::routes::{Operation, Routes};
 use super::scores::view::{Categories, place, v2 as score_view};
 use super::{cursor, page};
@@ -227,49 +228,54 @@ async fn list_traces(
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 
+/// A trace with what is in it.
+#[derive(Serialize)]
+struct WholeTrace<'a> {
+    #[serde(flatten)]
+    trace: Value,
+    observations: Vec<Whole<'a>>,
+    scores: Vec<Value>,
+}
+
 async fn get_trace(
     State(app): State<App>,
     caller: Reader,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let missing = || Problem::not_found("trace");
     let id = TraceId::new(&id).map_err(|_| missing())?;
+    let project = &caller.project;
     let fields = Fields::read(&params);
-    let stored = app
-        .store
-        .trace(&caller.project, &id, fields.has("io"))
-        .await?
-        .ok_or_else(missing)?;
-    let mut view = view(&caller.project, &stored, &fields);
-    view["observations"] = match fields.has("observations") {
-        true => {
-            let found = app
-                .store
-                .trace_observations(&caller.project, &id, true)
-                .await?;
-            let steps = found
-                .iter()
-                .filter(|stored| !stored.observation.is_trace_record());
-            let mut steps: Vec<Value> = steps.map(observation_view).collect();
-            prompt_ids::fill(&app, &caller.project, &mut steps).await?;
-            steps.into()
-        }
-        false => json!([]),
+    let stored = app.store.trace(project, &id, fields.has("io")).await?;
+    let stored = stored.ok_or_else(missing)?;
+    let steps = match fields.has("observations") {
+        true => app.store.trace_observations(project, &id, true).await?,
+        false => Vec::new(),
     };
-    view["scores"] = match fields.has("scores") {
+    let steps = steps
+        .iter()
+        .filter(|stored| !stored.observation.is_trace_record());
+    let observations = steps.clone().map(|stored| &stored.observation);
+    let prompt_ids = PromptIds::of(&app, project, observations).await?;
+    let scores = match fields.has("scores") {
         true => {
-            let found = app.store.scores_of_traces(&caller.project, &[id]).await?;
+            let found = app.store.scores_of_traces(project, &[id]).await?;
             // The score model of this answer knows no corrections.
             let known =
                 |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
-            let categories = Categories::of(&app, &caller.project, &found).await?;
+            let categories = Categories::of(&app, project, &found).await?;
             let view = |score| score_view(score, &categories);
             found.iter().filter(known).map(view).collect()
         }
-        false => json!([]),
+        false => Vec::new(),
     };
-    Ok(Json(view))
+    let whole = WholeTrace {
+        trace: view(project, &stored, &fields),
+        observations: steps.map(|step| Whole::new(step, &prompt_ids)).collect(),
+        scores,
+    };
+    Ok(Json(whole).into_response())
 }
 
 /// Traces to be deleted.

@@ -241,11 +241,15 @@ impl Store {
             limit: PAGE,
             with_content: IN_CONTENT.iter().any(asks),
             without_records: true,
+            max_tested: super::MAX_ROWS as u64,
             ..ObservationQuery::default()
         };
         loop {
             let page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
+            if page.given_up_at.is_some() {
+                return Err(Error::Conflict(super::TOO_MANY_ROWS));
+            }
             let scores = match counts_scores {
                 true => {
                     let ids = page.items.iter().map(|stored| &stored.observation.trace_id);

@@ -6,7 +6,7 @@ use assay_domain::observation::Content;
 
 use super::block;
 use super::db::{Sized, value_list};
-use super::row::ObservationRow;
+use super::row::OwnRow;
 use crate::pool::on_reader;
 use crate::spell::Spell as _;
 use crate::{Error, Store};
@@ -39,10 +39,7 @@ struct Wanted {
 impl Store {
     /// One content per row, in order; `None` for a row that has been deleted since it was read. A content
     /// that was replaced since is read where it stands now: never is it taken for empty.
-    pub(super) async fn contents(
-        &self,
-        rows: &[ObservationRow],
-    ) -> Result<Vec<Option<Content>>, Error> {
+    pub(super) async fn contents(&self, rows: &[&OwnRow]) -> Result<Vec<Option<Content>>, Error> {
         let mut contents = vec![Some(Content::default()); rows.len()];
         let wanted = rows.iter().enumerate().filter_map(|(at, row)| {
             let (payload, place) = (row.payload?, row.place);
@@ -139,7 +136,7 @@ impl Store {
     /// Where the contents went whose blocks are gone.
     async fn moved(
         &self,
-        rows: &[ObservationRow],
+        rows: &[&OwnRow],
         missing: &[Wanted],
         contents: &mut [Option<Content>],
     ) -> Result<Vec<Wanted>, Error> {

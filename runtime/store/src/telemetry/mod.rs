@@ -34,6 +34,8 @@ mod walk;
 
 use assay_domain::filter::Filter;
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
+use std::sync::Arc;
+
 use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
@@ -58,7 +60,7 @@ pub struct StoredObservation {
     /// Last changed.
     pub updated_at: Timestamp,
     /// What its trace says: readers fall back on it for user, session and tags.
-    pub of_trace: OfTrace,
+    pub of_trace: Arc<OfTrace>,
 }
 
 /// What an observation shows of its trace.
@@ -185,6 +187,8 @@ pub struct ObservationQuery {
 }
 
 impl Default for ObservationQuery {
+    /// Of the rows that only memory can test against the filter, look at so many at most.
+    pub max_tested: u64,
     fn default() -> Self {
         Self {
             filter: Filter::default(),
@@ -197,6 +201,7 @@ impl Default for ObservationQuery {
         }
     }
 }
+            max_tested: u64::MAX,
 
 /// The last observation of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,6 +228,28 @@ pub struct Page<T> {
 /// Stored bytes of a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMedia {
+/// Some of the matching observations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObservationPage {
+    /// In the order asked for.
+    pub items: Vec<StoredObservation>,
+    /// All that match; 0 when it was not asked for.
+    pub n_total: u64,
+    /// There are more after these, or there may be.
+    pub has_more: bool,
+    /// As many rows were tested as may be: up to here, which is where to go on.
+    pub given_up_at: Option<GivenUp>,
+}
+
+/// Where a search ended that tests rows in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The last row that was tested.
+    pub after: ObservationCursor,
+    /// The columns that no database tests.
+    pub columns: Vec<&'static str>,
+}
+
     /// MIME type.
     pub content_type: String,
     /// SHA-256 of the bytes.

@@ -13,11 +13,13 @@ use assay_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
 use super::db::Arg;
-use super::read::{LIST, Rest, nothing, observation_column, where_of};
+use super::read::{LIST, Rest, observation_column, where_of};
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
 use super::trace_marks::Marked;
-use super::{ObservationCursor, ObservationQuery, Page, StoredObservation, refresh};
+use super::{
+    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
+};
 use crate::filter_sql::{Expr, Sql};
 use crate::metrics::rollup_column;
 use crate::{Error, Store};
@@ -223,7 +225,7 @@ fn among(
 
 impl Store {
     /// Observations, newest start first. Only with `with_content`, or where the filter looks at it, is
-    /// any content read.
+    /// any content read. A page that was given up holds what was found up to there.
     ///
     /// # Errors
     /// When the database fails.
@@ -231,9 +233,9 @@ impl Store {
         &self,
         project: &ProjectId,
         query: &ObservationQuery,
-    ) -> Result<Page<StoredObservation>, Error> {
+    ) -> Result<ObservationPage, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(nothing());
+            return Ok(ObservationPage::default());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let list = self.list(project, tenant, query).await?;
@@ -242,7 +244,7 @@ impl Store {
             .as_ref()
             .is_some_and(|hours| hours.all.is_empty())
         {
-            return Ok(nothing());
+            return Ok(ObservationPage::default());
         }
         if list.rest.is_empty() {
             self.plain_observations(list, query).await
@@ -415,7 +417,7 @@ impl Store {
         &self,
         mut list: List,
         query: &ObservationQuery,
-    ) -> Result<Page<StoredObservation>, Error> {
+    ) -> Result<ObservationPage, Error> {
         let n_total = match (&list.hours, query.with_total) {
             (_, false) => 0,
             (Some(hours), true) if hours.is_whole => hours.total(),
@@ -434,10 +436,11 @@ impl Store {
         };
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Ok(Page {
+        Ok(ObservationPage {
             items: self.stored(&rows, query.with_content).await?,
             n_total,
             has_more,
+            given_up_at: None,
         })
     }
 
@@ -526,7 +529,7 @@ impl Store {
         project: &ProjectId,
         list: List,
         query: &ObservationQuery,
-    ) -> Result<Page<StoredObservation>, Error> {
+    ) -> Result<ObservationPage, Error> {
         let mut from = list.sql;
         if let Some(hours) = &list.hours
             && let (Some((last, _)), Some((first, _))) = (hours.all.first(), hours.all.last())
@@ -534,16 +537,19 @@ impl Store {
             from = within(&from, *first, last + HOUR);
         }
         let needles: Vec<String> = list.rest.conditions().iter().filter_map(needle).collect();
-        let mut page = nothing();
+        let mut page = ObservationPage::default();
         let mut n_matching = 0_u64;
         let mut after = query.after.clone();
         let last = query.offset + u64::from(query.limit);
         let mut n_rows = SCAN[0];
+        let mut n_left = query.max_tested;
         loop {
             const NARROW: &str = "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id";
+            n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
             let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
             let rows: Vec<NarrowRow> = self.select(&sql.text, &sql.args).await?;
             let is_end = rows.len() < n_rows;
+            n_left -= rows.len() as u64;
             if let Some(last) = rows.last() {
                 after = Some(ObservationCursor {
                     start: Timestamp::from_micros(last.started_at),
@@ -572,9 +578,16 @@ impl Store {
             if is_enough || is_end {
                 break;
             }
+            if n_left == 0 {
+                page.given_up_at = after.map(|after| GivenUp {
+                    after,
+                    columns: list.rest.columns(),
+                });
+                break;
+            }
             n_rows = (2 * n_rows).min(SCAN[1]);
         }
-        page.has_more = last < n_matching;
+        page.has_more = last < n_matching || page.given_up_at.is_some();
         page.n_total = if query.with_total { n_matching } else { 0 };
         Ok(page)
     }

@@ -1,6 +1,7 @@
 //! Reading traces and observations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use assay_domain::filter::{Condition, Filter, Row};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -11,7 +12,7 @@ use sqlx::AssertSqlSafe;
 use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::db::{Arg, Db, bind_args};
 use super::rollup::Changes;
-use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
+use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
@@ -113,6 +114,15 @@ impl Rest {
         &self.filter.conditions
     }
 
+    /// Names of the columns, each once.
+    pub(super) fn columns(&self) -> Vec<&'static str> {
+        let columns = self.conditions().iter().filter_map(|c| c.column);
+        let mut names: Vec<&'static str> = columns.map(|column| column.id).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     pub(super) fn reads(&self, columns: &[&str]) -> bool {
         self.filter.reads(columns)
     }
@@ -190,7 +200,7 @@ impl Store {
         }))
     }
 
-    pub(super) async fn count(&self, sql: &str, args: &[Arg<'static>]) -> Result<u64, Error> {
+    pub(crate) async fn count(&self, sql: &str, args: &[Arg<'static>]) -> Result<u64, Error> {
         let n: i64 = on_reader!(&self.pool, |db| {
             bind_args!(sqlx::query_scalar(AssertSqlSafe(sql.to_owned())), args)
                 .fetch_one(db)
@@ -205,24 +215,35 @@ impl Store {
         rows: &[ObservationRow],
         with_content: bool,
     ) -> Result<Vec<StoredObservation>, Error> {
-        let mut stored = Vec::with_capacity(rows.len());
-        let mut of_trace: Option<(i64, Vec<String>)> = None;
+        let mut stored: Vec<StoredObservation> = Vec::with_capacity(rows.len());
+        let mut before: Option<&ObservationRow> = None;
         for row in rows {
-            let tags = match of_trace.take() {
-                Some((trace, tags)) if trace == row.trace => tags,
-                _ => row.trace_tags()?,
+            let of_trace = match (before, stored.last()) {
+                (Some(before), Some(last)) if before.trace == row.trace => {
+                    Arc::clone(&last.of_trace)
+                }
+                _ => Arc::new(row.of_trace()?),
             };
-            stored.push(row.stored(tags.clone())?);
-            of_trace = Some((row.trace, tags));
+            stored.push(row.own.stored(row.trace_id()?, of_trace)?);
+            before = Some(row);
         }
-        if !with_content {
-            return Ok(stored);
+        if with_content {
+            let rows: Vec<&OwnRow> = rows.iter().map(|row| &row.own).collect();
+            self.add_contents(&rows, &mut stored).await?;
         }
+        Ok(stored)
+    }
+
+    async fn add_contents(
+        &self,
+        rows: &[&OwnRow],
+        stored: &mut [StoredObservation],
+    ) -> Result<(), Error> {
         let contents = self.contents(rows).await?;
         for (stored, content) in stored.iter_mut().zip(contents) {
             stored.observation.content = content.unwrap_or_default();
         }
-        Ok(stored)
+        Ok(())
     }
 
     /// Scores of these traces and what is in them.
@@ -287,16 +308,30 @@ impl Store {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
-        let sql = format!(
-            "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
-             WHERE t.tenant = $1 AND t.trace_id = $2 ORDER BY o.started_at, o.id"
-        );
+        // What all rows would repeat of their trace is read once.
+        let sql =
+            format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
         let args = [
             tenant.into(),
             Arg::Text(Some(trace.as_str().to_owned().into())),
         ];
-        let rows = self.observation_rows(&sql, &args).await?;
-        self.stored(&rows, with_content).await
+        let Some(of) = self.trace_rows(&sql, &args).await?.pop() else {
+            return Ok(Vec::new());
+        };
+        let of_trace = Arc::new(of.of_trace()?);
+        let sql = format!(
+            "SELECT {READ_OWN} FROM observations o WHERE o.trace = $1 ORDER BY o.started_at, o.id"
+        );
+        let rows: Vec<OwnRow> = self.select(&sql, &[of.number.into()]).await?;
+        let mut stored = rows
+            .iter()
+            .map(|row| row.stored(trace.clone(), Arc::clone(&of_trace)))
+            .collect::<Result<Vec<_>, _>>()?;
+        if with_content {
+            let rows: Vec<&OwnRow> = rows.iter().collect();
+            self.add_contents(&rows, &mut stored).await?;
+        }
+        Ok(stored)
     }
 
     /// One observation of a trace, with content.

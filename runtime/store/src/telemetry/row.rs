@@ -1,6 +1,7 @@
 //! Observations and traces as rows.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use assay_domain::fold::cost_total;
 use assay_domain::ids::{InvalidId, ObservationId, TraceId, fits};
@@ -235,16 +236,27 @@ fn experiment_of_item(observation: &Observation) -> Option<&str> {
     (is_item && !id.is_empty() && fits(id)).then_some(id)
 }
 
-/// Columns read, as [`ObservationRow`] names them, from `observations o JOIN traces t`.
-pub(super) const READ: &str = "o.seq, o.trace, o.payload, o.place, o.created_at, o.updated_at, \
-    o.detail, o.id, o.parent_id, o.kind, o.name, o.started_at, o.ended_at, o.first_token_at, o.level, \
-    o.status_message, o.environment, o.release, o.version, o.user_id, o.session_id, o.model, \
-    o.prompt_name, o.prompt_version, t.trace_id, t.name AS trace_name, t.user_id AS trace_user, \
-    t.session_id AS trace_session, t.release AS trace_release, t.is_public AS trace_public, \
-    t.detail AS trace_detail";
+/// Columns read, as [`OwnRow`] names them, from `observations o`.
+macro_rules! own_columns {
+    () => {
+        "o.seq, o.trace, o.payload, o.place, o.created_at, o.updated_at, o.detail, o.id, o.parent_id, \
+         o.kind, o.name, o.started_at, o.ended_at, o.first_token_at, o.level, o.status_message, \
+         o.environment, o.release, o.version, o.user_id, o.session_id, o.model, o.prompt_name, \
+         o.prompt_version"
+    };
+}
+pub(super) const READ_OWN: &str = own_columns!();
 
+/// Columns read, as [`ObservationRow`] names them, from `observations o JOIN traces t`.
+pub(super) const READ: &str = concat!(
+    own_columns!(),
+    ", t.trace_id, t.name AS trace_name, t.user_id AS trace_user, t.session_id AS trace_session, \
+     t.release AS trace_release, t.is_public AS trace_public, t.detail AS trace_detail"
+);
+
+/// An observation without its trace.
 #[derive(Debug, sqlx::FromRow)]
-pub(super) struct ObservationRow {
+pub(super) struct OwnRow {
     pub(super) seq: i64,
     pub(super) trace: i64,
     pub(super) payload: Option<i64>,
@@ -269,6 +281,13 @@ pub(super) struct ObservationRow {
     model: Option<String>,
     prompt_name: Option<String>,
     prompt_version: Option<i64>,
+}
+
+/// An observation and what it shows of its trace.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct ObservationRow {
+    #[sqlx(flatten)]
+    pub(super) own: OwnRow,
     trace_id: String,
     trace_name: Option<String>,
     trace_user: Option<String>,
@@ -278,19 +297,27 @@ pub(super) struct ObservationRow {
     trace_detail: String,
 }
 
+impl std::ops::Deref for ObservationRow {
+    type Target = OwnRow;
+
+    fn deref(&self) -> &OwnRow {
+        &self.own
+    }
+}
+
 fn id<T: FromStr<Err = InvalidId>>(what: &'static str, raw: &str) -> Result<T, Error> {
     raw.parse().map_err(|error| wrong(what, error))
 }
 
-impl ObservationRow {
-    /// The observation without content.
-    pub(super) fn observation(&self) -> Result<Observation, Error> {
+impl OwnRow {
+    /// The observation of this trace, without content.
+    pub(super) fn observation(&self, trace_id: TraceId) -> Result<Observation, Error> {
         const WHAT: &str = "observation";
         let detail: Detail =
             serde_json::from_str(&self.detail).map_err(|error| wrong(WHAT, error))?;
         let parent_id = self.parent_id.as_deref().map(|raw| id(WHAT, raw));
         Ok(Observation {
-            trace_id: id(WHAT, &self.trace_id)?,
+            trace_id,
             id: id(WHAT, &self.id)?,
             parent_id: parent_id.transpose()?,
             kind: self.kind.parse().map_err(|error| wrong(WHAT, error))?,
@@ -333,25 +360,39 @@ impl ObservationRow {
         })
     }
 
-    /// The tags of its trace.
-    pub(super) fn trace_tags(&self) -> Result<Vec<String>, Error> {
-        Ok(from_detail(&self.trace_detail)?.tags)
-    }
-
-    /// With the tags of its trace, which many rows share.
-    pub(super) fn stored(&self, tags: Vec<String>) -> Result<StoredObservation, Error> {
+    /// With what it shows of its trace, which many rows share.
+    pub(super) fn stored(
+        &self,
+        trace_id: TraceId,
+        of_trace: Arc<OfTrace>,
+    ) -> Result<StoredObservation, Error> {
         Ok(StoredObservation {
-            observation: self.observation()?,
+            observation: self.observation(trace_id)?,
             created_at: Timestamp::from_micros(self.created_at),
             updated_at: Timestamp::from_micros(self.updated_at),
-            of_trace: OfTrace {
-                name: self.trace_name.clone(),
-                user_id: self.trace_user.clone(),
-                session_id: self.trace_session.clone(),
-                release: self.trace_release.clone(),
-                tags,
-                public: self.trace_public != 0,
-            },
+            of_trace,
+        })
+    }
+}
+
+impl ObservationRow {
+    pub(super) fn trace_id(&self) -> Result<TraceId, Error> {
+        id("observation", &self.trace_id)
+    }
+
+    /// The observation without content.
+    pub(super) fn observation(&self) -> Result<Observation, Error> {
+        self.own.observation(self.trace_id()?)
+    }
+
+    pub(super) fn of_trace(&self) -> Result<OfTrace, Error> {
+        Ok(OfTrace {
+            name: self.trace_name.clone(),
+            user_id: self.trace_user.clone(),
+            session_id: self.trace_session.clone(),
+            release: self.trace_release.clone(),
+            tags: from_detail(&self.trace_detail)?.tags,
+            public: self.trace_public != 0,
         })
     }
 }
@@ -494,6 +535,17 @@ fn count(value: i64) -> u32 {
 }
 
 impl TraceRow {
+    pub(super) fn of_trace(&self) -> Result<OfTrace, Error> {
+        Ok(OfTrace {
+            name: self.name.clone(),
+            user_id: self.user_id.clone(),
+            session_id: self.session_id.clone(),
+            release: self.release.clone(),
+            tags: from_detail(&self.detail)?.tags,
+            public: self.is_public != 0,
+        })
+    }
+
     pub(super) fn stored(self) -> Result<StoredTrace, Error> {
         let detail = from_detail(&self.detail)?;
         let id: TraceId = id("trace", &self.trace_id)?;

@@ -8,7 +8,7 @@ use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 
 use super::db::{Arg, Sized, value_list, value_rows};
-use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
+use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;
 use crate::pool::on_reader;
 use crate::spell::Spell as _;
@@ -123,7 +123,8 @@ impl Store {
         let read = found.iter().map(ObservationRow::observation);
         let read = read.collect::<Result<Vec<_>, _>>()?;
         if with_content {
-            let contents = self.contents(&found).await?;
+            let own: Vec<&OwnRow> = found.iter().map(|row| &row.own).collect();
+            let contents = self.contents(&own).await?;
             // One that is gone by now does not exist: it must not be scored as if it were empty.
             observations.extend(read.into_iter().zip(contents).filter_map(
                 |(mut observation, content)| {

@@ -8,6 +8,7 @@ mod races;
 mod recent;
 mod retention;
 mod writers;
+mod searches;
 
 use std::collections::BTreeMap;
 

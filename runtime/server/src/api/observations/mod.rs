@@ -2,14 +2,16 @@
 
 pub(super) mod prompt_ids;
 pub(super) mod view;
+pub(super) mod whole;
 
 use assay_domain::filter::{Filter, OBSERVATIONS};
-use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::time::Timestamp;
-use assay_store::Numbered;
-use assay_store::telemetry::{ObservationCursor, ObservationQuery};
+use assay_store::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::conditions::Conditions;
@@ -19,7 +21,12 @@ use crate::App;
 use crate::auth::Reader;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use prompt_ids::PromptIds;
 use view::Groups;
+use whole::Whole;
+
+/// Observations that one request tests in memory. Reading a content costs some ten microseconds.
+const MAX_TESTED: u64 = 100_000;
 
 const V2: &[Param] = &[
     param(
@@ -142,6 +149,33 @@ fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
     }
 }
 
+fn encoded(place: &ObservationCursor) -> String {
+    cursor::encode(&json!([place.start.as_micros(), place.trace_id, place.id]))
+}
+
+/// A page without items would look like the end to clients: they are told how to go on.
+fn found_nothing(given_up: &GivenUp) -> Problem {
+    let message = format!(
+        "the conditions on {} are tested observation by observation, and none of the {MAX_TESTED} latest \
+         of those asked for passes, back to {}: narrow the time with fromStartTime and toStartTime, add \
+         conditions on other columns, or go on behind them with the cursor in details",
+        given_up.columns.join(", "),
+        given_up.after.start
+    );
+    Problem::query("filter", message).with("cursor", encoded(&given_up.after))
+}
+
+/// A numbered page says how many there are in all.
+fn cannot_count(given_up: &GivenUp) -> Problem {
+    let message = format!(
+        "the conditions on {} are tested observation by observation, and more than {MAX_TESTED} would have \
+         to be tested to count what passes: narrow the time with fromStartTime and toStartTime, add \
+         conditions on other columns, or read by cursor from /api/public/v2/observations",
+        given_up.columns.join(", ")
+    );
+    Problem::query("filter", message)
+}
+
 fn groups(params: &Params) -> Result<Groups, Problem> {
     let names = params.list("fields");
     if let Some(unknown) = names
@@ -170,31 +204,48 @@ async fn list_v2(
         limit: params.int("limit", 1, 1_000, 50)?,
         with_content: groups.reads_content(),
         without_records: true,
+        max_tested: MAX_TESTED,
         ..ObservationQuery::default()
     };
     let page = app.store.observations(&caller.project, &query).await?;
-    let mut data: Vec<Value> = page
+    let ids = match groups.has("prompt") {
+        true => prompt_ids(&app, &caller.project, &page.items).await?,
+        false => PromptIds::default(),
+    };
+    let data: Vec<Value> = page
         .items
         .iter()
-        .map(|stored| view::v2(&caller.project, stored, &groups))
+        .map(|stored| view::v2(&caller.project, stored, &groups, &ids))
         .collect();
-    prompt_ids::fill(&app, &caller.project, &mut data).await?;
-    let meta = match page.items.last() {
-        Some(last) if page.has_more => {
+    let next = match (&page.given_up_at, page.items.last()) {
+        (Some(given_up), None) => return Err(found_nothing(given_up)),
+        (Some(given_up), Some(_)) => Some(encoded(&given_up.after)),
+        (None, Some(last)) if page.has_more => {
             let last = &last.observation;
-            let place = json!([last.start.as_micros(), last.trace_id, last.id]);
-            json!({ "cursor": cursor::encode(&place) })
+            Some(encoded(&ObservationCursor {
+                start: last.start,
+                trace_id: last.trace_id.clone(),
+                id: last.id.clone(),
+            }))
         }
-        _ => json!({}),
+        (None, _) => None,
     };
+    let meta = next.map_or_else(|| json!({}), |next| json!({ "cursor": next }));
     Ok(Json(json!({ "data": data, "meta": meta })))
+}
+
+/// A page of the older list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    data: Vec<Whole<'a>>,
+    meta: Value,
 }
 
 async fn list_v1(
     State(app): State<App>,
     caller: Reader,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params)?,
@@ -203,28 +254,65 @@ async fn list_v1(
         with_content: true,
         without_records: true,
         with_total: true,
+        max_tested: MAX_TESTED,
         ..ObservationQuery::default()
     };
     let found = app.store.observations(&caller.project, &query).await?;
-    let mut items: Vec<Value> = found.items.iter().map(view::v1).collect();
-    prompt_ids::fill(&app, &caller.project, &mut items).await?;
-    let found = Numbered {
-        n_total: found.n_total,
-        items,
-    };
-    Ok(page::answer(paging, &found, Value::clone))
+    if let Some(given_up) = &found.given_up_at {
+        return Err(cannot_count(given_up));
+    }
+    let ids = prompt_ids(&app, &caller.project, &found.items).await?;
+    let meta = cursor::page_meta(paging.page, paging.limit, found.n_total);
+    let data = found.items.iter().map(|stored| Whole::new(stored, &ids));
+    let data = data.collect();
+    Ok(Json(Listed { data, meta }).into_response())
 }
 
 async fn get_v1(
     State(app): State<App>,
     caller: Reader,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
     let found = app.store.observation(&caller.project, &id).await?;
-    let mut views = [view::v1(&found.ok_or_else(missing)?)];
-    prompt_ids::fill(&app, &caller.project, &mut views).await?;
-    let [view] = views;
-    Ok(Json(view))
+    let found = found.ok_or_else(missing)?;
+    let ids = prompt_ids(&app, &caller.project, std::slice::from_ref(&found)).await?;
+    Ok(Json(Whole::new(&found, &ids)).into_response())
+}
+
+async fn prompt_ids(
+    app: &App,
+    project: &ProjectId,
+    found: &[StoredObservation],
+) -> Result<PromptIds, Problem> {
+    PromptIds::of(app, project, found.iter().map(|stored| &stored.observation)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_ends_early_names_the_columns_and_where_to_go_on() {
+        let given_up = GivenUp {
+            after: ObservationCursor {
+                start: Timestamp::from_micros(1_700_000_000_000_000),
+                trace_id: TraceId::new("t").unwrap(),
+                id: ObservationId::new("o").unwrap(),
+            },
+            columns: vec!["input", "metadata"],
+        };
+        for problem in [found_nothing(&given_up), cannot_count(&given_up)] {
+            let message = problem.message();
+            assert!(message.starts_with("filter: "), "{message}");
+            assert!(message.contains("input, metadata"), "{message}");
+            assert!(message.contains("fromStartTime"), "{message}");
+        }
+        let body = found_nothing(&given_up).rfc9457_body();
+        assert!(
+            body.to_string().contains(&encoded(&given_up.after)),
+            "{body}"
+        );
+    }
 }

@@ -1,18 +1,20 @@
-//! How an observation reads: the v2 shape in groups of fields, and the older whole one.
+//! How an observation reads: the v2 shape in groups of fields. The older one is in [`super::whole`].
 
 use assay_domain::ids::ProjectId;
-use assay_domain::observation::{Observation, Usage};
+use assay_domain::observation::Observation;
 use assay_domain::payload::Payload;
 use assay_domain::time::Timestamp;
 use assay_store::telemetry::StoredObservation;
 use serde_json::{Map, Value, json};
+
+use super::prompt_ids::PromptIds;
 
 /// Characters of a metadata text that is not expanded.
 const MAX_METADATA_CHARS: usize = 200;
 
 /// Groups of fields of the v2 shape; the core is always there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Groups {
+pub(in crate::api) struct Groups {
     names: Vec<String>,
     /// Metadata keys whose text is not cut.
     pub(super) expanded: Vec<String>,
@@ -32,7 +34,7 @@ impl Groups {
         "trace_context",
     ];
 
-    pub(super) fn new(names: Vec<String>, expanded: Vec<String>) -> Self {
+    pub(in crate::api) fn new(names: Vec<String>, expanded: Vec<String>) -> Self {
         let names = match names.is_empty() {
             true => vec!["basic".to_owned()],
             false => names,
@@ -40,7 +42,7 @@ impl Groups {
         Self { names, expanded }
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
@@ -50,7 +52,7 @@ impl Groups {
     }
 }
 
-fn seconds(from: Timestamp, to: Option<Timestamp>) -> Option<f64> {
+pub(super) fn seconds(from: Timestamp, to: Option<Timestamp>) -> Option<f64> {
     to.map(|to| to.micros_since(from) as f64 / 1e6)
 }
 
@@ -59,7 +61,12 @@ fn total_cost(observation: &Observation) -> Option<f64> {
 }
 
 /// The v2 shape.
-pub(super) fn v2(project: &ProjectId, stored: &StoredObservation, groups: &Groups) -> Value {
+pub(in crate::api) fn v2(
+    project: &ProjectId,
+    stored: &StoredObservation,
+    groups: &Groups,
+    prompt_ids: &PromptIds,
+) -> Value {
     let observation = &stored.observation;
     let mut view = Map::new();
     let mut put = |members: Value| {
@@ -117,7 +124,7 @@ pub(super) fn v2(project: &ProjectId, stored: &StoredObservation, groups: &Group
     }
     if groups.has("prompt") {
         put(json!({
-            "promptId": null,
+            "promptId": prompt_ids.get(observation),
             "promptName": observation.prompt.as_ref().map(|prompt| &prompt.name),
             "promptVersion": observation.prompt.as_ref().and_then(|prompt| prompt.version),
         }));
@@ -168,62 +175,4 @@ fn cut(metadata: &Map<String, Value>, expanded: &[String]) -> Map<String, Value>
         (key.clone(), short)
     };
     metadata.iter().map(cut).collect()
-}
-
-fn sum_of(usage: &Usage, part: &str) -> u64 {
-    let parts = usage.iter().filter(|(bucket, _)| bucket.contains(part));
-    parts.map(|(_, tokens)| tokens).sum()
-}
-
-/// The older shape: every key is there, input, output and metadata are parsed.
-pub(in crate::api) fn v1(stored: &StoredObservation) -> Value {
-    let observation = &stored.observation;
-    let usage = &observation.usage;
-    let (input, output) = (sum_of(usage, "input"), sum_of(usage, "output"));
-    let total = usage.get("total").copied().unwrap_or(input + output);
-    let cost = observation.effective_cost();
-    json!({
-        "id": observation.id,
-        "traceId": observation.trace_id,
-        "type": observation.kind.as_str(),
-        "name": observation.name,
-        "startTime": observation.start,
-        "endTime": observation.end,
-        "completionStartTime": observation.completion_start,
-        "model": observation.model,
-        "modelParameters": observation.model_parameters,
-        "input": observation.content.input.as_ref().map(Payload::to_value),
-        "version": observation.version,
-        "metadata": observation.content.metadata,
-        "output": observation.content.output.as_ref().map(Payload::to_value),
-        "usage": {
-            "input": input,
-            "output": output,
-            "total": total,
-            "unit": "TOKENS",
-            "inputCost": cost.get("input"),
-            "outputCost": cost.get("output"),
-            "totalCost": cost.get("total"),
-        },
-        "level": observation.level.as_str(),
-        "statusMessage": observation.status_message,
-        "parentObservationId": observation.parent_id,
-        "promptId": null,
-        "usageDetails": usage,
-        "costDetails": cost,
-        "environment": observation.environment,
-        "promptName": observation.prompt.as_ref().map(|prompt| &prompt.name),
-        "promptVersion": observation.prompt.as_ref().and_then(|prompt| prompt.version),
-        "modelId": observation.price_id,
-        "inputPrice": null,
-        "outputPrice": null,
-        "totalPrice": null,
-        "calculatedInputCost": cost.get("input"),
-        "calculatedOutputCost": cost.get("output"),
-        "calculatedTotalCost": cost.get("total"),
-        "latency": seconds(observation.start, observation.end),
-        "timeToFirstToken": seconds(observation.start, observation.completion_start),
-        "createdAt": stored.created_at,
-        "updatedAt": stored.updated_at,
-    })
 }

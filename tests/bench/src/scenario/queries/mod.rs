@@ -133,11 +133,10 @@ impl Asking {
                 .send("GET", &path, "application/json", Default::default())
                 .await?;
             let elapsed = begun.elapsed();
-            anyhow::ensure!(
-                status == 200,
-                "{path}: {status} {}",
-                String::from_utf8_lossy(&body)
-            );
+            let shown = String::from_utf8_lossy(&body);
+            // A search in contents is given up where it would take too long: that is an answer, too.
+            let is_given_up = status == 400 && shown.contains("tested observation by observation");
+            anyhow::ensure!(status == 200 || is_given_up, "{path}: {status} {shown}");
             if at > 0 {
                 took.push(elapsed);
             }
@@ -235,6 +234,8 @@ impl Asking {
 
     async fn observations(&mut self) -> anyhow::Result<()> {
         const LIST: &str = "/api/public/v2/observations?limit=50&fields=core,basic,io,model,usage";
+        let last_day = encoded(&iso(self.filled.until_ns - DAY_NS));
+        let last_day = format!("fromStartTime={last_day}");
         self.p95("observations, newest", None, |_| LIST.to_owned())
             .await?;
         for (what, query) in [
@@ -246,7 +247,15 @@ impl Asking {
             ("level nobody has", "level=WARNING".to_owned()),
             ("model nobody has", options("model", "nobody")),
             ("metadata", member("needle", "yes")),
+            (
+                "metadata, last day",
+                format!("{}&{last_day}", member("needle", "yes")),
+            ),
             ("metadata nobody has", member("nothing", "yes")),
+            (
+                "metadata nobody has, last day",
+                format!("{}&{last_day}", member("nothing", "yes")),
+            ),
         ] {
             let path = format!("{LIST}&{query}");
             self.p95(&format!("observations of a rare {what}"), None, |_| {
