@@ -4,6 +4,7 @@
 
 use assay_it::{TestApp, Trace, count};
 use assay_server::client::Answer;
+use assay_server::ingress::is_otlp;
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -43,10 +44,13 @@ async fn health_needs_no_key_and_everything_else_does() {
                 .unwrap();
             assert_eq!(answer.status, 401, "{method} {path}");
             let body = answer.json();
-            // Identity providers know errors of their own form.
-            let is_told = match path.contains("/scim/") {
-                true => body["status"] == "401",
-                false => body["code"] == "authentication_failed",
+            // Identity providers and exporters know errors of their own form.
+            let is_told = if path.contains("/scim/") {
+                body["status"] == "401"
+            } else if is_otlp(path) {
+                body["code"] == 16
+            } else {
+                body["code"] == "authentication_failed"
             };
             assert!(is_told, "{method} {path}: {body}");
         }

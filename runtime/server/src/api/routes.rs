@@ -13,8 +13,8 @@ use utoipa::openapi::{
     PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
-use crate::App;
 use crate::extract::Param;
+use crate::{App, ingress};
 
 /// What a caller must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Access {
 }
 
 /// Marks the operations that keys for telemetry may call.
-const INGEST_KEYS: &str = "x-assay-ingest-keys";
+pub(crate) const INGEST_KEYS: &str = "x-assay-ingest-keys";
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
@@ -299,6 +299,9 @@ impl Routes {
         for operation in &self.operations {
             let item = PathItem::new(operation.method.clone(), operation.described());
             paths = paths.path(operation.path, item);
+        }
+        for (path, item) in ingress::paths() {
+            paths = paths.path(path, item);
         }
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
         let organization = HttpBuilder::new()

@@ -13,6 +13,7 @@
 mod admission;
 mod body;
 mod decompress;
+mod described;
 mod headers;
 mod reply;
 
@@ -28,6 +29,7 @@ use crate::auth::Ingest;
 use crate::problem::{Code, Problem};
 
 pub use admission::Admission;
+pub(crate) use described::paths;
 use headers::Sender;
 pub(crate) use headers::either;
 use reply::Reply;
