@@ -1,7 +1,7 @@
 //! What every handler can reach.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use assay_domain::ids::{IdSource, ProjectId};
 use assay_domain::time::Clock;
@@ -14,6 +14,7 @@ use crate::api::media::Signer;
 use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::exports::outbound::Outbound;
 use crate::ingress::Admission;
 use crate::limits::Limits;
 use crate::prices::Prices;
@@ -53,6 +54,7 @@ pub struct AppParts {
     pub(crate) limits: Limits,
     pub(crate) schemas: Schemas,
     pub(crate) media_signer: Signer,
+    outbound: OnceLock<Outbound>,
 }
 
 /// What an [`App`] is made of.
@@ -88,6 +90,7 @@ impl App {
             limits: Limits::default(),
             schemas: Schemas::default(),
             media_signer: Signer::default(),
+            outbound: OnceLock::new(),
             prices: Prices::default(),
             vault: new.vault,
             login_token,
@@ -99,6 +102,18 @@ impl App {
             ids: new.ids,
             home_project: new.home_project,
         }))
+    }
+
+    /// The way to addresses that users name; made when it is first needed, because that reads files.
+    ///
+    /// # Errors
+    /// When this machine has no certificates to tell by whom it speaks to.
+    pub(crate) fn outbound(&self) -> std::io::Result<Outbound> {
+        if let Some(outbound) = self.outbound.get() {
+            return Ok(outbound.clone());
+        }
+        let made = Outbound::new(&self.config.exports.private_endpoints)?;
+        Ok(self.outbound.get_or_init(|| made).clone())
     }
 }
 

@@ -17,6 +17,7 @@ pub mod commands;
 pub mod config;
 mod edge;
 mod engine;
+pub mod exports;
 pub mod extract;
 mod first_start;
 pub mod ingress;

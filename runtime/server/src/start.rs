@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::lock::Lock;
 use crate::vault::Vault;
-use crate::{App, NewApp, listen, pages, router, sweep, walls};
+use crate::{App, NewApp, exports, listen, pages, router, sweep, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -249,6 +249,8 @@ impl Server {
         let scheduling = tokio::spawn(async move { scheduler.run(stopped).await });
         let (swept, stopped) = (app.clone(), stop_scheduler.clone());
         let sweeping = tokio::spawn(async move { sweep::run(&swept, stopped).await });
+        let (exported, stopped) = (app.clone(), stop_scheduler.clone());
+        let exporting = tokio::spawn(async move { exports::run(&exported, stopped).await });
 
         let serving = listen::serve(
             listener,
@@ -268,6 +270,7 @@ impl Server {
         stop_scheduler.cancel();
         scheduling.await.context("the scheduler ended in a panic")?;
         sweeping.await.context("the sweep ended in a panic")?;
+        exporting.await.context("the exports ended in a panic")?;
         if tokio::time::timeout(grace, app.engine.shutdown())
             .await
             .is_err()

@@ -10,6 +10,7 @@
 //!
 //! [`ProjectId`]: assay_domain::ids::ProjectId
 
+pub mod blob_exports;
 pub mod catalog;
 pub mod comments;
 pub mod connections;

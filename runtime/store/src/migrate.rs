@@ -52,6 +52,10 @@ const STEPS: &[(&str, &str)] = &[
         "narrow lists",
         include_str!("../migrations/0020_narrow_lists.sql"),
     ),
+    (
+        "blob exports",
+        include_str!("../migrations/0021_blob_exports.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

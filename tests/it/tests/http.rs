@@ -69,8 +69,6 @@ async fn answers_are_readable_for_other_origins_whatever_their_status() -> anyho
         ("/api/public/health", 200),
         ("/api/public/traces", 403),
         ("/api/public/nothing", 404),
-        // Nothing is exported to buckets, and nothing pretends to be.
-        ("/api/public/integrations/blob-storage", 404),
         ("/api/openapi.json", 200),
     ] {
         let answer = browser.send(Method::GET, path, &origin, "").await?;

@@ -19,6 +19,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "test_scores",
             "test_teamwork",
             "test_organizations",
+            "test_blob_storage",
             "test_openai",
             "test_langchain",
         ],

@@ -4,6 +4,7 @@
 //! document cannot miss a route.
 
 mod annotation_queues;
+pub(crate) mod blob_storage;
 mod comments;
 mod conditions;
 mod cursor;
@@ -54,6 +55,7 @@ fn all() -> Routes {
     projects::routes(&mut routes);
     organizations::routes(&mut routes);
     memberships::routes(&mut routes);
+    blob_storage::routes(&mut routes);
     scim::routes(&mut routes);
     traces::routes(&mut routes);
     ingestion::routes(&mut routes);

@@ -52,12 +52,23 @@ pub struct Config {
     pub limits: RateLimits,
     /// How evaluations run.
     pub evaluation: Evaluation,
+    /// How data is exported to buckets.
+    pub exports: Exports,
     /// What stored secrets are encrypted with.
     pub secrets: Secrets,
     /// Who may act in every project.
     pub admin: Admin,
     /// What the first start makes.
     pub init: Init,
+}
+
+/// How data is exported to buckets.
+#[derive(Clone, Debug, Default)]
+pub struct Exports {
+    /// Hosts, each with a port or without, that may have addresses which are not public.
+    pub private_endpoints: Vec<String>,
+    /// A file that is larger is followed by another, bytes before compression.
+    pub max_file_bytes: usize,
 }
 
 /// Who may act in every project.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Admin, Config, Confinement, Evaluation, Ingest, Init, Isolation, LogFormat, RateLimits, Secrets,
+    Admin, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
+    RateLimits, Secrets,
 };
 
 /// One setting.
@@ -63,6 +64,7 @@ pub(super) fn blank() -> Config {
             confinement: Confinement::BestEffort,
             worker_memory_bytes: 4 << 30,
         },
+        exports: Exports::default(),
         secrets: Secrets::default(),
         admin: Admin::default(),
         init: Init::default(),
@@ -437,6 +439,41 @@ pub(super) const SETTINGS: &[Setting] = &[
                 0 => n_cpus.min(4),
                 n => n,
             };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "exports.private_endpoints",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Hosts, between commas, that exports to buckets may reach although their addresses are not \
+               public: `minio:9000`, or `10.0.0.7` for any port. Names below them count too. Without it, whoever \
+               may set up an export could have the server speak with its own network.",
+        set: |config, text| {
+            let hosts = text
+                .split(',')
+                .map(str::trim)
+                .filter(|host| !host.is_empty());
+            let hosts: Vec<String> = hosts.map(str::to_ascii_lowercase).collect();
+            if let Some(bad) = hosts
+                .iter()
+                .find(|host| host.contains(['/', '@', '*', ' ']))
+            {
+                return Err(format!("{bad:?} is not a host such as minio:9000"));
+            }
+            config.exports.private_endpoints = hosts;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "exports.max_file_mib",
+        short: None,
+        default: "256",
+        since: "0.2",
+        text: "An exported file that is larger, before it is compressed, is followed by a second one.",
+        set: |config, text| {
+            config.exports.max_file_bytes = (number(text, 1, 4_096)? as usize) << 20;
             Ok(())
         },
     },

@@ -117,6 +117,7 @@ const TABLES: &[Table] = &[
     of_project("score_configs", "project_id, id"),
     of_project("models", "project_id, id"),
     of_project("llm_connections", "project_id, id"),
+    of_project("blob_exports", "project_id"),
     of_project("project_members", "project_id, user_id"),
     of_project("api_keys", "public_key"),
 ];

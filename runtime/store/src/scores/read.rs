@@ -7,9 +7,11 @@ use sqlx::AssertSqlSafe;
 
 use super::ScoreQuery;
 use super::query::{Statement, bind_all};
+use crate::blob_exports::Changed;
 use crate::catalog::{Cursor, Page, checked, digest, from_json};
 use crate::list::{Numbered, Paging};
 use crate::pool::{Pool, on_reader};
+use crate::telemetry::Window;
 use crate::{Error, Store};
 
 #[derive(sqlx::FromRow)]
@@ -211,6 +213,41 @@ impl Store {
             at: score.written.timestamp,
             id: score.written.id.to_string(),
         }))
+    }
+
+    /// Scores whose last change is in the window, after a place; each with its own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn changed_scores(
+        &self,
+        project: &ProjectId,
+        window: &Window,
+        after: Option<&Changed>,
+        limit: u32,
+    ) -> Result<Vec<(Changed, Score)>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        if let Some(from) = after.map(|place| place.at).or(window.from) {
+            statement.push(" AND s.updated_at >= ");
+            statement.integer(from.as_micros());
+        }
+        statement.push(" AND s.updated_at < ");
+        statement.integer(window.to.as_micros());
+        if let Some(place) = after {
+            statement.push(" AND (s.updated_at > ");
+            statement.integer(place.at.as_micros());
+            statement.push(" OR s.id > ");
+            statement.text(&place.key);
+            statement.push(")");
+        }
+        statement.push(" ORDER BY s.updated_at, s.id LIMIT ");
+        statement.integer(i64::from(limit));
+        let scores = self.fetch_scores(statement).await?;
+        let with_place = |score: Score| {
+            let (at, key) = (score.updated_at, score.written.id.to_string());
+            (Changed { at, key }, score)
+        };
+        Ok(scores.into_iter().map(with_place).collect())
     }
 
     /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: lists that

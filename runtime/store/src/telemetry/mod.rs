@@ -13,6 +13,7 @@
 mod apply;
 mod block;
 mod cells;
+mod changed;
 mod contents;
 pub(crate) mod db;
 mod events;
@@ -43,6 +44,7 @@ use assay_domain::trace::Trace;
 use crate::Error;
 
 pub(crate) use cells::{ObservationCells, TraceCells, is_about};
+pub use changed::Window;
 pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;

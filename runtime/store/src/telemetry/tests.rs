@@ -1,5 +1,6 @@
 //! What telemetry promises, on each database.
 
+mod changed;
 mod filters;
 mod long;
 mod parts;

@@ -425,7 +425,7 @@ impl Store {
     }
 
     /// Completes traces with the content of their roots.
-    async fn add_roots(&self, traces: &mut [(i64, StoredTrace)]) -> Result<(), Error> {
+    pub(super) async fn add_roots(&self, traces: &mut [(i64, StoredTrace)]) -> Result<(), Error> {
         for chunk in traces.chunks_mut(LIST) {
             let mut args: Vec<Arg<'static>> = Vec::new();
             let mut places = Vec::new();

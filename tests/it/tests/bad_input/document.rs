@@ -217,6 +217,9 @@ fn sample(name: &str, schema: &Value, known: &Known) -> Value {
     if let Some(there) = known.get(name) {
         return there.as_str().into();
     }
+    if let Some(word) = schema["enum"].get(0) {
+        return word.clone();
+    }
     match name {
         "objectType" => "TRACE".into(),
         "dataType" => "NUMERIC".into(),

@@ -1,0 +1,568 @@
+//! Exports to buckets: where an organization has the data of its projects written to. The key of a bucket goes
+//! in and never comes out.
+
+pub(crate) mod rows;
+
+use assay_domain::ids::OrganizationId;
+use assay_domain::time::Timestamp;
+use assay_store::blob_exports::{
+    BlobExport, BucketKind, ExportMode, ExportSettings, ExportSource, ExportState, FileType,
+    Frequency,
+};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use object_store::path;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+
+use super::projects;
+use super::routes::{Access, Operation, Routes};
+use crate::App;
+use crate::auth::Organizer;
+use crate::exports::bucket::{self, Retries};
+use crate::exports::owner;
+use crate::extract::Body;
+use crate::problem::Problem;
+
+const LIST: &str = "/api/public/integrations/blob-storage";
+const ONE: &str = "/api/public/integrations/blob-storage/{id}";
+
+const DAY_MS: i64 = 86_400_000;
+/// A day that begins elsewhere already is not the future.
+const AHEAD_MS: i64 = 27 * 3_600_000;
+const MAX_TEXT: usize = 512;
+const MAX_SECRET: usize = 16 << 10;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(LIST, "Exports to buckets of the organization's projects");
+    let list = list.answers::<Integrations>();
+    routes.add(list.access(Access::Organization), list_integrations);
+    let put = Operation::put(LIST, "Make or replace the export of a project");
+    let put = put.body::<IntegrationInput>().answers::<Integration>();
+    routes.add(put.access(Access::Organization), put_integration);
+    let get = Operation::get(ONE, "How far an export has come").answers::<Status>();
+    routes.add(get.access(Access::Organization), get_status);
+    let delete = Operation::delete(ONE, "Delete an export; its files stay").answers::<Deleted>();
+    routes.add(delete.access(Access::Organization), delete_integration);
+}
+
+fn words(words: &[&str]) -> Object {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    text.enum_values(Some(words.iter().copied())).build()
+}
+
+fn kinds() -> Object {
+    words(&[
+        "S3",
+        "S3_COMPATIBLE",
+        "AZURE_BLOB_STORAGE",
+        "GOOGLE_CLOUD_STORAGE",
+    ])
+}
+
+fn frequencies() -> Object {
+    words(&["every_20_minutes", "hourly", "daily", "weekly"])
+}
+
+fn file_types() -> Object {
+    words(&["JSON", "CSV", "JSONL"])
+}
+
+fn modes() -> Object {
+    words(&["FULL_HISTORY", "FROM_TODAY", "FROM_CUSTOM_DATE"])
+}
+
+fn sources() -> Object {
+    words(&[
+        "LEGACY_TRACES_OBSERVATIONS",
+        "OBSERVATIONS_V2",
+        "LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS",
+    ])
+}
+
+/// An export as clients send it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct IntegrationInput {
+    project_id: String,
+    #[serde(rename = "type")]
+    #[schema(rename = "type", schema_with = kinds)]
+    kind: BucketKind,
+    /// Of Azure: the container.
+    bucket_name: String,
+    /// S3_COMPATIBLE needs it.
+    endpoint: Option<String>,
+    region: String,
+    /// Of Azure: the account. Google needs none. Kept when it is absent.
+    access_key_id: Option<String>,
+    /// Of Google: the JSON of a service account. Never shown; kept when it is absent.
+    secret_access_key: Option<String>,
+    /// Ends with a slash.
+    prefix: Option<String>,
+    #[schema(schema_with = frequencies)]
+    export_frequency: Frequency,
+    enabled: bool,
+    force_path_style: bool,
+    #[schema(schema_with = file_types)]
+    file_type: FileType,
+    #[schema(schema_with = modes)]
+    export_mode: ExportMode,
+    /// FROM_CUSTOM_DATE needs it.
+    #[schema(value_type = Option<String>)]
+    export_start_date: Option<Timestamp>,
+    /// With gzip; true when absent.
+    compressed: Option<bool>,
+    /// LEGACY_TRACES_OBSERVATIONS, OBSERVATIONS_V2 or LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS.
+    #[schema(value_type = Option<String>)]
+    export_source: Option<ExportSource>,
+    /// Of the columns of observations; all when absent. Needs `exportSource`.
+    export_field_groups: Option<Vec<String>>,
+}
+
+/// An export, without its key.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Integration {
+    id: String,
+    project_id: String,
+    #[serde(rename = "type")]
+    #[schema(rename = "type", schema_with = kinds)]
+    kind: BucketKind,
+    bucket_name: String,
+    #[schema(required)]
+    endpoint: Option<String>,
+    region: String,
+    #[schema(required)]
+    access_key_id: Option<String>,
+    prefix: String,
+    #[schema(schema_with = frequencies)]
+    export_frequency: Frequency,
+    enabled: bool,
+    force_path_style: bool,
+    #[schema(schema_with = file_types)]
+    file_type: FileType,
+    #[schema(schema_with = modes)]
+    export_mode: ExportMode,
+    #[schema(required, value_type = Option<String>)]
+    export_start_date: Option<Timestamp>,
+    compressed: bool,
+    #[schema(schema_with = sources)]
+    export_source: ExportSource,
+    export_field_groups: Vec<String>,
+    #[serde(flatten)]
+    progress: Progress,
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+    #[schema(value_type = String)]
+    updated_at: Timestamp,
+}
+
+/// How far an export has come.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    /// When the next is due.
+    #[schema(required, value_type = Option<String>)]
+    next_sync_at: Option<Timestamp>,
+    /// What was received before is exported.
+    #[schema(required, value_type = Option<String>)]
+    last_sync_at: Option<Timestamp>,
+    /// Why the last one failed; nothing after a success.
+    #[schema(required)]
+    last_error: Option<String>,
+    #[schema(required, value_type = Option<String>)]
+    last_error_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Integrations {
+    data: Vec<Integration>,
+}
+
+/// How far an export has come, in a word.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    id: String,
+    project_id: String,
+    /// disabled, running, error, queued, idle or up_to_date.
+    sync_status: &'static str,
+    enabled: bool,
+    #[serde(flatten)]
+    progress: Progress,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Deleted {
+    message: &'static str,
+}
+
+impl From<ExportState> for Progress {
+    fn from(state: ExportState) -> Self {
+        Self {
+            next_sync_at: state.next_sync_at,
+            last_sync_at: state.last_sync_at,
+            last_error: state.last_error,
+            last_error_at: state.last_error_at,
+        }
+    }
+}
+
+impl From<BlobExport> for Integration {
+    fn from(export: BlobExport) -> Self {
+        let settings = export.settings;
+        Self {
+            id: export.id,
+            project_id: export.project.to_string(),
+            kind: settings.kind,
+            bucket_name: settings.bucket,
+            endpoint: settings.endpoint,
+            region: settings.region,
+            access_key_id: settings.access_key_id,
+            prefix: settings.prefix,
+            export_frequency: settings.frequency,
+            enabled: export.is_enabled,
+            force_path_style: settings.force_path_style,
+            file_type: settings.file_type,
+            export_mode: settings.mode,
+            export_start_date: settings.start,
+            compressed: settings.is_compressed,
+            export_source: settings.source,
+            export_field_groups: settings.field_groups,
+            progress: export.state.into(),
+            created_at: export.created_at,
+            updated_at: export.updated_at,
+        }
+    }
+}
+
+/// A word for how far an export has come.
+fn sync_status(export: &BlobExport, now: Timestamp) -> &'static str {
+    let state = &export.state;
+    let is_past = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    match () {
+        () if !export.is_enabled => "disabled",
+        () if state.leased_until.is_some_and(|until| now < until) => "running",
+        () if state.last_error.is_some() => "error",
+        () if is_past(state.next_sync_at) => "queued",
+        () if state.last_sync_at.is_none() => "idle",
+        () => "up_to_date",
+    }
+}
+
+fn bad<T>(field: &str, message: &str) -> Result<T, Problem> {
+    Err(Problem::body(field, message))
+}
+
+fn is_made_of(text: &str, more: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+}
+
+impl IntegrationInput {
+    /// Refuses what no provider could mean, and what would lead somewhere else once it stands in an address.
+    fn check(&self) -> Result<(), Problem> {
+        self.check_bucket()?;
+        if MAX_TEXT < self.region.len() || !is_made_of(&self.region, "-") {
+            return bad("region", "letters, digits and hyphens are expected");
+        }
+        if self.kind == BucketKind::S3 && self.region.is_empty() {
+            return bad("region", "S3 needs it");
+        }
+        match &self.endpoint {
+            Some(endpoint) => check_endpoint(endpoint)?,
+            None if self.kind == BucketKind::S3Compatible => {
+                return bad("endpoint", "S3_COMPATIBLE needs it");
+            }
+            None => {}
+        }
+        if let Some(key) = &self.access_key_id {
+            let is_account = self.kind != BucketKind::AzureBlobStorage
+                || ((3..=24).contains(&key.len()) && is_made_of(key, ""));
+            if key.is_empty()
+                || MAX_TEXT < key.len()
+                || key.chars().any(char::is_control)
+                || !is_account
+            {
+                return bad("accessKeyId", "is no access key or account");
+            }
+        }
+        if let Some(secret) = &self.secret_access_key
+            && (secret.is_empty() || MAX_SECRET < secret.len())
+        {
+            return bad("secretAccessKey", "1 to 16384 characters are expected");
+        }
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        if !prefix.is_empty() {
+            let names = prefix.strip_suffix('/');
+            let Some(names) = names.filter(|names| (1..MAX_TEXT).contains(&names.len())) else {
+                return bad(
+                    "prefix",
+                    "a path of at most 512 characters that ends with / is expected",
+                );
+            };
+            if path::Path::parse(names).is_err() || names.starts_with('/') {
+                return bad(
+                    "prefix",
+                    "has an empty part, a part of dots, or a character that no name has",
+                );
+            }
+        }
+        self.check_groups()
+    }
+
+    fn check_bucket(&self) -> Result<(), Problem> {
+        let name = self.bucket_name.as_str();
+        let is_lower = name == name.to_ascii_lowercase();
+        let ends_well = !name.starts_with(['-', '.']) && !name.ends_with(['-', '.']);
+        let is_right = ends_well
+            && match self.kind {
+                BucketKind::S3 => {
+                    (3..=63).contains(&name.len()) && is_lower && is_made_of(name, "-.")
+                }
+                BucketKind::S3Compatible => {
+                    (1..=255).contains(&name.len()) && is_made_of(name, "-._")
+                }
+                BucketKind::AzureBlobStorage => {
+                    let is_plain = !name.contains("--") && is_made_of(name, "-");
+                    (3..=63).contains(&name.len()) && is_lower && is_plain
+                }
+                BucketKind::GoogleCloudStorage => {
+                    (3..=222).contains(&name.len()) && is_lower && is_made_of(name, "-._")
+                }
+            };
+        match is_right && !name.contains("..") {
+            true => Ok(()),
+            false => bad("bucketName", "is no name of a bucket or container there"),
+        }
+    }
+
+    fn check_groups(&self) -> Result<(), Problem> {
+        const FIELD: &str = "exportFieldGroups";
+        let Some(groups) = &self.export_field_groups else {
+            return Ok(());
+        };
+        if self.export_source.is_none() {
+            return bad(FIELD, "needs exportSource beside it");
+        }
+        if let Some(unknown) = groups
+            .iter()
+            .find(|name| rows::groups().all(|known| known != *name))
+        {
+            let known: Vec<_> = rows::groups().collect();
+            return bad(
+                FIELD,
+                &format!("{unknown:?} is none of {}", known.join(", ")),
+            );
+        }
+        match groups.is_empty() || groups.iter().any(|name| name == "core") {
+            true => Ok(()),
+            false => bad(FIELD, "core has to be among them"),
+        }
+    }
+
+    /// The time that the mode means, as it was first understood.
+    fn start(
+        &self,
+        standing: Option<&ExportSettings>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Problem> {
+        const FIELD: &str = "exportStartDate";
+        match (self.export_mode, self.export_start_date) {
+            (ExportMode::FullHistory, _) => Ok(None),
+            (ExportMode::FromToday, _) => {
+                let standing = standing.filter(|settings| settings.mode == ExportMode::FromToday);
+                let today = now.as_millis() - now.as_millis().rem_euclid(DAY_MS);
+                let today = Timestamp::from_millis(today);
+                Ok(standing.map_or(Some(today), |settings| settings.start))
+            }
+            (ExportMode::FromCustomDate, None) => bad(FIELD, "FROM_CUSTOM_DATE needs it"),
+            (ExportMode::FromCustomDate, Some(start)) => match start <= now.plus_millis(AHEAD_MS) {
+                true => Ok(Some(start)),
+                false => bad(FIELD, "is in the future"),
+            },
+        }
+    }
+
+    fn settings(
+        self,
+        standing: Option<&ExportSettings>,
+        now: Timestamp,
+    ) -> Result<ExportSettings, Problem> {
+        let start = self.start(standing, now)?;
+        let same_kind = standing.filter(|settings| settings.kind == self.kind);
+        let access_key_id = self
+            .access_key_id
+            .or_else(|| same_kind?.access_key_id.clone());
+        if access_key_id.is_none() && self.kind != BucketKind::GoogleCloudStorage {
+            return bad(
+                "accessKeyId",
+                "is missing: the server lends its own identity to nobody",
+            );
+        }
+        let all = || rows::groups().map(str::to_owned).collect();
+        let field_groups = match self.export_field_groups {
+            Some(groups) if groups.is_empty() => all(),
+            Some(groups) => groups,
+            None => standing.map_or_else(all, |settings| settings.field_groups.clone()),
+        };
+        Ok(ExportSettings {
+            kind: self.kind,
+            bucket: self.bucket_name,
+            endpoint: self
+                .endpoint
+                .map(|url| url.trim_end_matches('/').to_owned()),
+            region: self.region,
+            access_key_id,
+            prefix: self.prefix.unwrap_or_default(),
+            frequency: self.export_frequency,
+            force_path_style: self.force_path_style,
+            file_type: self.file_type,
+            mode: self.export_mode,
+            start,
+            is_compressed: self.compressed.unwrap_or(true),
+            source: self
+                .export_source
+                .or(standing.map(|settings| settings.source))
+                .unwrap_or(ExportSource::Older),
+            field_groups,
+        })
+    }
+}
+
+fn check_endpoint(endpoint: &str) -> Result<(), Problem> {
+    let uri = endpoint.parse::<Uri>().ok();
+    let is_right = uri.is_some_and(|uri| {
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        let authority = uri.authority().map_or("@", |authority| authority.as_str());
+        is_http && !authority.contains('@') && uri.query().is_none()
+    });
+    match is_right && endpoint.len() <= MAX_TEXT {
+        true => Ok(()),
+        false => bad(
+            "endpoint",
+            "an address such as https://minio.example.com is expected, without user and query",
+        ),
+    }
+}
+
+/// Opens the bucket and writes a small file there: what is wrong is said to whoever can set it right.
+async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Problem> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("the bucket cannot be written to: {error}");
+        Problem::body("bucketName", bucket::shown(&message))
+    };
+    let outbound = app.outbound().map_err(|error| failed(&error))?;
+    let opened = bucket::open(&export.settings, secret, &outbound, Retries::None);
+    let opened = opened
+        .map_err(|error| Problem::body("secretAccessKey", bucket::shown(&error.to_string())))?;
+    if !export.is_enabled {
+        return Ok(());
+    }
+    let probed = bucket::probe(&export.settings, &export.project, opened.as_ref()).await;
+    probed.map_err(|error| failed(&error))
+}
+
+async fn list_integrations(
+    State(app): State<App>,
+    caller: Organizer,
+) -> Result<Json<Integrations>, Problem> {
+    let found = app
+        .store
+        .organization_blob_exports(&caller.organization)
+        .await?;
+    let data = found.into_iter().map(Into::into).collect();
+    Ok(Json(Integrations { data }))
+}
+
+async fn put_integration(
+    State(app): State<App>,
+    caller: Organizer,
+    Body(mut input): Body<IntegrationInput>,
+) -> Result<Json<Integration>, Problem> {
+    input.check()?;
+    let project = projects::find(&app, &caller.organization, &input.project_id).await?;
+    let standing = app.store.blob_export(&project.id).await?;
+    let (now, is_enabled) = (app.clock.now(), input.enabled);
+    let owner = owner(project.id.as_str());
+    let broken = |error: crate::vault::Error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "the vault failed");
+        Problem::internal()
+    };
+    let kept = standing
+        .as_ref()
+        .filter(|export| export.settings.kind == input.kind);
+    let secret = match (input.secret_access_key.take(), kept) {
+        (Some(secret), _) => secret,
+        (None, Some(export)) => app.vault.unseal(&owner, &export.secret).map_err(broken)?,
+        (None, None) => return bad("secretAccessKey", "is missing"),
+    };
+    let settings = input.settings(standing.as_ref().map(|export| &export.settings), now)?;
+    // Another begin is another history; everything else goes on from where it is.
+    let goes_on = standing.as_ref().filter(|export| {
+        (export.settings.mode, export.settings.start) == (settings.mode, settings.start)
+    });
+    let state = ExportState {
+        next_sync_at: is_enabled.then_some(now),
+        last_sync_at: goes_on.and_then(|export| export.state.last_sync_at),
+        window_end: goes_on.and_then(|export| export.state.window_end),
+        ..ExportState::default()
+    };
+    let export = BlobExport {
+        id: app.ids.uuid().to_string(),
+        secret: app
+            .vault
+            .seal(&owner, &secret, app.ids.as_ref())
+            .map_err(broken)?,
+        project: project.id,
+        settings,
+        is_enabled,
+        state,
+        created_at: now,
+        updated_at: now,
+    };
+    try_out(&app, &export, &secret).await?;
+    app.store.put_blob_export(&export).await?;
+    let stored = app.store.blob_export(&export.project).await?;
+    Ok(Json(stored.unwrap_or(export).into()))
+}
+
+async fn find(app: &App, organization: &OrganizationId, id: &str) -> Result<BlobExport, Problem> {
+    let found = app.store.organization_blob_export(organization, id).await?;
+    found.ok_or_else(|| Problem::not_found("blob storage integration"))
+}
+
+async fn get_status(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<Status>, Problem> {
+    let export = find(&app, &caller.organization, &id).await?;
+    Ok(Json(Status {
+        sync_status: sync_status(&export, app.clock.now()),
+        id: export.id,
+        project_id: export.project.to_string(),
+        enabled: export.is_enabled,
+        progress: export.state.into(),
+    }))
+}
+
+async fn delete_integration(
+    State(app): State<App>,
+    caller: Organizer,
+    Path(id): Path<String>,
+) -> Result<Json<Deleted>, Problem> {
+    let export = find(&app, &caller.organization, &id).await?;
+    match app
+        .store
+        .delete_blob_export(&export.project, &export.id)
+        .await
+    {
+        Ok(()) | Err(assay_store::Error::NotFound) => Ok(Json(Deleted {
+            message: "The export was deleted; its files stay where they are",
+        })),
+        Err(error) => Err(error.into()),
+    }
+}

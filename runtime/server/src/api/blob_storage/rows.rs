@@ -1,0 +1,312 @@
+//! How exported rows read: as the API shows them, a column for each field, names with underscores.
+
+use assay_domain::ids::ProjectId;
+use assay_store::blob_exports::{Changed, ExportSettings, ExportSource};
+use assay_store::telemetry::Window;
+use serde_json::{Value, json};
+
+use crate::App;
+use crate::api::observations::looked_up::LookedUp;
+use crate::api::observations::view::{Groups, v2};
+use crate::api::observations::whole::Whole;
+use crate::api::scores::view::{Categories, v2 as score_view};
+use crate::api::traces;
+use crate::problem::Problem;
+
+/// A folder of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Traces,
+    Observations,
+    ObservationsV2,
+    Scores,
+}
+
+/// Groups of columns of observations: the older ones, and those of the second version.
+const GROUPS: [(&str, &[&str], &[&str]); 11] = [
+    ("core", CORE, CORE),
+    (
+        "basic",
+        &["name", "level", "statusMessage", "version", "environment"],
+        &[
+            "name",
+            "level",
+            "statusMessage",
+            "version",
+            "environment",
+            "userId",
+            "sessionId",
+            "public",
+            "isRootObservation",
+        ],
+    ),
+    ("time", TIME, TIME),
+    ("io", &["input", "output"], &["input", "output"]),
+    ("metadata", &["metadata"], &["metadata"]),
+    (
+        "model",
+        &["model", "modelId", "modelParameters"],
+        &["providedModelName", "modelId", "modelParameters"],
+    ),
+    (
+        "usage",
+        &[
+            "usageDetails",
+            "costDetails",
+            "calculatedInputCost",
+            "calculatedOutputCost",
+            "calculatedTotalCost",
+        ],
+        &["usageDetails", "costDetails", "totalCost"],
+    ),
+    ("prompt", PROMPT, PROMPT),
+    ("metrics", METRICS, METRICS),
+    ("tools", &["calledToolNames"], &["calledToolNames"]),
+    ("trace_context", &[], &["tags", "release", "traceName"]),
+];
+const CORE: &[&str] = &[
+    "id",
+    "traceId",
+    "projectId",
+    "parentObservationId",
+    "type",
+    "startTime",
+    "endTime",
+];
+const TIME: &[&str] = &["completionStartTime", "createdAt", "updatedAt"];
+const PROMPT: &[&str] = &["promptId", "promptName", "promptVersion"];
+const METRICS: &[&str] = &["latency", "timeToFirstToken"];
+const TRACE: &[&str] = &[
+    "id",
+    "projectId",
+    "timestamp",
+    "name",
+    "environment",
+    "userId",
+    "sessionId",
+    "release",
+    "version",
+    "public",
+    "bookmarked",
+    "tags",
+    "input",
+    "output",
+    "metadata",
+    "latency",
+    "totalCost",
+    "createdAt",
+    "updatedAt",
+];
+const SCORE: &[&str] = &[
+    "id",
+    "projectId",
+    "timestamp",
+    "name",
+    "dataType",
+    "value",
+    "stringValue",
+    "source",
+    "environment",
+    "traceId",
+    "observationId",
+    "sessionId",
+    "datasetRunId",
+    "comment",
+    "metadata",
+    "configId",
+    "queueId",
+    "authorUserId",
+    "origin",
+    "createdAt",
+    "updatedAt",
+];
+
+/// Names of the groups.
+pub(crate) fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, ..)| *name)
+}
+
+/// `parentObservationId` as `parent_observation_id`.
+fn with_underscores(name: &str) -> String {
+    let mut column = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            column.push('_');
+        }
+        column.push(c.to_ascii_lowercase());
+    }
+    column
+}
+
+/// Rows that follow each other.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// A value for each column.
+    pub(crate) values: Vec<Vec<Value>>,
+    /// The place of the last.
+    pub(crate) last: Option<Changed>,
+    /// As many as asked for: there may be more.
+    pub(crate) is_full: bool,
+}
+
+/// Which rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) project: &'a ProjectId,
+    pub(crate) window: &'a Window,
+    pub(crate) after: Option<&'a Changed>,
+    pub(crate) limit: u32,
+}
+
+impl Table {
+    /// The tables of a source.
+    pub(crate) const fn of(source: ExportSource) -> &'static [Self] {
+        match source {
+            ExportSource::Older => &[Self::Traces, Self::Observations, Self::Scores],
+            ExportSource::ObservationsV2 => &[Self::ObservationsV2, Self::Scores],
+            ExportSource::Both => &[
+                Self::Traces,
+                Self::Observations,
+                Self::ObservationsV2,
+                Self::Scores,
+            ],
+        }
+    }
+
+    /// The folder of its files.
+    pub(crate) const fn folder(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Observations => "observations",
+            Self::ObservationsV2 => "observations_v2",
+            Self::Scores => "scores",
+        }
+    }
+
+    /// Fields of the API that are its columns.
+    fn fields(self, settings: &ExportSettings) -> Vec<&'static str> {
+        let has = |group: &str| {
+            settings.field_groups.is_empty()
+                || settings.field_groups.iter().any(|name| name == group)
+        };
+        let chosen = GROUPS.iter().filter(|(name, ..)| has(name));
+        match self {
+            Self::Traces => TRACE.to_vec(),
+            Self::Scores => SCORE.to_vec(),
+            Self::Observations => chosen
+                .flat_map(|(_, older, _)| older.iter().copied())
+                .collect(),
+            Self::ObservationsV2 => chosen
+                .flat_map(|(_, _, newer)| newer.iter().copied())
+                .collect(),
+        }
+    }
+
+    /// Names of its columns.
+    pub(crate) fn columns(self, settings: &ExportSettings) -> Vec<String> {
+        let fields = self.fields(settings);
+        fields.into_iter().map(with_underscores).collect()
+    }
+
+    /// What changed in the window after a place.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn rows(
+        self,
+        app: &App,
+        settings: &ExportSettings,
+        asked: Asked<'_>,
+    ) -> Result<Rows, Problem> {
+        let (views, last, n_read) = match self {
+            Self::Traces => trace_views(app, asked).await?,
+            Self::Scores => score_views(app, asked).await?,
+            Self::Observations | Self::ObservationsV2 => {
+                self.observation_views(app, settings, asked).await?
+            }
+        };
+        let fields = self.fields(settings);
+        let values = views.into_iter().map(|mut view| {
+            let mut take = |field: &&str| view.get_mut(*field).map(Value::take).unwrap_or_default();
+            fields.iter().map(&mut take).collect()
+        });
+        Ok(Rows {
+            values: values.collect(),
+            last,
+            is_full: n_read == asked.limit as usize,
+        })
+    }
+
+    async fn observation_views(
+        self,
+        app: &App,
+        settings: &ExportSettings,
+        asked: Asked<'_>,
+    ) -> Result<Read, Problem> {
+        let fields = self.fields(settings);
+        let reads_content = ["input", "metadata"]
+            .iter()
+            .any(|field| fields.contains(field));
+        let read = app.store.changed_observations(
+            asked.project,
+            asked.window,
+            asked.after,
+            (asked.limit, reads_content),
+        );
+        let read = read.await?;
+        let (last, n_read) = (read.last().map(|(place, _)| place.clone()), read.len());
+        let groups = Groups::new(groups().map(str::to_owned).collect(), Vec::new());
+        // Records of traces are no steps; the traces show what they say.
+        let steps = read
+            .iter()
+            .map(|(_, stored)| stored)
+            .filter(|stored| !stored.observation.is_trace_record());
+        let steps: Vec<_> = steps.collect();
+        let named = steps.iter().map(|stored| &stored.observation);
+        let ids = LookedUp::of(app, asked.project, named).await?;
+        let views = steps
+            .into_iter()
+            .map(|stored| {
+                let mut view = match self {
+                    Self::ObservationsV2 => v2(asked.project, stored, &groups, &ids),
+                    _ => json!(Whole::new(stored, &ids)),
+                };
+                view["projectId"] = json!(asked.project);
+                view["calledToolNames"] = json!(stored.observation.called_tools);
+                // Not cut, as it is in lists.
+                view["metadata"] = json!(stored.observation.content.metadata);
+                view
+            })
+            .collect();
+        Ok((views, last, n_read))
+    }
+}
+
+/// Views, the place of the last row, and how many rows were read for them.
+type Read = (Vec<Value>, Option<Changed>, usize);
+
+async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
+    let read = app
+        .store
+        .changed_traces(asked.project, asked.window, asked.after, asked.limit);
+    let read = read.await?;
+    let last = read.last().map(|(place, _)| place.clone());
+    let view = |(_, stored): &(Changed, _)| traces::plain(asked.project, stored);
+    Ok((read.iter().map(view).collect(), last, read.len()))
+}
+
+async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
+    let read = app
+        .store
+        .changed_scores(asked.project, asked.window, asked.after, asked.limit);
+    let read = read.await?;
+    let scores = || read.iter().map(|(_, score)| score);
+    let categories = Categories::of(app, asked.project, scores()).await?;
+    let view = |score| {
+        let mut view = score_view(score, &categories);
+        view["projectId"] = json!(asked.project);
+        view
+    };
+    let last = read.last().map(|(place, _)| place.clone());
+    Ok((scores().map(view).collect(), last, read.len()))
+}

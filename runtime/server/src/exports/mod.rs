@@ -1,0 +1,354 @@
+//! Exports to buckets: what changed in a project is written to a place of its own, again and again.
+//!
+//! Invariants:
+//! - **Every change is in one window.** A window ends [`LAG_MS`] in the past, when whatever was received before
+//!   has long been committed; the next begins where it ended. Rows stand in it by the time they were last
+//!   received or changed, never by a time that a sender gave.
+//! - **Twice is once.** The names of files follow from the end of the window, which is stored before the first
+//!   is written: whoever goes on after a crash writes the same names.
+//! - **One writer, bounded memory.** An export is held by lease; a page of rows and some parts of one upload are
+//!   all there is of it in memory.
+
+pub(crate) mod bucket;
+mod file;
+pub(crate) mod outbound;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_domain::time::Timestamp;
+use assay_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
+use assay_store::telemetry::Window;
+use futures_util::future::join_all;
+use object_store::ObjectStore;
+use object_store::buffered::BufWriter;
+use tokio::io::AsyncWriteExt as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::App;
+use crate::api::blob_storage::rows::{Asked, Table};
+use crate::problem::Problem;
+use bucket::Retries;
+use file::File;
+
+/// How far behind the present a window ends.
+pub(crate) const LAG_MS: i64 = 20 * 60_000;
+/// How often to look for work.
+const EVERY: Duration = Duration::from_secs(15);
+/// Exports written at the same time.
+const LANES: usize = 2;
+/// How long an export is kept from others without a sign of life. Longer than a page takes to be sent.
+const LEASE_MS: i64 = 10 * 60_000;
+/// A sign of life is given so often.
+const RENEW_MS: i64 = 60_000;
+/// Rows of the first page, of the largest, and bytes that a page aims at.
+const FIRST_ROWS: u32 = 50;
+const MAX_ROWS: u32 = 1_000;
+const PAGE_BYTES: usize = 4 << 20;
+/// Bytes of one request of an upload, and requests at a time.
+const PART_BYTES: usize = 8 << 20;
+const PARTS: usize = 2;
+/// The first wait after a failure; it doubles up to the last.
+const FIRST_WAIT_MS: i64 = 60_000;
+const LAST_WAIT_MS: i64 = 60 * 60_000;
+
+/// Why a window was not written.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// Somebody else has it, or it is no more.
+    #[error("the export is not held any more")]
+    Lost,
+    #[error("{0}")]
+    Bucket(#[from] object_store::Error),
+    #[error("{0}")]
+    Path(#[from] object_store::path::Error),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the key of the export: {0}")]
+    Secret(#[from] crate::vault::Error),
+    #[error("the database could not be read")]
+    Rows(Problem),
+    #[error("the database could not be read")]
+    Store(#[from] assay_store::Error),
+    #[error("the file could not be made")]
+    Panicked(#[from] tokio::task::JoinError),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Rows(problem)
+    }
+}
+
+/// What a secret belongs to.
+pub(crate) fn owner(project: &str) -> String {
+    format!("blob-export/{project}")
+}
+
+/// Works until `shutdown`.
+pub(crate) async fn run(app: &App, shutdown: CancellationToken) {
+    let lane = async || {
+        while !shutdown.is_cancelled() {
+            if !next(app, &shutdown).await {
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    () = tokio::time::sleep(EVERY) => {}
+                }
+            }
+        }
+    };
+    join_all((0..LANES).map(|_| lane())).await;
+}
+
+/// Writes all that is due, now.
+pub async fn round(app: &App) {
+    while next(app, &CancellationToken::new()).await {}
+}
+
+/// Writes one export that is due; `false` when there was none.
+async fn next(app: &App, shutdown: &CancellationToken) -> bool {
+    let now = app.clock.now();
+    let fence = fence(app);
+    let claimed = app
+        .store
+        .claim_blob_export(fence, now.plus_millis(LEASE_MS), now)
+        .await;
+    let export = match claimed {
+        Ok(Some(export)) => export,
+        Ok(None) => return false,
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "exports could not be looked at and will be later");
+            return false;
+        }
+    };
+    let lease = ExportLease {
+        project: export.project.clone(),
+        fence,
+    };
+    let settled = tokio::select! {
+        outcome = write(app, &export, &lease, now) => settle(app, &export, &lease, outcome).await,
+        // Another server goes on with the file that was cut off.
+        () = shutdown.cancelled() => app.store.release_blob_export(&lease).await,
+    };
+    if let Err(error) = settled {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, project.id = %lease.project, "the outcome of an export was not written down");
+    }
+    true
+}
+
+/// 62 random bits, and not 0.
+fn fence(app: &App) -> i64 {
+    let random = (app.ids.uuid().as_u128() >> 66) as i64;
+    random | 1
+}
+
+async fn settle(
+    app: &App,
+    export: &BlobExport,
+    lease: &ExportLease,
+    outcome: Result<u64, Failure>,
+) -> Result<(), assay_store::Error> {
+    let error = match outcome {
+        Ok(n_rows) => {
+            tracing::debug!(project.id = %lease.project, n_rows, "exported");
+            return Ok(());
+        }
+        Err(Failure::Lost) => return Ok(()),
+        Err(error) => error,
+    };
+    let reason = bucket::shown(&error.to_string());
+    let n_failures = export.state.n_failures;
+    tracing::warn!(project.id = %lease.project, reason, n_failures, "an export failed and is tried again");
+    let wait = FIRST_WAIT_MS << n_failures.min(10);
+    let wait = wait
+        .min(LAST_WAIT_MS)
+        .min(export.settings.frequency.as_millis());
+    let now = app.clock.now();
+    app.store
+        .fail_blob_export(lease, &reason, now, now.plus_millis(wait))
+        .await
+}
+
+/// Writes the window that is due; how many rows.
+async fn write(
+    app: &App,
+    export: &BlobExport,
+    lease: &ExportLease,
+    now: Timestamp,
+) -> Result<u64, Failure> {
+    let settings = &export.settings;
+    let from = export.state.last_sync_at.or(settings.start);
+    let to = export.state.window_end;
+    let to = to.unwrap_or_else(|| Timestamp::from_millis(now.as_millis() - LAG_MS));
+    if let Some(from) = from.filter(|from| to <= *from) {
+        let next = from.plus_millis(LAG_MS + 1);
+        app.store.finish_blob_export(lease, None, next).await?;
+        return Ok(0);
+    }
+    let secret = app
+        .vault
+        .unseal(&owner(export.project.as_str()), &export.secret)?;
+    let mut writing = Writing {
+        app,
+        settings,
+        lease,
+        bucket: bucket::open(settings, &secret, &app.outbound()?, Retries::Some)?,
+        window: Window { from, to },
+        place: export.state.place.clone(),
+        renewed_at: now,
+        n_rows: 0,
+    };
+    // From here on the window has its names.
+    writing.advance().await?;
+    let tables = Table::of(settings.source);
+    while let Some(table) = tables.get(writing.place.n_tables) {
+        writing.file(*table).await?;
+        writing.advance().await?;
+    }
+    let next = now.plus_millis(settings.frequency.as_millis());
+    let is_ours = app.store.finish_blob_export(lease, Some(to), next).await?;
+    match is_ours {
+        true => Ok(writing.n_rows),
+        false => Err(Failure::Lost),
+    }
+}
+
+/// A window in the making.
+struct Writing<'a> {
+    app: &'a App,
+    settings: &'a ExportSettings,
+    lease: &'a ExportLease,
+    bucket: Arc<dyn ObjectStore>,
+    window: Window,
+    /// The next file; as stored.
+    place: ExportPlace,
+    renewed_at: Timestamp,
+    n_rows: u64,
+}
+
+impl Writing<'_> {
+    /// Writes down how far it has come, which is a sign of life too.
+    async fn advance(&mut self) -> Result<(), Failure> {
+        let now = self.app.clock.now();
+        let until = now.plus_millis(LEASE_MS);
+        let advanced =
+            self.app
+                .store
+                .advance_blob_export(self.lease, until, self.window.to, &self.place);
+        if !advanced.await? {
+            return Err(Failure::Lost);
+        }
+        self.renewed_at = now;
+        Ok(())
+    }
+
+    /// The name of the next file below the folder of the project.
+    fn name(&self, table: Table) -> String {
+        let end = self.window.to.to_string().replace([':', '.'], "-");
+        let ending = file::ending(self.settings.file_type, self.settings.is_compressed);
+        match self.place.n_files {
+            0 => format!("{}/{end}.{ending}", table.folder()),
+            n => format!("{}/{end}-{:04}.{ending}", table.folder(), n + 1),
+        }
+    }
+
+    /// Writes one file, and moves the place behind it. Each window has at least one of each table, so that
+    /// whoever waits for it knows that there is nothing more.
+    async fn file(&mut self, table: Table) -> Result<(), Failure> {
+        let path = bucket::path(self.settings, &self.lease.project, &self.name(table))?;
+        let upload = BufWriter::with_capacity(Arc::clone(&self.bucket), path, PART_BYTES)
+            .with_max_concurrency(PARTS);
+        let mut upload = Upload(upload);
+        let end = match self.rows_into(table, &mut upload).await {
+            Ok(end) => end,
+            Err(failure) => {
+                // What was sent of it is of no use; where even this fails the provider's own rules clean up.
+                let _ = upload.0.abort().await;
+                return Err(failure);
+            }
+        };
+        upload.0.shutdown().await?;
+        self.place = match end {
+            End::OfTable => ExportPlace {
+                n_tables: self.place.n_tables + 1,
+                ..ExportPlace::default()
+            },
+            End::OfFile(last) => ExportPlace {
+                n_tables: self.place.n_tables,
+                n_files: self.place.n_files + 1,
+                after: last,
+            },
+        };
+        Ok(())
+    }
+
+    async fn rows_into(&mut self, table: Table, upload: &mut Upload) -> Result<End, Failure> {
+        let (kind, is_compressed) = (self.settings.file_type, self.settings.is_compressed);
+        let mut file = File::new(kind, is_compressed, table.columns(self.settings))?;
+        let mut limit = FIRST_ROWS;
+        let max_bytes = self.app.config.exports.max_file_bytes;
+        let mut after = self.place.after.clone();
+        let end = loop {
+            let asked = Asked {
+                project: &self.lease.project,
+                window: &self.window,
+                after: after.as_ref(),
+                limit,
+            };
+            let rows = table.rows(self.app, self.settings, asked).await?;
+            let (n_rows, is_full, last) = (rows.values.len(), rows.is_full, rows.last);
+            let n_before = file.n_bytes;
+            let values = rows.values;
+            let appending = tokio::task::spawn_blocking(move || append(file, &values));
+            let (appended, made) = appending.await??;
+            file = appended;
+            upload.put(made).await?;
+            after = last.or(after);
+            self.n_rows += n_rows as u64;
+            if !is_full {
+                break End::OfTable;
+            }
+            if max_bytes <= file.n_bytes {
+                break End::OfFile(after);
+            }
+            let mean = (file.n_bytes - n_before) / n_rows.max(1);
+            limit = u32::try_from(PAGE_BYTES / mean.max(1)).unwrap_or(MAX_ROWS);
+            limit = limit.clamp(1, MAX_ROWS);
+            if RENEW_MS * 1_000 <= self.app.clock.now().micros_since(self.renewed_at) {
+                self.advance().await?;
+            }
+        };
+        upload.put(file.end()?).await?;
+        Ok(end)
+    }
+}
+
+/// Where a file ended.
+enum End {
+    /// The table has no more rows.
+    OfTable,
+    /// After this row, because it was full.
+    OfFile(Option<Changed>),
+}
+
+fn append(mut file: File, rows: &[Vec<serde_json::Value>]) -> std::io::Result<(File, Vec<u8>)> {
+    for row in rows {
+        file.row(row)?;
+    }
+    let made = file.take();
+    Ok((file, made))
+}
+
+/// The bytes of a file on their way.
+struct Upload(BufWriter);
+
+impl Upload {
+    async fn put(&mut self, bytes: Vec<u8>) -> Result<(), Failure> {
+        if !bytes.is_empty() {
+            self.0.put(bytes.into()).await?;
+        }
+        Ok(())
+    }
+}

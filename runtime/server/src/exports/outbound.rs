@@ -1,0 +1,310 @@
+//! HTTP to addresses that users name. Where they lead is checked when a connection is made: an address that
+//! only this machine or its neighbours can reach is not spoken to, unless its host is one that the operator
+//! named. Redirects are not followed.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::http::Uri;
+use http_body_util::{BodyExt as _, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use tower_service::Service;
+
+/// Longest time to make a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Longest time for one request: a part of a file over a slow line.
+const REQUEST: Duration = Duration::from_secs(120);
+/// Largest answer: they say whether a part was taken, or why not.
+const MAX_ANSWER: usize = 1 << 20;
+
+type Https = Client<HttpsConnector<HttpConnector<Names>>, HttpRequestBody>;
+
+/// The way out, cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbound(Arc<Clients>);
+
+#[derive(Debug)]
+struct Clients {
+    private: Vec<String>,
+    to_public: Https,
+    to_any: Https,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failed(String);
+
+impl Outbound {
+    /// `private` are hosts, each with a port or without, that may lie anywhere.
+    ///
+    /// # Errors
+    /// When this machine has no certificates to tell by whom it speaks to.
+    pub(crate) fn new(private: &[String]) -> io::Result<Self> {
+        Ok(Self(Arc::new(Clients {
+            private: private.to_vec(),
+            to_public: client(Names::Public)?,
+            to_any: client(Names::Any)?,
+        })))
+    }
+
+    fn may_be_private(&self, uri: &Uri) -> bool {
+        let Some(host) = uri.host().map(str::to_ascii_lowercase) else {
+            return false;
+        };
+        let is_named = |name: &str| {
+            host.strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        self.0.private.iter().any(|allowed| {
+            let port = port(uri).map(|port| format!(":{port}"));
+            let name = port.and_then(|port| allowed.strip_suffix(&port));
+            is_named(allowed) || name.is_some_and(is_named)
+        })
+    }
+
+    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let failed = |kind, text: String| HttpError::new(kind, Failed(text));
+        let answered = if self.may_be_private(request.uri()) {
+            self.0.to_any.request(request).await
+        } else {
+            // Literal addresses are not looked up.
+            let literal = request
+                .uri()
+                .host()
+                .map(|host| host.trim_matches(['[', ']']));
+            let literal = literal.and_then(|host| host.parse::<IpAddr>().ok());
+            if let Some(address) = literal.filter(|address| !is_public(*address)) {
+                let text = not_public(&address.to_string());
+                return Err(failed(HttpErrorKind::Unknown, text));
+            }
+            self.0.to_public.request(request).await
+        };
+        let (parts, body) = answered
+            .map_err(|error| {
+                let kind = match error.is_connect() {
+                    true => HttpErrorKind::Connect,
+                    false => HttpErrorKind::Request,
+                };
+                failed(kind, whole_text(&error))
+            })?
+            .into_parts();
+        let body = Limited::new(body, MAX_ANSWER)
+            .map_err(move |error| failed(HttpErrorKind::Decode, error.to_string()));
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+    }
+}
+
+fn port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or(match uri.scheme_str() {
+        Some("https") => Some(443),
+        Some("http") => Some(80),
+        _ => None,
+    })
+}
+
+fn client(names: Names) -> io::Result<Https> {
+    let mut connector = HttpConnector::new_with_resolver(names);
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT));
+    let connector = HttpsConnectorBuilder::new()
+        .with_native_roots()?
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+/// An error and what it came from: the outer text alone says little.
+fn whole_text(error: &hyper_util::client::legacy::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn not_public(name: &str) -> String {
+    format!(
+        "{name} is no public address, and no host that the setting exports.private_endpoints names"
+    )
+}
+
+/// Whether an address is one of the open internet.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
+        || a == 0
+        || 224 <= a
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 198 && (18..20).contains(&b))
+        || (a == 192 && b == 0 && c == 0))
+}
+
+/// Of what is allotted, 2000::/3, all but the parts that carry an address of the other kind and those for
+/// examples.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    if let Some(inner) = address.to_ipv4_mapped() {
+        return is_public_v4(inner);
+    }
+    match address.segments() {
+        [0x2001, 0 | 0xdb8, ..] | [0x2002, ..] => false,
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+/// Looks names up.
+#[derive(Clone, Copy, Debug)]
+enum Names {
+    /// Knows public addresses only.
+    Public,
+    Any,
+}
+
+impl Service<Name> for Names {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let knows_all = matches!(self, Self::Any);
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let known: Vec<_> = found.filter(|at| knows_all || is_public(at.ip())).collect();
+            match known.is_empty() {
+                true => Err(io::Error::other(not_public(name.as_str()))),
+                false => Ok(known.into_iter()),
+            }
+        })
+    }
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+
+impl HttpService for Outbound {
+    fn call<'s, 'a>(&'s self, request: HttpRequest) -> Answering<'a>
+    where
+        's: 'a,
+        Self: 'a,
+    {
+        Box::pin(async move {
+            match tokio::time::timeout(REQUEST, self.answer(request)).await {
+                Ok(answered) => answered,
+                Err(late) => Err(HttpError::new(HttpErrorKind::Timeout, late)),
+            }
+        })
+    }
+}
+
+impl object_store::client::HttpConnector for Outbound {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_and_its_neighbours_are_not_public() {
+        for text in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "192.0.0.170",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fd00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::a9fe:a9fe",
+            "2002:7f00:1::",
+            "2001:db8::1",
+            "2001::1",
+        ] {
+            assert!(!is_public(text.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "52.216.0.1",
+            "100.128.0.1",
+            "2a00:1450:4001::1",
+            "::ffff:8.8.8.8",
+        ] {
+            assert!(is_public(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_hosts_that_were_named_may_lie_anywhere() {
+        let private = ["minio:9000".to_owned(), "store.lan".to_owned()];
+        let outbound = Outbound::new(&private).unwrap();
+        let may = |uri: &'static str| outbound.may_be_private(&Uri::from_static(uri));
+        assert!(may("http://minio:9000/b") && may("http://bucket.minio:9000/"));
+        assert!(may("https://store.lan/b") && may("https://Store.lan:1/b"));
+        for other in [
+            "http://minio/b",
+            "http://minio:9001/",
+            "http://evilstore.lan/",
+            "http://lan/",
+        ] {
+            assert!(!may(other), "{other}");
+        }
+        for uri in [
+            "http://127.0.0.1:1/",
+            "http://[::1]:1/",
+            "http://localhost:1/",
+        ] {
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            *request.uri_mut() = Uri::from_static(uri);
+            let refused = outbound.answer(request).await.unwrap_err();
+            let text = whole(&refused);
+            assert!(text.contains("is no public address"), "{uri}: {text}");
+        }
+    }
+
+    fn whole(error: &HttpError) -> String {
+        format!("{error}")
+    }
+}

@@ -1,0 +1,112 @@
+//! What changed within a time, in the order of the changes: each row stands where its last change does, so that
+//! one that changes meanwhile leaves the window and is in a later one.
+
+use assay_domain::ids::ProjectId;
+use assay_domain::time::Timestamp;
+
+use super::row::{READ, READ_TRACE};
+use super::{StoredObservation, StoredTrace};
+use crate::blob_exports::Changed;
+use crate::filter_sql::Sql;
+use crate::{Error, Store};
+
+/// A time, and a place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Inclusive; from the beginning where it is absent.
+    pub from: Option<Timestamp>,
+    /// Exclusive.
+    pub to: Timestamp,
+}
+
+/// Appends the conditions and the order of a page; `[time, key]` are columns.
+fn push_page(
+    sql: &mut Sql,
+    [time, key]: [&str; 2],
+    window: &Window,
+    after: Option<&Changed>,
+    limit: u32,
+) -> Result<(), Error> {
+    let from = after.map(|place| place.at).or(window.from);
+    if let Some(from) = from {
+        let from = sql.bind(from.as_micros().into());
+        sql.push(&format!(" AND {time} >= {from}"));
+    }
+    let to = sql.bind(window.to.as_micros().into());
+    sql.push(&format!(" AND {time} < {to}"));
+    if let Some(Changed { at, key: last }) = after {
+        let last: i64 = last.parse().map_err(|_| Error::Inconsistent {
+            what: "export",
+            detail: format!("{last:?} is no row"),
+        })?;
+        let (at, last) = (sql.bind(at.as_micros().into()), sql.bind(last.into()));
+        sql.push(&format!(" AND ({time} > {at} OR {key} > {last})"));
+    }
+    sql.push(&format!(" ORDER BY {time}, {key} LIMIT {limit}"));
+    Ok(())
+}
+
+impl Store {
+    /// Traces whose last change is in the window, with content, after a place; each with its own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn changed_traces(
+        &self,
+        project: &ProjectId,
+        window: &Window,
+        after: Option<&Changed>,
+        limit: u32,
+    ) -> Result<Vec<(Changed, StoredTrace)>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        sql.push(&format!(
+            "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = {number}"
+        ));
+        push_page(&mut sql, ["t.last_seen", "t.number"], window, after, limit)?;
+        let rows = self.trace_rows(&sql.text, &sql.args).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            found.push((row.number, row.stored()?));
+        }
+        self.add_roots(&mut found).await?;
+        let with_place = |(number, stored): (i64, StoredTrace)| {
+            let (at, key) = (stored.updated_at, number.to_string());
+            (Changed { at, key }, stored)
+        };
+        Ok(found.into_iter().map(with_place).collect())
+    }
+
+    /// Observations whose last change is in the window, after a place; each with its own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn changed_observations(
+        &self,
+        project: &ProjectId,
+        window: &Window,
+        after: Option<&Changed>,
+        (limit, with_content): (u32, bool),
+    ) -> Result<Vec<(Changed, StoredObservation)>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        sql.push(&format!(
+            "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace WHERE o.tenant = {number}"
+        ));
+        push_page(&mut sql, ["o.updated_at", "o.seq"], window, after, limit)?;
+        let rows = self.observation_rows(&sql.text, &sql.args).await?;
+        let places = rows.iter().map(|row| Changed {
+            at: Timestamp::from_micros(row.updated_at),
+            key: row.seq.to_string(),
+        });
+        let places: Vec<Changed> = places.collect();
+        let stored = self.stored(&rows, with_content).await?;
+        Ok(places.into_iter().zip(stored).collect())
+    }
+}

@@ -1,0 +1,239 @@
+//! Exports to buckets, as far as no bucket is needed: what is refused and why, what is kept and never shown,
+//! and whose they are. That rows arrive is told in tests/sdk, with an S3 server.
+
+use assay_it::{TestApp, wait_for};
+use assay_server::client::Client;
+use assay_server::exports;
+use axum::http::Method;
+use serde_json::{Value, json};
+
+const INTEGRATIONS: &str = "/api/public/integrations/blob-storage";
+
+async fn project(client: &Client) -> anyhow::Result<String> {
+    let projects = client.get("/api/public/projects").await?.json();
+    Ok(projects["data"][0]["id"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
+}
+
+/// What sets an export up that is not enabled, so that nothing is sent to anybody.
+fn export(project: &str, more: Value) -> Value {
+    let mut body = json!({
+        "projectId": project, "type": "S3", "bucketName": "our-bucket", "region": "eu-central-1",
+        "accessKeyId": "AKIA", "secretAccessKey": "very secret", "exportFrequency": "daily",
+        "enabled": false, "forcePathStyle": false, "fileType": "JSONL", "exportMode": "FULL_HISTORY",
+    });
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+        body.extend(more);
+    }
+    body
+}
+
+async fn put(client: &Client, body: &Value) -> anyhow::Result<(u16, Value)> {
+    let answer = client.json(Method::PUT, INTEGRATIONS, body).await?;
+    Ok((answer.status.as_u16(), answer.json()))
+}
+
+#[tokio::test]
+async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    let more = json!({ "prefix": "a/b/", "compressed": false, "exportSource": "OBSERVATIONS_V2",
+                       "exportFieldGroups": ["core", "io"] });
+    let (status, made) = put(&organizer, &export(&project, more)).await?;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(
+        (&made["prefix"], &made["accessKeyId"]),
+        (&json!("a/b/"), &json!("AKIA"))
+    );
+    assert!(
+        made["endpoint"].is_null() && made["exportStartDate"].is_null(),
+        "{made}"
+    );
+    assert!(
+        made["nextSyncAt"].is_null() && made["lastSyncAt"].is_null(),
+        "{made}"
+    );
+    assert!(!made.to_string().contains("very secret"), "{made}");
+
+    let null = Value::Null;
+    let again = json!({ "secretAccessKey": null, "accessKeyId": null, "region": "us-east-1",
+                        "exportSource": null, "exportFieldGroups": null });
+    let (status, changed) = put(&organizer, &export(&project, again)).await?;
+    assert_eq!(status, 200, "{changed}");
+    assert_eq!(
+        (&changed["id"], &changed["createdAt"]),
+        (&made["id"], &made["createdAt"])
+    );
+    assert_eq!(changed["region"], "us-east-1");
+    for kept in ["accessKeyId", "exportSource", "exportFieldGroups"] {
+        assert_eq!(changed[kept], made[kept], "{kept}");
+    }
+    let listed = organizer.get(INTEGRATIONS).await?.json();
+    assert_eq!(listed, json!({ "data": [changed] }));
+
+    let place = format!("{INTEGRATIONS}/{}", made["id"].as_str().unwrap_or_default());
+    let shown = organizer.get(&place).await?.json();
+    assert_eq!(
+        shown,
+        json!({ "id": made["id"], "projectId": project, "syncStatus": "disabled", "enabled": false,
+                "nextSyncAt": null, "lastSyncAt": null, "lastError": null, "lastErrorAt": null })
+    );
+    let gone = organizer.json(Method::DELETE, &place, &null).await?;
+    assert!(gone.status == 200 && gone.json()["message"].is_string());
+    assert_eq!(organizer.get(&place).await?.status, 404);
+    assert_eq!(
+        organizer.get(INTEGRATIONS).await?.json(),
+        json!({ "data": [] })
+    );
+    app.stop().await
+}
+
+#[tokio::test]
+async fn an_export_of_another_organization_answers_like_one_that_is_missing() -> anyhow::Result<()>
+{
+    let app = TestApp::new().await?;
+    let other = app.other_project().await?;
+    let theirs = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");
+    let (status, made) = put(&theirs, &export(&project(&other).await?, json!({}))).await?;
+    assert_eq!(status, 200, "{made}");
+    let organizer = app.organizer();
+    let place = |id: &str| format!("{INTEGRATIONS}/{id}");
+    let id = made["id"].as_str().unwrap_or_default();
+    for method in [Method::GET, Method::DELETE] {
+        let foreign = organizer
+            .json(method.clone(), &place(id), &json!({}))
+            .await?;
+        let missing = organizer.json(method, &place("none"), &json!({})).await?;
+        assert_eq!(
+            (foreign.status, foreign.text()),
+            (missing.status, missing.text())
+        );
+    }
+    let (status, _) = put(&organizer, &export(&project(&other).await?, json!({}))).await?;
+    assert_eq!(status, 404);
+    assert_eq!(
+        organizer.get(INTEGRATIONS).await?.json(),
+        json!({ "data": [] })
+    );
+    app.stop().await
+}
+
+#[tokio::test]
+async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    for (field, more) in [
+        ("type", json!({ "type": "FTP" })),
+        ("fileType", json!({ "fileType": "PARQUET" })),
+        ("exportFrequency", json!({ "exportFrequency": "yearly" })),
+        ("exportMode", json!({ "exportMode": "FROM_YESTERDAY" })),
+        (
+            "exportStartDate",
+            json!({ "exportMode": "FROM_CUSTOM_DATE" }),
+        ),
+        (
+            "exportStartDate",
+            json!({ "exportMode": "FROM_CUSTOM_DATE", "exportStartDate": "2999-01-01T00:00:00Z" }),
+        ),
+        ("bucketName", json!({ "bucketName": "evil.example.com/" })),
+        ("bucketName", json!({ "bucketName": "Upper" })),
+        (
+            "bucketName",
+            json!({ "type": "AZURE_BLOB_STORAGE", "accessKeyId": "account", "bucketName": "a--b" }),
+        ),
+        ("region", json!({ "region": "eu.example.com/" })),
+        ("region", json!({ "region": "" })),
+        ("endpoint", json!({ "type": "S3_COMPATIBLE" })),
+        ("endpoint", json!({ "endpoint": "ftp://store.example.com" })),
+        (
+            "endpoint",
+            json!({ "endpoint": "https://user:password@store.example.com" }),
+        ),
+        ("accessKeyId", json!({ "accessKeyId": null })),
+        (
+            "accessKeyId",
+            json!({ "type": "AZURE_BLOB_STORAGE", "accessKeyId": "a.example.com/" }),
+        ),
+        ("secretAccessKey", json!({ "secretAccessKey": null })),
+        ("secretAccessKey", json!({ "type": "GOOGLE_CLOUD_STORAGE" })),
+        ("prefix", json!({ "prefix": "no-slash" })),
+        ("prefix", json!({ "prefix": "../up/" })),
+        ("prefix", json!({ "prefix": "/" })),
+        (
+            "exportFieldGroups",
+            json!({ "exportFieldGroups": ["core"] }),
+        ),
+        (
+            "exportFieldGroups",
+            json!({ "exportSource": "OBSERVATIONS_V2", "exportFieldGroups": ["io"] }),
+        ),
+        (
+            "exportFieldGroups",
+            json!({ "exportSource": "OBSERVATIONS_V2", "exportFieldGroups": ["core", "all"] }),
+        ),
+    ] {
+        let (status, said) = put(&organizer, &export(&project, more.clone())).await?;
+        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!((status, named), (400, field), "{more}: {said}");
+    }
+    let (_, parquet) = put(
+        &organizer,
+        &export(&project, json!({ "fileType": "PARQUET" })),
+    )
+    .await?;
+    let said = parquet["message"].as_str().unwrap_or_default();
+    assert!(
+        ["JSON", "CSV", "JSONL"]
+            .iter()
+            .all(|known| said.contains(known)),
+        "{said}"
+    );
+    app.stop().await
+}
+
+#[tokio::test]
+async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    let inside = |endpoint: &str, enabled: bool| {
+        let more = json!({ "type": "S3_COMPATIBLE", "endpoint": endpoint, "forcePathStyle": true, "enabled": enabled });
+        export(&project, more)
+    };
+    for endpoint in [
+        app.origin.clone(),
+        "http://localhost:9".to_owned(),
+        "http://169.254.169.254".to_owned(),
+        "http://[::ffff:127.0.0.1]:9".to_owned(),
+        "http://2130706433:9".to_owned(),
+    ] {
+        let (status, said) = put(&organizer, &inside(&endpoint, true)).await?;
+        let message = said["message"].as_str().unwrap_or_default();
+        assert_eq!(status, 400, "{endpoint}: {said}");
+        assert!(
+            message.contains("is no public address"),
+            "{endpoint}: {message}"
+        );
+    }
+    // One that was made before, or by a name that has moved since, fails where it can be seen.
+    let (status, made) = put(&organizer, &inside(&app.origin, false)).await?;
+    assert_eq!(status, 200, "{made}");
+    let id = assay_domain::ids::ProjectId::new(&project)?;
+    let mut stored = app
+        .app
+        .store
+        .blob_export(&id)
+        .await?
+        .ok_or(anyhow::anyhow!("gone"))?;
+    stored.is_enabled = true;
+    stored.state.next_sync_at = Some(stored.created_at);
+    app.app.store.put_blob_export(&stored).await?;
+    exports::round(&app.app).await;
+    let place = format!("{INTEGRATIONS}/{}", stored.id);
+    let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;
+    let said = failed["lastError"].as_str().unwrap_or_default();
+    assert!(said.contains("is no public address"), "{said}");
+    assert!(failed["lastSyncAt"].is_null(), "{failed}");
+    app.stop().await
+}
