@@ -1,34 +1,39 @@
-//! The reading end of a worker's socket: bytes, and the open files that come along with them.
+//! A worker's ends of its socket: bytes, and the open files that come along with them.
+//!
+//! A socket of tokio waits for both directions at once, and is woken each time the other end has read
+//! something; these wait for what is wanted only, so that a lone call wakes this process once.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::cmsg_space;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
 
 /// Files in one message at most; the server sends one.
 const MAX_FILES: usize = 4;
 
-/// Reads like the socket it was made from, and keeps the files. A file arrives not later than the first
-/// byte it was sent with.
+/// The reading end. Reads like the socket it was made from, and keeps the files. A file arrives not later
+/// than the first byte it was sent with.
 pub(crate) struct Inbox {
-    socket: OwnedReadHalf,
+    socket: AsyncFd<UnixStream>,
     files: VecDeque<File>,
 }
 
 impl Inbox {
-    pub(crate) fn new(socket: OwnedReadHalf) -> Self {
-        Self {
-            socket,
+    /// The socket does not block.
+    pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
+        Ok(Self {
+            socket: wait_for(socket, Interest::READABLE)?,
             files: VecDeque::new(),
-        }
+        })
     }
 
     /// The file that came first of those not taken yet.
@@ -44,17 +49,18 @@ impl AsyncRead for Inbox {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { socket, files } = self.get_mut();
-        let socket: &UnixStream = socket.as_ref();
         loop {
-            ready!(socket.poll_read_ready(context))?;
+            let mut ready = ready!(socket.poll_read_ready(context))?;
             let space = into.initialize_unfilled();
-            match socket.try_io(Interest::READABLE, || receive(socket, space, files)) {
-                Ok(n) => {
+            // A short read does not tell that there is no more: it ends at a file, too.
+            match ready.try_io(|socket| receive(socket.get_ref(), space, files)) {
+                Ok(Ok(n)) => {
                     into.advance(n);
                     return Poll::Ready(Ok(()));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_would_block) => {}
             }
         }
     }
@@ -74,4 +80,40 @@ fn receive(socket: &UnixStream, space: &mut [u8], files: &mut VecDeque<File>) ->
         return Err(io::Error::other("more files came with a message than fit"));
     }
     Ok(received.bytes)
+}
+
+/// The writing end. It is nowhere registered but while the socket is full.
+pub(crate) struct Outbox(UnixStream);
+
+impl Outbox {
+    /// The socket does not block.
+    pub(crate) const fn new(socket: UnixStream) -> Self {
+        Self(socket)
+    }
+
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            // The other tasks have their turn also when the socket is never full.
+            tokio::task::coop::consume_budget().await;
+            match (&self.0).write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => bytes = &bytes[n..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let waiting = wait_for(self.0.as_fd(), Interest::WRITABLE)?;
+                    drop(waiting.writable().await?);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that lie about their descriptor: these do not"
+)]
+fn wait_for<S: AsRawFd>(socket: S, wanted: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, wanted)
 }

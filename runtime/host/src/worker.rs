@@ -20,15 +20,13 @@ use assay_domain::protocol::{
     self, CallId, FromWorker, HostReply, HostRequest, Ready, ToWorker, WorkerSettings,
 };
 use futures_util::future::BoxFuture;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedWriteHalf;
+use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::confine::{self, Role, confine};
 use crate::host::{Host, Plugin, Settings};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Outbox};
 use crate::state::{Port, failure};
 
 /// Results are sent when no more are ready, or when so many bytes are.
@@ -63,6 +61,8 @@ pub fn worker_main_with(before_call: BeforeCall) -> ExitCode {
 
 fn work(before_call: BeforeCall) -> io::Result<()> {
     let mut socket = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // A confined process makes no second descriptor of one.
+    let outbox = Outbox::new(socket.try_clone()?);
     let settings = first_message(&mut socket)?;
     let mut walls = Vec::new();
     let host = Settings {
@@ -89,7 +89,8 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
     // As a task: the thread that finds the socket readable then makes the call itself, and no other has to
     // be woken for a lone one.
     let stuck = Duration::from_millis(settings.stuck_ms);
-    let served = runtime.block_on(runtime.spawn(serve(socket, host, ready, stuck, before_call)));
+    let served =
+        runtime.block_on(runtime.spawn(serve((socket, outbox), host, ready, stuck, before_call)));
     runtime.shutdown_background();
     served.map_err(io::Error::other)?
 }
@@ -106,14 +107,13 @@ fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {
 }
 
 async fn serve(
-    socket: StdStream,
+    (socket, outbox): (StdStream, Outbox),
     host: Host,
     ready: Ready,
     stuck: Duration,
     before_call: BeforeCall,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    let (reader, writer) = UnixStream::from_std(socket)?.into_split();
     let (out, messages) = mpsc::unbounded_channel();
     drop(out.send(FromWorker::Ready(ready)));
     let worker = Arc::new(Worker {
@@ -128,8 +128,8 @@ async fn serve(
         asked: Mutex::default(),
         wanted: Mutex::default(),
     });
-    let writing = tokio::spawn(write(writer, messages, Arc::downgrade(&worker)));
-    let inbox = BufReader::with_capacity(64 << 10, Inbox::new(reader));
+    let writing = tokio::spawn(write(outbox, messages, Arc::downgrade(&worker)));
+    let inbox = BufReader::with_capacity(64 << 10, Inbox::new(socket)?);
     // What goes wrong here ends the process, whatever its threads do.
     read(inbox, &worker).await?;
     // The writer ends when the last sender, which a running call holds, is gone.
@@ -398,7 +398,7 @@ impl Drop for Forget<'_> {
 }
 
 async fn write(
-    mut socket: OwnedWriteHalf,
+    socket: Outbox,
     mut messages: mpsc::UnboundedReceiver<FromWorker>,
     worker: Weak<Worker>,
 ) -> io::Result<()> {

@@ -12,14 +12,12 @@ use assay_domain::plugin::FailureClass;
 use assay_domain::protocol::{self, CallId, ToWorker};
 use rustix::cmsg_space;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
 
 use crate::queue::{Duty, Job, failed, lock, size, stopped};
 use crate::session::{Outgoing, Pending, Session, Shared};
+use crate::socket::Outbox;
 
 /// Calls in a frame at most: the worker starts with the first while the next frame is made.
 const MAX_BATCH: usize = 256;
@@ -36,7 +34,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) async fn feed(
     shared: &Shared,
     session: &Session,
-    mut socket: OwnedWriteHalf,
+    socket: Outbox,
     mut messages: mpsc::UnboundedReceiver<Outgoing>,
     mut stop: signal::Receiver<bool>,
 ) -> io::Result<()> {
@@ -83,7 +81,7 @@ pub(crate) async fn feed(
             feeder.frame(&ToWorker::Shutdown)?;
         }
         if !feeder.buffer.is_empty() {
-            feeder.send(&mut socket, file.as_ref()).await?;
+            feeder.send(&socket, file.as_ref()).await?;
             continue;
         }
         tokio::select! {
@@ -92,7 +90,7 @@ pub(crate) async fn feed(
             () = shared.queue.abandoned.notified() => cancel_abandoned(session),
             message = messages.recv() => if let Some(message) = message {
                 let file = feeder.add(message);
-                feeder.send(&mut socket, file.as_ref()).await?;
+                feeder.send(&socket, file.as_ref()).await?;
             },
             () = stopped(&mut stop), if !stopping => stopping = true,
             () = tokio::time::sleep(IDLE_LIMIT),
@@ -102,17 +100,12 @@ pub(crate) async fn feed(
 }
 
 /// Writes frames; a file travels with the first of their bytes.
-async fn send(
-    socket: &mut OwnedWriteHalf,
-    bytes: &[u8],
-    file: Option<&Arc<File>>,
-) -> io::Result<()> {
+async fn send(socket: &Outbox, bytes: &[u8], file: Option<&Arc<File>>) -> io::Result<()> {
     let Some(file) = file else {
         return socket.write_all(bytes).await;
     };
-    let stream: &UnixStream = (*socket).as_ref();
-    let n_sent = stream
-        .async_io(Interest::WRITABLE, || {
+    let n_sent = socket
+        .when_ready(|stream| {
             let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             let files = [file.as_fd()];
@@ -144,7 +137,7 @@ impl Feeder<'_> {
     }
 
     /// Writes what was appended. A worker that takes none of it for long does not read.
-    async fn send(&self, socket: &mut OwnedWriteHalf, file: Option<&Arc<File>>) -> io::Result<()> {
+    async fn send(&self, socket: &Outbox, file: Option<&Arc<File>>) -> io::Result<()> {
         let limit = self.shared.options.silence_limit;
         let sent = tokio::time::timeout(limit, send(socket, &self.buffer, file)).await;
         sent.unwrap_or_else(|_| {

@@ -19,6 +19,7 @@ mod process;
 mod prune;
 mod queue;
 mod session;
+mod socket;
 mod watch;
 
 use std::ffi::OsString;

@@ -15,7 +15,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::Options;
 use crate::queue::lock;
 
-pub(crate) fn spawn(options: &Options) -> io::Result<(Child, UnixStream)> {
+/// The process, and our end of its socket, which does not block.
+pub(crate) fn spawn(options: &Options) -> io::Result<(Child, StdStream)> {
     let (ours, theirs) = StdStream::pair()?;
     ours.set_nonblocking(true)?;
     // The command holds the other end: it must go before the socket is read, or its end is never seen.
@@ -29,12 +30,13 @@ pub(crate) fn spawn(options: &Options) -> io::Result<(Child, UnixStream)> {
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    Ok((child, UnixStream::from_std(ours)?))
+    Ok((child, ours))
 }
 
 /// Starts a worker that is given no call, and gives what it says of itself.
 pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
-    let (mut child, mut socket) = spawn(options)?;
+    let (mut child, socket) = spawn(options)?;
+    let mut socket = UnixStream::from_std(socket)?;
     let mut frame = Vec::new();
     let start = ToWorker::Start(options.worker_settings());
     protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;

@@ -11,7 +11,6 @@ use assay_domain::plugin::FailureClass;
 use assay_domain::protocol::host_call::Allowance;
 use assay_domain::protocol::{self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker};
 use tokio::io::{AsyncReadExt, BufReader};
-use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::watch as signal;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -21,6 +20,7 @@ use crate::compile::Compiler;
 use crate::lane::Starts;
 use crate::process::{end, log_lines, spawn};
 use crate::queue::{Duty, Job, Queue, lock, size};
+use crate::socket::{self, Inbox};
 use crate::watch::{Quarantine, resident_bytes};
 use crate::{Caller, Components, HostCalls, Options, feed};
 
@@ -270,7 +270,7 @@ pub(crate) async fn run(
     if let Some(stderr) = child.stderr.take() {
         chatter.spawn(log_lines(stderr, Arc::clone(&last_line)));
     }
-    let (reader, writer) = socket.into_split();
+    let (reader, writer) = socket::split(socket)?;
     let ended = tokio::select! {
         ended = read(shared, session, reader) => ended.map_err(Loss::from),
         ended = feed::feed(shared, session, writer, messages, stop) => ended.map_err(Loss::from),
@@ -298,11 +298,7 @@ pub(crate) async fn run(
     Err(loss)
 }
 
-async fn read(
-    shared: &Arc<Shared>,
-    session: &Arc<Session>,
-    socket: OwnedReadHalf,
-) -> io::Result<()> {
+async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io::Result<()> {
     let mut socket = BufReader::with_capacity(64 << 10, socket);
     let mut frame = Vec::new();
     // Open questions; they end with the process that asked.

@@ -1,0 +1,89 @@
+//! Our ends of a worker's socket. A socket of tokio waits for both directions at once, and is woken each
+//! time the other end has read something; these wait for what is wanted only, so that a lone call wakes
+//! each process once.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+
+/// The two ends of a socket that does not block.
+pub(crate) fn split(socket: UnixStream) -> io::Result<(Inbox, Outbox)> {
+    let outbox = Outbox(socket.try_clone()?);
+    Ok((Inbox(wait_for(socket, Interest::READABLE)?), outbox))
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that lie about their descriptor: these do not"
+)]
+fn wait_for<S: AsRawFd>(socket: S, wanted: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, wanted)
+}
+
+/// The reading end.
+pub(crate) struct Inbox(AsyncFd<UnixStream>);
+
+impl AsyncRead for Inbox {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let mut ready = ready!(self.0.poll_read_ready(context))?;
+            let space = into.initialize_unfilled();
+            match ready.try_io(|socket| socket.get_ref().read(space)) {
+                Ok(Ok(n)) => {
+                    if n < space.len() {
+                        // There was no more: what comes now is told anew.
+                        ready.clear_ready();
+                    }
+                    into.advance(n);
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+/// The writing end. It is nowhere registered but while the socket is full.
+pub(crate) struct Outbox(UnixStream);
+
+impl Outbox {
+    /// Calls `write` until it can, and gives what it gave.
+    pub(crate) async fn when_ready(
+        &self,
+        mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        // The other tasks have their turn also when the socket is never full.
+        tokio::task::coop::consume_budget().await;
+        loop {
+            match write(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => return other,
+            }
+            let waiting = wait_for(self.0.as_fd(), Interest::WRITABLE)?;
+            drop(waiting.writable().await?);
+        }
+    }
+
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n = self.when_ready(|mut socket| socket.write(bytes)).await?;
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+}
