@@ -254,3 +254,38 @@ async fn what_is_no_skill_is_refused_with_the_field_at_fault() -> anyhow::Result
     assert_eq!(count(&app.client.get(SKILLS).await?.json()), 0);
     app.stop().await
 }
+
+#[tokio::test]
+async fn long_texts_are_read_some_at_a_time() -> anyhow::Result<()> {
+    const LONG: usize = 3 << 20;
+    let app = TestApp::new().await?;
+    let mut named = vec![main_file("long", "x")];
+    let mut hashes = Vec::new();
+    for text in ["a", "b", "c"] {
+        let file = json!({ "path": text, "content": text.repeat(LONG) });
+        let made = make(&app, json!([main_file("long", "x"), file])).await?;
+        let files = made["files"].as_array().into_iter().flatten();
+        let hash = files.filter(|file| file["path"] == text);
+        let hash = hash.map(|file| file["sha256Hash"].clone()).next();
+        named.push(json!({ "path": text, "sha256Hash": hash }));
+        hashes.extend(hash.as_ref().and_then(Value::as_str).map(str::to_owned));
+    }
+    let made = make(&app, Value::Array(named)).await?;
+    assert_eq!(made["files"][3]["contentLength"], LONG, "{made}");
+    for (n, status) in [(2, 200), (3, 400)] {
+        let hashes = encoded(&hashes[..n].join(","));
+        let path = format!("{SKILLS}/files/content?sha256Hashes={hashes}");
+        let answer = app.client.get(&path).await?;
+        assert_eq!(answer.status, status);
+        if status == 200 {
+            assert_eq!(count(&answer.json()), n);
+        } else {
+            assert!(
+                answer.text().contains("sha256Hashes: "),
+                "{}",
+                answer.text()
+            );
+        }
+    }
+    app.stop().await
+}

@@ -10,6 +10,8 @@
 mod tests;
 mod write;
 
+use std::collections::HashMap;
+
 use assay_domain::ids::ProjectId;
 use assay_domain::prompt::LATEST;
 use assay_domain::prompt::compose::Selector;
@@ -114,6 +116,8 @@ impl SkillQuery {
     }
 }
 
+/// Texts named in one statement.
+const PER_STATEMENT: usize = 100;
 /// `$1` project, `$2` name, `$3` version.
 const GET: &str = "
     SELECT v.id, v.name, v.version, v.description, v.frontmatter, v.files, v.commit_message, v.created_by,
@@ -214,6 +218,21 @@ impl TryFrom<SummaryRow> for SkillSummary {
     }
 }
 
+/// A statement for something about the texts with these hashes.
+fn of_hashes<'a>(
+    what: &str,
+    project: &'a ProjectId,
+    hashes: &'a [String],
+) -> (String, Vec<Arg<'a>>) {
+    let sql = format!(
+        "SELECT sha256, {what} FROM skill_contents WHERE project_id = $1 AND sha256 IN ({})",
+        value_list(hashes.len(), 2)
+    );
+    let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+    args.extend(hashes.iter().map(|hash| Arg::from(hash.as_str())));
+    (sql, args)
+}
+
 impl Store {
     /// A version of a skill.
     ///
@@ -281,15 +300,28 @@ impl Store {
         hashes: &[String],
     ) -> Result<Vec<(String, String)>, Error> {
         let mut found = Vec::new();
-        for chunk in hashes.chunks(100) {
-            let sql = format!(
-                "SELECT sha256, content FROM skill_contents
-                  WHERE project_id = $1 AND sha256 IN ({})",
-                value_list(chunk.len(), 2)
-            );
-            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-            args.extend(chunk.iter().map(|hash| Arg::from(hash.as_str())));
+        for chunk in hashes.chunks(PER_STATEMENT) {
+            let (sql, args) = of_hashes("content", project, chunk);
             found.extend(self.select::<(String, String)>(&sql, &args).await?);
+        }
+        Ok(found)
+    }
+
+    /// How many bytes the texts with these hashes have that the project has, by hash.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skill_sizes(
+        &self,
+        project: &ProjectId,
+        hashes: &[String],
+    ) -> Result<HashMap<String, u64>, Error> {
+        let mut found = HashMap::new();
+        for chunk in hashes.chunks(PER_STATEMENT) {
+            let (sql, args) = of_hashes("CAST(octet_length(content) AS BIGINT)", project, chunk);
+            let rows: Vec<(String, i64)> = self.select(&sql, &args).await?;
+            let sizes = rows.into_iter();
+            found.extend(sizes.map(|(hash, n_bytes)| (hash, n_bytes.unsigned_abs())));
         }
         Ok(found)
     }

@@ -5,6 +5,7 @@
 //! - **Signatures are compared in constant time.**
 
 use std::fmt;
+use std::sync::Arc;
 
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
@@ -30,16 +31,15 @@ const LINK_SECONDS: i64 = 3_600;
 const KEY_NAME: &str = "media-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"assay-media/1";
-/// Media that are read into memory at once.
-const N_READ: usize = 4;
-/// Kibibytes of uploads that are held in memory at once.
-const UPLOADED_KIB: usize = 400 << 10;
+/// Kibibytes of uploads, and of downloads, that are held in memory at once.
+const HELD_KIB: usize = 400 << 10;
 
 /// Signs and checks, with a key that the installation keeps.
 pub(crate) struct Signer {
     key: OnceCell<Hmac<Sha256>>,
-    /// Turns to read a whole medium. Apart from the uploads: whoever sends slowly keeps no reader waiting.
-    pub(super) reads: Semaphore,
+    /// Room for the bytes of downloads, by the kibibyte. Apart from the uploads: whoever sends slowly keeps no
+    /// reader waiting.
+    pub(super) downloads: Arc<Semaphore>,
     /// Room for the bytes of uploads, by the kibibyte.
     pub(super) uploads: Semaphore,
 }
@@ -48,8 +48,8 @@ impl Default for Signer {
     fn default() -> Self {
         Self {
             key: OnceCell::new(),
-            reads: Semaphore::new(N_READ),
-            uploads: Semaphore::new(UPLOADED_KIB),
+            downloads: Arc::new(Semaphore::new(HELD_KIB)),
+            uploads: Semaphore::new(HELD_KIB),
         }
     }
 }

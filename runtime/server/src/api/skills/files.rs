@@ -76,10 +76,18 @@ pub(super) fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// A file that is complete: its hash and, where it was sent or needed, its text.
+/// A file that is complete.
 struct Known {
     sha256: String,
-    size: usize,
+    size: u64,
+}
+
+/// The text with this hash, which the project had a moment ago.
+async fn stored(app: &App, project: &ProjectId, hash: &str) -> Result<String, Problem> {
+    let hashes = [hash.to_owned()];
+    let found = app.store.skill_contents(project, &hashes).await?;
+    let text = found.into_iter().next().map(|(_, text)| text);
+    text.ok_or_else(|| Problem::not_found("text of a skill"))
 }
 
 impl NewVersion {
@@ -124,19 +132,14 @@ impl NewVersion {
         Ok(())
     }
 
-    /// The texts that are named by hash and that the project has.
-    async fn named(
-        &self,
-        app: &App,
-        project: &ProjectId,
-    ) -> Result<HashMap<String, String>, Problem> {
+    /// The sizes of the texts that are named by hash and that the project has.
+    async fn named(&self, app: &App, project: &ProjectId) -> Result<HashMap<String, u64>, Problem> {
         let hashes = self
             .files
             .iter()
             .filter_map(|file| file.sha256_hash.clone());
         let hashes: Vec<String> = hashes.collect();
-        let found = app.store.skill_contents(project, &hashes).await?;
-        Ok(found.into_iter().collect())
+        Ok(app.store.skill_sizes(project, &hashes).await?)
     }
 
     /// Everything about the version but its number.
@@ -147,31 +150,31 @@ impl NewVersion {
         let mut contents = BTreeMap::new();
         let mut main = None;
         for (n, file) in self.files.into_iter().enumerate() {
-            let (sha256, text) = match (file.content, file.sha256_hash) {
-                (Some(text), _) => (hash(&text), text),
+            let (sha256, size) = match (&file.content, file.sha256_hash) {
+                (Some(text), _) => (hash(text), text.len() as u64),
                 (None, hash) => {
                     let hash = hash.unwrap_or_default();
-                    let text = named.get(&hash).cloned().ok_or_else(|| {
+                    let size = named.get(&hash).copied().ok_or_else(|| {
                         let message = "the project has no text with this hash: send its content";
                         Problem::body(&format!("files[{n}].sha256Hash"), message)
                     })?;
-                    (hash, text)
+                    (hash, size)
                 }
             };
             if file.path == MAIN {
+                let text = match &file.content {
+                    Some(text) => text.clone(),
+                    None => stored(app, project, &sha256).await?,
+                };
                 let read = FrontMatter::read(&text);
                 let refuse =
                     |message: String| Problem::body(&format!("files[{n}].content"), message);
                 main = Some(read.map_err(refuse)?);
             }
-            let known = Known {
-                sha256: sha256.clone(),
-                size: text.len(),
-            };
-            files.insert(file.path, known);
-            if !named.contains_key(&sha256) {
-                contents.insert(sha256, text);
+            if let Some(text) = file.content.filter(|_| !named.contains_key(&sha256)) {
+                contents.insert(sha256.clone(), text);
             }
+            files.insert(file.path, Known { sha256, size });
         }
         let main = main.ok_or_else(|| {
             Problem::body("files", format!("one of the files has to be {MAIN:?}"))
@@ -180,7 +183,7 @@ impl NewVersion {
             id: app.ids.uuid().to_string(),
             path,
             sha256: known.sha256,
-            size: known.size as u64,
+            size: known.size,
         });
         Ok(NewSkill {
             id: app.ids.uuid().to_string(),

@@ -66,6 +66,8 @@ const HASHES: &[Param] = &[param(
 .needed()];
 
 const MAX_HASHES: usize = 50;
+/// Bytes of the texts of one answer; a single one may be as long as it is.
+const MAX_CONTENTS: u64 = 8 << 20;
 const MAX_LABELS: usize = 50;
 const MAX_TAGS: usize = 100;
 const MAX_TAG_CHARS: usize = 200;
@@ -298,6 +300,14 @@ async fn get_contents(
     let hashes: Vec<String> = hashes.iter().map(|hash| hash.replace(' ', "+")).collect();
     if let Some(bad) = hashes.iter().find(|hash| !is_hash(hash)) {
         return refuse(format!("{bad:?} is no base64 of a SHA-256"));
+    }
+    let sizes = app.store.skill_sizes(&caller.project, &hashes).await?;
+    let n_bytes: u64 = sizes.values().sum();
+    if 1 < sizes.len() && MAX_CONTENTS < n_bytes {
+        let max = MAX_CONTENTS;
+        return refuse(format!(
+            "these texts have {n_bytes} bytes, more than the {max} of one answer: ask for some of them"
+        ));
     }
     let found = app.store.skill_contents(&caller.project, &hashes).await?;
     let mut data = Vec::with_capacity(hashes.len());
