@@ -5,6 +5,7 @@
 
 mod models;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
@@ -23,6 +24,12 @@ pub use models::PriceView;
 const MAX_REMEMBERED: usize = 10_000;
 /// A pattern's compiled size in bytes; beyond it the entry matches nothing.
 const MAX_PATTERN_SIZE: usize = 256 * 1024;
+
+/// The name of prices that no tier was made for.
+pub const STANDARD: &str = "Standard";
+/// How far two costs of the same tokens at the same prices are apart at most, as a share of them: a stored
+/// one went through text.
+const ROUNDING: f64 = 1e-9;
 
 /// The table is not what the loader reads.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +62,7 @@ enum Condition {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Tier {
+    name: Cow<'static, str>,
     conditions: Vec<Condition>,
     prices: Prices,
 }
@@ -71,7 +79,25 @@ pub struct PriceEntry {
     start: Option<Timestamp>,
     /// Conditional tiers in order.
     tiers: Vec<Tier>,
+    /// The name of `prices`, which hold where no tier does.
+    tier: Cow<'static, str>,
     prices: Prices,
+}
+
+/// The prices that a cost was computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedPrices<'t> {
+    /// What the tier is called.
+    pub tier: &'t str,
+    prices: &'t Prices,
+}
+
+impl AppliedPrices<'_> {
+    /// US dollars for one token of a bucket.
+    #[must_use]
+    pub fn price(&self, bucket: &str) -> Option<f64> {
+        self.prices.get(bucket)?.to_f64()
+    }
 }
 
 /// A regular expression compiled on first use.
@@ -129,6 +155,7 @@ pub struct PriceTable {
     /// The last segment of names with a provider prefix, for names that are sent without.
     tails: HashMap<String, Vec<usize>>,
     patterns: Vec<usize>,
+    ids: HashMap<String, usize>,
     base: Option<Arc<Self>>,
     remembered: RwLock<Remembered>,
 }
@@ -184,6 +211,7 @@ impl PriceTable {
             ..Self::default()
         };
         for (at, entry) in entries.iter().enumerate() {
+            table.ids.insert(entry.id.clone(), at);
             if entry.pattern.is_some() {
                 table.patterns.push(at);
                 continue;
@@ -224,13 +252,38 @@ impl PriceTable {
         let Some(entry) = self.find(model, provider, observation.start) else {
             return Pricing::Unpriced;
         };
-        let cost = cost_of(&observation.usage, entry.prices_for(observation));
+        let cost = cost_of(&observation.usage, entry.tier_for(observation).1);
         if cost.is_empty() {
             return Pricing::Unpriced;
         }
         observation.price_id = Some(entry.id.clone());
         observation.computed_cost = cost;
         Pricing::Priced
+    }
+
+    /// The prices that the cost of an observation was computed with. None where its cost was given, and where
+    /// its model has gone or has other prices now.
+    #[must_use]
+    pub fn applied(&self, observation: &Observation) -> Option<AppliedPrices<'_>> {
+        let entry = self.entry(observation.price_id.as_deref()?)?;
+        let gave_the_cost = |(_, prices): &(&str, &Prices)| {
+            is_about(
+                &cost_of(&observation.usage, prices),
+                &observation.computed_cost,
+            )
+        };
+        // Conditions look at what was not read with every observation; then the cost itself tells the tier.
+        let chosen = std::iter::once(entry.tier_for(observation));
+        let mut candidates = chosen.chain(entry.all_tiers()).filter(gave_the_cost);
+        let (tier, prices) = candidates.next()?;
+        Some(AppliedPrices { tier, prices })
+    }
+
+    fn entry(&self, id: &str) -> Option<&PriceEntry> {
+        match self.ids.get(id) {
+            Some(at) => self.entries.get(*at),
+            None => self.base.as_ref()?.entry(id),
+        }
     }
 
     /// The entry for a model at a time.
@@ -323,15 +376,33 @@ impl PriceEntry {
         }
     }
 
-    fn prices_for(&self, observation: &Observation) -> &Prices {
+    /// The tier that holds for an observation: its name and prices.
+    fn tier_for(&self, observation: &Observation) -> (&str, &Prices) {
         self.tiers
             .iter()
             .find(|tier| tier.conditions.iter().all(|c| c.holds(observation)))
-            .map_or(&self.prices, |tier| &tier.prices)
+            .map_or((&self.tier, &self.prices), |tier| {
+                (&tier.name, &tier.prices)
+            })
+    }
+
+    fn all_tiers(&self) -> impl Iterator<Item = (&str, &Prices)> {
+        let conditional = self.tiers.iter();
+        let conditional = conditional.map(|tier| (tier.name.as_ref(), &tier.prices));
+        conditional.chain(std::iter::once((self.tier.as_ref(), &self.prices)))
     }
 }
 
 impl Condition {
+    /// What a tier under this condition is called where nobody gave it a name.
+    fn name(&self) -> String {
+        match self {
+            Self::TokensAbove { above, .. } => format!("Over {above} tokens"),
+            Self::OneOf { values, .. } => values.first().cloned().unwrap_or_default(),
+            Self::Tokens { .. } | Self::Attribute { .. } => STANDARD.to_owned(),
+        }
+    }
+
     fn holds(&self, observation: &Observation) -> bool {
         match self {
             Self::TokensAbove { buckets, above } => {
@@ -404,6 +475,15 @@ fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
         cost.insert("total".to_owned(), total.to_f64().unwrap_or(0.0));
     }
     cost
+}
+
+/// Whether two costs are the same but for rounding.
+fn is_about(one: &Cost, other: &Cost) -> bool {
+    let is_close = |a: f64, b: f64| (a - b).abs() <= ROUNDING * a.abs().max(b.abs());
+    one.len() == other.len()
+        && one
+            .iter()
+            .all(|(bucket, a)| other.get(bucket).is_some_and(|b| is_close(*a, *b)))
 }
 
 fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
@@ -533,8 +613,12 @@ impl EntryFile {
             // A tier names what differs; the rest is the default.
             let mut complete = prices.clone();
             complete.extend(per_token(&self.model, tier.prices)?);
+            let conditions: Vec<Condition> =
+                tier.when.into_iter().map(ConditionFile::load).collect();
+            let names: Vec<String> = conditions.iter().map(Condition::name).collect();
             tiers.push(Tier {
-                conditions: tier.when.into_iter().map(ConditionFile::load).collect(),
+                name: names.join(", ").into(),
+                conditions,
                 prices: complete,
             });
         }
@@ -550,6 +634,7 @@ impl EntryFile {
             start: self.start,
             model: self.model,
             tiers,
+            tier: STANDARD.into(),
             prices,
         })
     }
@@ -587,6 +672,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ids::{ObservationId, TraceId};
+    use crate::patch::{About, Patch, merge};
 
     fn table(json: serde_json::Value) -> PriceTable {
         PriceTable::from_json(&json.to_string()).unwrap()
@@ -784,6 +871,59 @@ mod tests {
             ("total", 160),
         ]);
         assert_eq!(cost_of(&tokens, &prices)["total"], 0.0000372);
+    }
+
+    #[test]
+    fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
+        let table = |input: &str| {
+            let tiers = json!([
+                { "when": [{ "key": "service_tier", "in": ["batch"] }], "prices": { "input": "1" } },
+                { "when": [{ "buckets": "^input", "above": 100 }], "prices": { "input": "6" } },
+            ]);
+            let prices = json!({ "input": input, "output": "4" });
+            table(json!({ "entries": [{ "model": "m", "prices": prices, "tiers": tiers }] }))
+        };
+        let own = Arc::new(table("2"));
+        let layered = PriceTable::of_models(&[], Arc::clone(&own));
+        let about = About::Observation(ObservationId::new("o").unwrap());
+        let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
+        patch.trace_id = Some(TraceId::new("t").unwrap());
+        patch.model = Some("m".to_owned());
+        patch.usage = usage(&[("input", 100), ("output", 1)]);
+        let mut observation = merge([&patch]).unwrap();
+        let applied = |table: &PriceTable, observation: &Observation| {
+            let applied = table.applied(observation)?;
+            Some((
+                applied.tier.to_owned(),
+                applied.price("input")?,
+                applied.price("total"),
+            ))
+        };
+        let known = |tier: &str, input| Some((tier.to_owned(), input, None));
+        assert_eq!(
+            applied(&layered, &observation),
+            None,
+            "nothing was computed"
+        );
+        layered.apply(&mut observation);
+        assert_eq!(applied(&layered, &observation), known(STANDARD, 2e-6));
+        assert_eq!(applied(&table("3"), &observation), None, "other prices now");
+        assert_eq!(applied(&PriceTable::default(), &observation), None, "gone");
+
+        observation.usage = usage(&[("input", 101)]);
+        own.apply(&mut observation);
+        assert_eq!(applied(&own, &observation), known("Over 100 tokens", 6e-6));
+        let tier = json!("batch");
+        let content = &mut observation.content.metadata;
+        content.insert("service_tier".to_owned(), tier);
+        own.apply(&mut observation);
+        observation.content = crate::observation::Content::default();
+        let told = applied(&own, &observation);
+        assert_eq!(
+            told,
+            known("batch", 1e-6),
+            "metadata are not read with every list"
+        );
     }
 
     #[test]

@@ -241,10 +241,33 @@ async fn models_of_a_project_price_what_arrives_after_them() {
     };
     let batch = json!({ "batch": [generation("small", 100), generation("large", 101)] });
     assert_eq!(post(&app, "/api/public/ingestion", batch).await.0, 207);
-    for (id, total) in [("small", 102.0), ("large", 1_030.0)] {
+    for (id, total, tier, input, output) in [
+        ("small", 102.0, "Standard", 1, 2),
+        ("large", 1_030.0, "Large", 10, 20),
+    ] {
         let stored = get(&app, &format!("/api/public/observations/{id}")).await;
         assert_eq!(stored["calculatedTotalCost"], total, "{stored}");
         assert_eq!(stored["modelId"], made["id"]);
+        let prices = ["inputPrice", "outputPrice", "totalPrice"].map(|name| &stored[name]);
+        let (own, none) = (
+            json!([f64::from(input), f64::from(output), null]),
+            json!(null),
+        );
+        assert_eq!(json!(prices), own, "{stored}");
+        let one =
+            json!([{ "type": "string", "column": "id", "operator": "=", "value": id }]).to_string();
+        let one: String = form_urlencoded::byte_serialize(one.as_bytes()).collect();
+        let newer = format!("/api/public/v2/observations?fields=usage,prompt&filter={one}");
+        let newer = get(&app, &newer).await["data"][0].clone();
+        assert_eq!(newer["usagePricingTierName"], tier, "{newer}");
+        assert_eq!(
+            (
+                &newer["inputPrice"],
+                &newer["outputPrice"],
+                &newer["totalPrice"]
+            ),
+            (&json!(input.to_string()), &json!(output.to_string()), &none)
+        );
     }
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     let flat = json!({ "modelName": "ours", "matchPattern": "^ours$", "totalPrice": 3.0 });

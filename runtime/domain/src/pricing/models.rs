@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
-use super::{Condition, Pattern, PriceEntry, Prices, Tier};
+use super::{Condition, Pattern, PriceEntry, Prices, STANDARD, Tier};
 use crate::model::{ModelDefinition, PricingTier, TierCondition};
 use crate::time::Timestamp;
 
@@ -76,6 +76,7 @@ impl PriceEntry {
             model.tiers.iter().filter(|tier| !tier.is_default).collect();
         others.sort_by_key(|tier| tier.priority);
         let tier = |tier: &&PricingTier| Tier {
+            name: tier.name.clone().into(),
             conditions: tier.conditions.iter().map(Condition::of_tier).collect(),
             prices: prices(tier),
         };
@@ -86,6 +87,9 @@ impl PriceEntry {
             provider: None,
             start: model.start_date,
             tiers: others.iter().map(tier).collect(),
+            tier: model
+                .default_tier()
+                .map_or(STANDARD.into(), |tier| tier.name.clone().into()),
             prices: model.default_tier().map(prices).unwrap_or_default(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use assay_domain::ids::ProjectId;
 use assay_domain::model::{ModelDefinition, PricingTier, TierCondition};
-use assay_domain::pricing::{PriceEntry, PriceTable};
+use assay_domain::pricing::{PriceEntry, PriceTable, STANDARD};
 use assay_domain::time::Timestamp;
 use assay_store::Paging;
 use axum::Json;
@@ -23,8 +23,6 @@ use crate::problem::{Code, Issue, Problem};
 
 const LIST: &str = "/api/public/models";
 const ONE: &str = "/api/public/models/{modelId}";
-/// The name of the tier that flat prices become.
-const STANDARD: &str = "Standard";
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(LIST, "Models by page: the project's own, then the built-in");

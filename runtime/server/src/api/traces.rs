@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::observations::prompt_ids::PromptIds;
+use super::observations::looked_up::LookedUp;
 use super::observations::whole::Whole;
 use super::routes::{Operation, Routes};
 use super::scores::view::{Categories, place, v2 as score_view};
@@ -257,7 +257,7 @@ async fn get_trace(
         .iter()
         .filter(|stored| !stored.observation.is_trace_record());
     let observations = steps.clone().map(|stored| &stored.observation);
-    let prompt_ids = PromptIds::of(&app, project, observations).await?;
+    let known = LookedUp::of(&app, project, observations).await?;
     let scores = match fields.has("scores") {
         true => {
             let found = app.store.scores_of_traces(project, &[id]).await?;
@@ -272,7 +272,7 @@ async fn get_trace(
     };
     let whole = WholeTrace {
         trace: view(project, &stored, &fields),
-        observations: steps.map(|step| Whole::new(step, &prompt_ids)).collect(),
+        observations: steps.map(|step| Whole::new(step, &known)).collect(),
         scores,
     };
     Ok(Json(whole).into_response())

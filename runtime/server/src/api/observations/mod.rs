@@ -1,6 +1,6 @@
 //! Observations: v2 by cursor, and the older list by page.
 
-pub(super) mod prompt_ids;
+pub(super) mod looked_up;
 pub(super) mod view;
 pub(super) mod whole;
 
@@ -21,7 +21,7 @@ use crate::App;
 use crate::auth::Reader;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
-use prompt_ids::PromptIds;
+use looked_up::LookedUp;
 use view::Groups;
 use whole::Whole;
 
@@ -208,14 +208,14 @@ async fn list_v2(
         ..ObservationQuery::default()
     };
     let page = app.store.observations(&caller.project, &query).await?;
-    let ids = match groups.has("prompt") {
-        true => prompt_ids(&app, &caller.project, &page.items).await?,
-        false => PromptIds::default(),
+    let known = match groups.has("prompt") || groups.has("usage") {
+        true => looked_up(&app, &caller.project, &page.items).await?,
+        false => LookedUp::default(),
     };
     let data: Vec<Value> = page
         .items
         .iter()
-        .map(|stored| view::v2(&caller.project, stored, &groups, &ids))
+        .map(|stored| view::v2(&caller.project, stored, &groups, &known))
         .collect();
     let next = match (&page.given_up_at, page.items.last()) {
         (Some(given_up), None) => return Err(found_nothing(given_up)),
@@ -261,9 +261,9 @@ async fn list_v1(
     if let Some(given_up) = &found.given_up_at {
         return Err(cannot_count(given_up));
     }
-    let ids = prompt_ids(&app, &caller.project, &found.items).await?;
+    let known = looked_up(&app, &caller.project, &found.items).await?;
     let meta = cursor::page_meta(paging.page, paging.limit, found.n_total);
-    let data = found.items.iter().map(|stored| Whole::new(stored, &ids));
+    let data = found.items.iter().map(|stored| Whole::new(stored, &known));
     let data = data.collect();
     Ok(Json(Listed { data, meta }).into_response())
 }
@@ -277,16 +277,16 @@ async fn get_v1(
     let id = ObservationId::new(&id).map_err(|_| missing())?;
     let found = app.store.observation(&caller.project, &id).await?;
     let found = found.ok_or_else(missing)?;
-    let ids = prompt_ids(&app, &caller.project, std::slice::from_ref(&found)).await?;
-    Ok(Json(Whole::new(&found, &ids)).into_response())
+    let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
+    Ok(Json(Whole::new(&found, &known)).into_response())
 }
 
-async fn prompt_ids(
+async fn looked_up(
     app: &App,
     project: &ProjectId,
     found: &[StoredObservation],
-) -> Result<PromptIds, Problem> {
-    PromptIds::of(app, project, found.iter().map(|stored| &stored.observation)).await
+) -> Result<LookedUp, Problem> {
+    LookedUp::of(app, project, found.iter().map(|stored| &stored.observation)).await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use assay_domain::time::Timestamp;
 use assay_store::telemetry::StoredObservation;
 use serde_json::{Map, Value, json};
 
-use super::prompt_ids::PromptIds;
+use super::looked_up::LookedUp;
 
 /// Characters of a metadata text that is not expanded.
 const MAX_METADATA_CHARS: usize = 200;
@@ -65,7 +65,7 @@ pub(in crate::api) fn v2(
     project: &ProjectId,
     stored: &StoredObservation,
     groups: &Groups,
-    prompt_ids: &PromptIds,
+    known: &LookedUp,
 ) -> Value {
     let observation = &stored.observation;
     let mut view = Map::new();
@@ -112,19 +112,22 @@ pub(in crate::api) fn v2(
         }));
     }
     if groups.has("usage") {
+        let prices = known.prices(observation);
+        // Prices are texts in this shape.
+        let price = |bucket: &str| Some(prices?.price(bucket)?.to_string());
         put(json!({
             "usageDetails": observation.usage,
             "costDetails": observation.effective_cost(),
             "totalCost": total_cost(observation),
-            "usagePricingTierName": null,
-            "inputPrice": null,
-            "outputPrice": null,
-            "totalPrice": null,
+            "usagePricingTierName": prices.map(|prices| prices.tier),
+            "inputPrice": price("input"),
+            "outputPrice": price("output"),
+            "totalPrice": price("total"),
         }));
     }
     if groups.has("prompt") {
         put(json!({
-            "promptId": prompt_ids.get(observation),
+            "promptId": known.prompt_id(observation),
             "promptName": observation.prompt.as_ref().map(|prompt| &prompt.name),
             "promptVersion": observation.prompt.as_ref().and_then(|prompt| prompt.version),
         }));

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::prompt_ids::PromptIds;
+use super::looked_up::LookedUp;
 use super::view::seconds;
 
 /// A payload as JSON.
@@ -89,13 +89,15 @@ fn sum_of(usage: &Usage, part: &str) -> u64 {
 }
 
 impl<'a> Whole<'a> {
-    pub(in crate::api) fn new(stored: &'a StoredObservation, prompt_ids: &'a PromptIds) -> Self {
+    pub(in crate::api) fn new(stored: &'a StoredObservation, known: &'a LookedUp) -> Self {
         let observation = &stored.observation;
         let usage = &observation.usage;
         let (input, output) = (sum_of(usage, "input"), sum_of(usage, "output"));
         let costs = observation.effective_cost();
         let cost = |part: &str| costs.get(part).copied();
         let prompt = observation.prompt.as_ref();
+        let prices = known.prices(observation);
+        let price = |bucket: &str| prices?.price(bucket);
         Self {
             id: &observation.id,
             trace_id: &observation.trace_id,
@@ -122,16 +124,16 @@ impl<'a> Whole<'a> {
             level: observation.level.as_str(),
             status_message: observation.status_message.as_deref(),
             parent_observation_id: observation.parent_id.as_ref(),
-            prompt_id: prompt_ids.get(observation),
+            prompt_id: known.prompt_id(observation),
             usage_details: usage,
             cost_details: costs,
             environment: &observation.environment,
             prompt_name: prompt.map(|prompt| prompt.name.as_str()),
             prompt_version: prompt.and_then(|prompt| prompt.version),
             model_id: observation.price_id.as_deref(),
-            input_price: None,
-            output_price: None,
-            total_price: None,
+            input_price: price("input"),
+            output_price: price("output"),
+            total_price: price("total"),
             calculated_input_cost: cost("input"),
             calculated_output_cost: cost("output"),
             calculated_total_cost: cost("total"),
