@@ -108,7 +108,11 @@ fn for_postgres(step: &str) -> String {
 /// Brings the database to the newest version. Several nodes may start at once: one migrates, the
 /// others wait for it.
 pub(crate) async fn run(pool: &Pool) -> Result<(), Error> {
-    let known = STEPS.len() as i64;
+    run_steps(pool, STEPS).await
+}
+
+async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
+    let known = steps.len() as i64;
     let is_postgres = matches!(pool, Pool::Postgres(_));
     in_transaction!(pool, |tx| {
         if is_postgres {
@@ -122,7 +126,7 @@ pub(crate) async fn run(pool: &Pool) -> Result<(), Error> {
         if known < found {
             return Err(Error::TooNew { found, known });
         }
-        for (at, (name, step)) in STEPS.iter().enumerate().skip(found as usize) {
+        for (at, (name, step)) in steps.iter().enumerate().skip(found as usize) {
             let step = if is_postgres {
                 for_postgres(step)
             } else {
@@ -139,4 +143,64 @@ pub(crate) async fn run(pool: &Pool) -> Result<(), Error> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::on_reader;
+    use crate::testing::TempDatabase;
+    use crate::{Options, Store};
+
+    const SCORE: &str = "
+        INSERT INTO scores (project_id, id, trace_id, name, data_type, number, source, timestamp, environment,
+                            metadata, created_at, updated_at)
+        VALUES ('p', 's', 't', $1, 'NUMERIC', 1, 'API', 0, 'default', '{}', 0, 0)";
+    const TRACE: &str = "
+        INSERT INTO traces (tenant, trace_id, revision, stale, first_seen, last_seen, n_open, has_marker, name,
+                            started_at, release, version, environment, is_public, level, n_observations, n_debug,
+                            n_default, n_warning, n_error, latency_us, total_cost, detail)
+        VALUES (1, 't', 0, 0, 0, 0, 0, 0, 'n', 0, $1, $1, 'default', 0, 'DEFAULT', 0, 0, 0, 0, 0, 0, 0, '{}')";
+    const SHOWN: &str = "
+        SELECT s.name, t.release, t.version FROM scores s JOIN traces t ON t.trace_id = s.trace_id";
+
+    /// Characters of three bytes that no compression makes shorter.
+    fn noise(n_chars: usize) -> String {
+        let mut state = 1_u32;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            char::from_u32(0x4e00 + state % 20_000).unwrap()
+        };
+        (0..n_chars).map(|_| next()).collect()
+    }
+
+    #[tokio::test]
+    async fn names_that_no_index_of_postgresql_takes_are_cut_as_it_gets_the_index() {
+        let before = STEPS.iter().position(|(name, _)| *name == "narrow lists");
+        let long = noise(1_500);
+        for database in TempDatabase::each().await {
+            let pool = Pool::open(database.url(), &Options::default()).await;
+            let pool = pool.unwrap();
+            let writer = crate::telemetry::Writer::start(&pool);
+            let store = Store { pool, writer };
+            run_steps(&store.pool, &STEPS[..before.unwrap()])
+                .await
+                .unwrap();
+            for sql in [SCORE, TRACE] {
+                store.change(sql, &[long.as_str().into()]).await.unwrap();
+            }
+            run(&store.pool).await.unwrap();
+            let shown: (String, String, String) = on_reader!(&store.pool, |db| {
+                sqlx::query_as(SHOWN).fetch_one(db).await.unwrap()
+            });
+            let cut = |n: usize| match store.pool {
+                Pool::Sqlite { .. } => long.clone(),
+                Pool::Postgres(_) => long.chars().take(n).collect(),
+            };
+            assert_eq!(shown, (cut(300), cut(600), cut(600)));
+            store.close().await;
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use assay_domain::batch::Batch;
 use assay_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find};
 use assay_domain::ids::{ObservationId, ScoreId, TraceId};
-use assay_domain::metrics::{Aggregation, Granularity, Metric};
+use assay_domain::metrics::{Aggregation, Granularity, Metric, Top};
 use assay_domain::observation::{Level, Observation, ObservationKind};
 use assay_domain::patch::{About, Patch, merge};
 use assay_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
@@ -200,6 +200,15 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
                 assert_same(&store, &asked).await;
             }
         }
+        // The largest groups of the edges need not be those of the whole: nothing of them is left out.
+        let mut largest = question(View::Observations, &["name", "environment", "level"], SUMS);
+        (largest.from, largest.to) = (at(90 * 60_000), at(11 * HOUR_MS + 600_000));
+        let all = answer(&store, &for_whole_rows(&largest), SUMS.len()).await;
+        largest.top = Some(Top { metric: 0, n: 1 });
+        let found = answer(&store, &largest, SUMS.len()).await;
+        let most = |rows: &[Value]| rows.iter().filter_map(|row| row[2][0].as_i64()).max();
+        let (expected, found) = (most(&all), most(&found));
+        assert!(1 < all.len() && expected == found, "{expected:?} {found:?}");
         let mut filtered = question(View::Observations, &["type"], SUMS);
         filtered.filter.conditions.push(Condition {
             column: find(OBSERVATIONS, "model"),
