@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::shell::{self, coloured};
-use crate::{generate, rooms, tidy};
+use crate::{generate, rooms, tests, tidy};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -23,6 +23,7 @@ enum Work {
     Cargo(&'static [&'static str]),
     /// Sentences about what is wrong; none when all is well.
     Look(fn() -> anyhow::Result<Vec<String>>),
+    Tests,
     Examples,
 }
 
@@ -64,16 +65,8 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         about: "every test, on SQLite and PostgreSQL",
-        // One process per crate, not per test: the tests of a crate share one PostgreSQL server.
-        work: Work::Cargo(&[
-            "test",
-            "--workspace",
-            "--lib",
-            "--bins",
-            "--tests",
-            "--locked",
-            "--no-fail-fast",
-        ]),
+        // One process per program, not per test: its tests share one PostgreSQL server.
+        work: Work::Tests,
     },
     Step {
         name: "doc-tests",
@@ -163,6 +156,7 @@ fn perform(work: &Work) -> anyhow::Result<bool> {
             found.iter().for_each(|sentence| eprintln!("  {sentence}"));
             Ok(found.is_empty())
         }
+        Work::Tests => tests::run(),
         Work::Examples => examples(),
     }
 }

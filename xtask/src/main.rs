@@ -7,6 +7,7 @@ mod generate;
 mod plugins;
 mod rooms;
 mod shell;
+mod tests;
 mod tidy;
 
 use std::process::ExitCode;

@@ -1,0 +1,172 @@
+//! Every test of the workspace: built at once, and then run, one program more at a time than there are
+//! processors.
+//!
+//! Many tests wait, for a limit to pass or for another process; one program after the other would leave the
+//! processors idle meanwhile. The program `assay` is built with them, so that tests which start it need no
+//! build of their own, whose features would be others.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::shell::{self, coloured};
+
+const BUILD: &[&str] = &[
+    "build",
+    "--workspace",
+    "--lib",
+    "--bin",
+    "assay",
+    "--tests",
+    "--locked",
+    "--message-format=json-render-diagnostics",
+];
+/// Folders whose tests take longest, in this order: they start first, so that the last ones to end are short.
+const LONGEST: &[&str] = &[
+    "tests/sdk",
+    "tests/guests",
+    "tests/it",
+    "runtime/store",
+    "runtime/workers",
+];
+
+/// A test program.
+struct Program {
+    /// Of its package.
+    folder: PathBuf,
+    /// Folder and target, for people.
+    name: String,
+    executable: PathBuf,
+}
+
+/// What a build gave.
+#[derive(Default)]
+struct Built {
+    tests: Vec<Program>,
+    /// The program `assay`.
+    assay: Option<PathBuf>,
+}
+
+/// Builds and runs all of them; `true` when all passed.
+pub(crate) fn run() -> anyhow::Result<bool> {
+    let Some(mut built) = build()? else {
+        return Ok(false);
+    };
+    let assay = built.assay.context("no program assay was built")?;
+    let rank = |program: &Program| {
+        let at = LONGEST
+            .iter()
+            .position(|start| program.name.starts_with(start));
+        at.unwrap_or(LONGEST.len())
+    };
+    built.tests.sort_by_key(rank);
+    let n_at_a_time = thread::available_parallelism().map_or(2, NonZeroUsize::get) + 1;
+    let waiting = Mutex::new(VecDeque::from(built.tests));
+    let failed = Mutex::new(Vec::new());
+    let logs = shell::target_dir()?.join("test-logs");
+    std::fs::create_dir_all(&logs)?;
+    thread::scope(|scope| {
+        let work = || -> anyhow::Result<()> {
+            loop {
+                let next = lock(&waiting).pop_front();
+                let Some(program) = next else {
+                    return Ok(());
+                };
+                if !perform(&program, &assay, &logs)? {
+                    lock(&failed).push(program.name);
+                }
+            }
+        };
+        let workers: Vec<_> = (0..n_at_a_time).map(|_| scope.spawn(work)).collect();
+        let mut ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.try_for_each(|ended| ended.map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+    })?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for name in &failed {
+        eprintln!("  {} {name}", coloured(31, "failed:"));
+    }
+    Ok(failed.is_empty())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `None` where something does not compile.
+fn build() -> anyhow::Result<Option<Built>> {
+    let begun = Instant::now();
+    let mut cargo = shell::cargo(BUILD).stdout(Stdio::piped()).spawn()?;
+    let said = cargo.stdout.take().context("standard output")?;
+    let mut built = Built::default();
+    for line in BufReader::new(said).lines() {
+        let message: Value = serde_json::from_str(&line?)?;
+        built.note(&message)?;
+    }
+    if !cargo.wait()?.success() {
+        return Ok(None);
+    }
+    let took = begun.elapsed().as_secs_f64();
+    eprintln!("  {} programs, built in {took:.1} s", built.tests.len());
+    Ok(Some(built))
+}
+
+impl Built {
+    fn note(&mut self, message: &Value) -> anyhow::Result<()> {
+        let Some(executable) = message["executable"].as_str().map(PathBuf::from) else {
+            return Ok(());
+        };
+        let target = message["target"]["name"].as_str().context("a name")?;
+        if message["profile"]["test"] != true {
+            if target == "assay" {
+                self.assay = Some(executable);
+            }
+            return Ok(());
+        }
+        let manifest = message["manifest_path"].as_str().context("a manifest")?;
+        let folder = Path::new(manifest).parent().context("a folder")?;
+        let shown = folder.strip_prefix(shell::root()).unwrap_or(folder);
+        self.tests.push(Program {
+            name: format!("{} {target}", shown.display()),
+            folder: folder.to_owned(),
+            executable,
+        });
+        Ok(())
+    }
+}
+
+/// Runs it as cargo does, from the folder of its package. What it prints is shown when it failed.
+fn perform(program: &Program, assay: &Path, logs: &Path) -> anyhow::Result<bool> {
+    let begun = Instant::now();
+    let log = logs.join(program.executable.file_name().unwrap_or_default());
+    let file = File::create(&log)?;
+    let status = Command::new(&program.executable)
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("ASSAY_TEST_PROGRAM", assay)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| program.executable.display().to_string())?;
+    let took = begun.elapsed().as_secs_f64();
+    let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+    let outcome = said.split("test result: ").nth(1);
+    let outcome = outcome.and_then(|rest| rest.split(';').next());
+    let outcome = outcome.unwrap_or("no result");
+    if status.success() {
+        eprintln!("  {:<40} {took:>7.1} s  {outcome}", program.name);
+    } else {
+        let verdict = coloured(31, &format!("{status}"));
+        eprintln!("{said}\n  {:<40} {took:>7.1} s  {verdict}", program.name);
+    }
+    Ok(status.success())
+}
