@@ -100,10 +100,8 @@ impl Host {
         let Ok(place) = Place::among(&self.running).await else {
             return Err(failure(FailureClass::Internal, SHUTTING_DOWN));
         };
-        let limits = Limits {
-            wall_ms: 30_000,
-            ..Limits::default()
-        };
+        // What it may need is CPU time. How long it takes to get that is the machine's affair.
+        let limits = Limits::default();
         let meter = Arc::new(Meter::new());
         let memory = MemoryLimits::new(limits.memory_bytes);
         let turn = Turn::new(&self.pressure, memory.holds());

@@ -24,7 +24,8 @@ const REQUIRE: &str = "ASSAY_TEST_POSTGRES";
 const NOBODY: &str = "65534";
 const N_TRIES: u32 = 5;
 
-/// Starts a server in a directory of its own, says `ready`, and stops it when standard input ends.
+/// Starts a server in a directory of its own, says `ready`, and stops it when standard input ends. It is
+/// asked through its own socket whether it is ready: at the port another one may answer, that was quicker.
 const WATCH: &str = r#"
 dir=$(mktemp -d) || exit 1
 trap '' INT TERM HUP
@@ -34,9 +35,9 @@ trap '' INT TERM HUP
     -c shared_buffers=32MB -c full_page_writes=off >"$dir/log" 2>&1 &
 pid=$!
 tries=0
-until "$1/pg_isready" -q -h 127.0.0.1 -p "$2" -U assay -d postgres; do
+until "$1/pg_isready" -q -h "$dir" -p "$2" -U assay -d postgres; do
     tries=$((tries + 1))
-    if ! kill -0 $pid 2>/dev/null || [ $tries -gt 300 ]; then
+    if ! kill -0 $pid 2>/dev/null || [ $tries -gt 3000 ]; then
         cat "$dir/log" >&2; kill -QUIT $pid 2>/dev/null; rm -rf "$dir"; exit 1
     fi
     sleep 0.1
@@ -200,7 +201,12 @@ impl TempDatabase {
     /// When it cannot be opened.
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub async fn open(&self) -> Store {
-        Store::open(&self.url, &Options::default())
+        // Far longer than anything takes on the slowest machine.
+        let options = Options {
+            wait: std::time::Duration::from_secs(60),
+            ..Options::default()
+        };
+        Store::open(&self.url, &options)
             .await
             .expect("the test database opens")
     }

@@ -19,7 +19,7 @@ def ask(method, path, body=None, keys="LANGFUSE"):
     request.add_header("content-type", "application/json")
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(request, data, timeout=60) as answer:
+        with urllib.request.urlopen(request, data, timeout=300) as answer:
             text = answer.read()
             return json.loads(text) if text else None
     except urllib.error.HTTPError as error:

@@ -5,7 +5,7 @@
 const assert = require("node:assert/strict");
 const { randomBytes, randomUUID } = require("node:crypto");
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 300_000;
 
 const origin = process.env.LANGFUSE_BASE_URL;
 const keys = `${process.env.LANGFUSE_PUBLIC_KEY}:${process.env.LANGFUSE_SECRET_KEY}`;

@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from langfuse import Langfuse
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 300
 
 
 def major():

@@ -424,7 +424,7 @@ async fn many_requests_at_once_are_all_kept() {
 async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
     let database = TempDatabase::sqlite();
     let options = Options {
-        wait: std::time::Duration::from_millis(50),
+        wait: std::time::Duration::from_secs(2),
         ..Options::default()
     };
     let store = Store::open(database.url(), &options).await.unwrap();

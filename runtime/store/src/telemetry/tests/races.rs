@@ -177,7 +177,7 @@ async fn more_batches_than_may_wait_are_refused_at_once_and_can_be_sent_again() 
     const N: u32 = 400;
     let database = TempDatabase::sqlite();
     let options = Options {
-        wait: std::time::Duration::from_millis(50),
+        wait: std::time::Duration::from_secs(2),
         ..Options::default()
     };
     let store = Store::open(database.url(), &options).await.unwrap();
