@@ -168,5 +168,21 @@ async fn what_is_wrong_with_a_rule_is_said_as_older_clients_expect_it() -> anyho
         (&kept["sampling"], &kept["target"]),
         (&json!(1.0), &json!("observation"))
     );
+    // A mapping alone is that of the only evaluator.
+    let mapping = json!([{ "variable": "output", "source": "input" }]);
+    let alone = json!({ "mapping": mapping });
+    let (status, changed) = call(&app, Method::PATCH, &one, alone.clone()).await?;
+    assert_eq!(status, 200, "{changed}");
+    assert_eq!(changed["mapping"], mapping);
+    assert_eq!(changed["evaluators"][0]["mapping"], mapping);
+    assert_eq!(changed["evaluator"], kept["evaluator"]);
+    let none =
+        json!({ "name": "none", "target": "observation", "enabled": false, "mapping": mapping });
+    let (status, refused) = call(&app, Method::POST, RULES, none).await?;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        status == 400 && message.starts_with("mapping: "),
+        "{refused}"
+    );
     app.stop().await
 }

@@ -740,3 +740,30 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
     );
     assert!(run(&["--organization", "Other"]).await.0);
 }
+
+#[tokio::test]
+async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings() {
+    let app = TestApp::new().await.unwrap();
+    let start = async |public: &str, secret: &str| {
+        let init = assay_server::config::Init {
+            public_key: None,
+            secret_key: None,
+            org_public_key: Some(public.to_owned()),
+            org_secret_key: Some(secret.to_owned()),
+            ..app.app.config.init.clone()
+        };
+        let ids = assay_server::RandomIds;
+        assay_server::first_start(&app.app.store, &init, &ids, app.clock.now()).await
+    };
+    let (public, secret) = assay_it::ORGANIZATION_KEYS;
+    start(public, secret).await.unwrap();
+    for (public, secret, why) in [
+        (public, "another secret", "choose another public key"),
+        ("pk-test", secret, "of a project"),
+    ] {
+        let refused = start(public, secret).await.unwrap_err().to_string();
+        assert!(refused.contains("init.org_public_key"), "{refused}");
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 200);
+}
