@@ -1,6 +1,5 @@
 //! `assay serve` as a child process: for signals, and for being killed.
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use anyhow::Context as _;
 use assay_server::client::Client;
 use tokio::process::Command;
 
-use crate::{KEYS, PATIENCE};
+use crate::{KEYS, PATIENCE, plugin_cache};
 
 /// A server process.
 #[derive(Debug)]
@@ -19,8 +18,12 @@ pub struct Child {
     pub client: Client,
 }
 
-/// The `assay` program beside the test that runs, built when it is missing or stale.
+/// The program that `ASSAY_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
+/// missing or stale.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
+    if let Some(given) = std::env::var_os("ASSAY_TEST_PROGRAM") {
+        return Ok(given.into());
+    }
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
         let mut command = std::process::Command::new(env!("CARGO"));
@@ -36,15 +39,14 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     Ok(folder.join("assay"))
 }
 
-/// A port that is free now.
-///
-/// # Errors
-/// When there is none.
-pub fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+/// Scheme, host and port of a server, out of what it says when it is ready.
+#[must_use]
+pub fn origin_in(said: &str) -> Option<&str> {
+    let (before, _) = said.split_once("/?token=")?;
+    before.split_whitespace().next_back()
 }
 
-/// The command with an environment of its own.
+/// The command with an environment of its own. Its server finds plug-ins that were compiled for other tests.
 ///
 /// # Errors
 /// When the program does not build.
@@ -53,46 +55,57 @@ pub fn command(args: &[&str]) -> anyhow::Result<Command> {
     command
         .args(args)
         .env_clear()
+        .env("ASSAY_DATA_PLUGIN_CACHE", plugin_cache()?)
         .kill_on_drop(true)
         .stdin(Stdio::null());
     Ok(command)
 }
 
 impl Child {
-    /// Starts on a data directory and waits until it is healthy.
+    /// Starts on a data directory, at a port that the system chooses, and waits until it is healthy.
     ///
     /// # Errors
     /// When it ends or does not become healthy.
-    pub async fn start(data: &Path, address: SocketAddr) -> anyhow::Result<Self> {
-        let log = std::fs::File::create(data.with_extension("log"))?;
-        let listen = address.to_string();
-        let mut command = command(&["serve", "--listen", &listen, "--workers", "1"])?;
-        let process = command
+    pub async fn start(data: &Path) -> anyhow::Result<Self> {
+        Self::with(data, &[]).await
+    }
+
+    /// As [`Child::start`], with further arguments.
+    ///
+    /// # Errors
+    /// When it ends or does not become healthy.
+    pub async fn with(data: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        let path = data.with_extension("log");
+        let log = std::fs::File::create(&path)?;
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--workers", "1"])?;
+        let mut process = command
             .arg("--data-dir")
             .arg(data)
+            .args(more)
             .env("ASSAY_INIT_PUBLIC_KEY", KEYS.0)
             .env("ASSAY_INIT_SECRET_KEY", KEYS.1)
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        let client = Client::new(&format!("http://{address}")).with_keys(KEYS.0, KEYS.1);
-        let mut child = Self { process, client };
-        let healthy = async {
+        let ready = async {
             loop {
-                if let Some(status) = child.process.try_wait()? {
-                    anyhow::bail!("the server ended with {status}");
+                let said = std::fs::read_to_string(&path)?;
+                if let Some(origin) = origin_in(&said) {
+                    return Ok(origin.to_owned());
                 }
-                let answer = child.client.get("/api/public/health").await;
-                if answer.is_ok_and(|answer| answer.status == 200) {
-                    return Ok(());
+                if let Some(status) = process.try_wait()? {
+                    anyhow::bail!("the server ended with {status}: {said}");
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(2 * PATIENCE, healthy)
+        let origin = tokio::time::timeout(PATIENCE, ready)
             .await
-            .context("not healthy in time")??;
-        Ok(child)
+            .context("not ready in time")??;
+        let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1);
+        let health = client.get("/api/public/health").await?;
+        anyhow::ensure!(health.status == 200, "{}", health.text());
+        Ok(Self { process, client })
     }
 
     /// `kill -9`, and wait until the process is gone.
@@ -115,7 +128,7 @@ impl Child {
             .to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await?;
         anyhow::ensure!(sent.success(), "kill failed");
-        let ended = tokio::time::timeout(2 * PATIENCE, self.process.wait()).await;
+        let ended = tokio::time::timeout(PATIENCE, self.process.wait()).await;
         Ok(ended.context("it does not end")??)
     }
 }

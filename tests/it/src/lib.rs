@@ -4,8 +4,9 @@
 mod child;
 mod spans;
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use assay_domain::time::{Clock, Timestamp};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use child::{Child, command, free_address};
+pub use child::{Child, command, origin_in};
 pub use spans::{Trace, protobuf, trace_id};
 
 /// Key pair of the first project.
@@ -28,24 +29,34 @@ pub const ORGANIZATION_KEYS: (&str, &str) = ("pk-test-org", "sk-test-org");
 pub const OTLP: &str = "/api/public/otel/v1/traces";
 /// The setting with which evaluators run in worker processes, as in production.
 pub const PROCESSES: (&str, &str) = ("evaluation.isolation", "process");
-/// Longest wait for a fact.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for a fact: it ends tests that hang. No claim depends on it, however slow the machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The system's clock, moved on by tests.
 #[derive(Debug, Default)]
-pub struct TestClock(AtomicI64);
+pub struct TestClock {
+    ahead_ms: AtomicI64,
+    stopped: OnceLock<Timestamp>,
+}
 
 impl TestClock {
     /// Moves the time on.
     pub fn advance(&self, by: Duration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// From now on the time moves only when a test moves it.
+    pub fn stop(&self) {
+        self.stopped.get_or_init(|| SystemClock.now());
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now().plus_millis(self.0.load(Ordering::SeqCst))
+        let now = self.stopped.get().copied();
+        let now = now.unwrap_or_else(|| SystemClock.now());
+        now.plus_millis(self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
@@ -81,13 +92,13 @@ impl TestApp {
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
         let dir = data.path().display().to_string();
-        // Compiled once for all tests.
-        let test = std::env::current_exe()?;
-        let cache = test.with_file_name("it-plugin-cache").display().to_string();
+        let cache = plugin_cache()?.display().to_string();
         let mut flags = vec![
             ("data.plugin_cache", cache),
             ("server.listen", "127.0.0.1:0".to_owned()),
             ("data.dir", dir),
+            // Far longer than any wait there is: no machine is too slow.
+            ("database.wait_seconds", "60".to_owned()),
             ("evaluation.isolation", "in-process".to_owned()),
             ("init.public_key", KEYS.0.to_owned()),
             ("init.secret_key", KEYS.1.to_owned()),
@@ -120,7 +131,9 @@ impl TestApp {
         Ok(Self {
             app,
             clock,
-            client: Client::new(&origin).with_keys(KEYS.0, KEYS.1),
+            client: Client::new(&origin)
+                .with_keys(KEYS.0, KEYS.1)
+                .with_timeout(PATIENCE),
             origin,
             shutdown,
             serving: Some(serving),
@@ -254,6 +267,11 @@ impl Drop for TestApp {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
+}
+
+/// Where the servers of all tests keep compiled plug-ins: each is compiled once.
+pub(crate) fn plugin_cache() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("it-plugin-cache"))
 }
 
 /// Members of `data`.

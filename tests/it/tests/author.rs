@@ -319,7 +319,7 @@ async fn a_watched_run_builds_and_scores_again_after_a_change() {
             }
             false
         };
-        tokio::time::timeout(4 * PATIENCE, found)
+        tokio::time::timeout(2 * PATIENCE, found)
             .await
             .unwrap_or(false)
     };

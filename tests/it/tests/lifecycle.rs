@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use assay_it::{Child, KEYS, OTLP, Trace, command, count, free_address, trace_id, wait_for};
+use assay_it::{Child, KEYS, OTLP, Trace, command, count, origin_in, trace_id, wait_for};
 use assay_server::client::Client;
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -64,8 +64,7 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     for is_first in [true, false] {
-        let address = free_address().unwrap();
-        let mut serve = command(&["serve", "--listen", &address.to_string()]).unwrap();
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]).unwrap();
         serve
             .arg("--data-dir")
             .arg(&dir)
@@ -91,7 +90,8 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
         let pair = (key("ASSAY_PUBLIC_KEY"), key("ASSAY_SECRET_KEY"));
         assert_eq!(pair.1.is_some(), is_first, "{said:?}");
         if let (Some(public), Some(secret)) = pair {
-            let client = Client::new(&format!("http://{address}")).with_keys(&public, &secret);
+            let origin = origin_in(said.last().unwrap()).unwrap();
+            let client = Client::new(origin).with_keys(&public, &secret);
             assert_eq!(
                 client.get("/api/public/projects").await.unwrap().status,
                 200
@@ -104,10 +104,7 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 #[tokio::test]
 async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     let data = tempfile::tempdir().unwrap();
-    let address = free_address().unwrap();
-    let mut child = Child::start(&data.path().join("data"), address)
-        .await
-        .unwrap();
+    let mut child = Child::start(&data.path().join("data")).await.unwrap();
     let client = child.client.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let begun = Arc::new(tokio::sync::Notify::new());
@@ -131,9 +128,7 @@ async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     // The signal may arrive before the head of the request: then it was refused, and nothing is owed.
     if let Ok(answer) = answer {
         assert_eq!(answer.status, 200);
-        let again = Child::start(&data.path().join("data"), address)
-            .await
-            .unwrap();
+        let again = Child::start(&data.path().join("data")).await.unwrap();
         let found = again
             .client
             .get(&format!("/api/public/traces/{}", trace_id(1)))
@@ -211,11 +206,10 @@ async fn scored(client: &Client) -> Vec<String> {
 async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_score_doubled() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let address = free_address().unwrap();
     let next = Arc::new(AtomicU64::new(0));
     let mut acknowledged = BTreeSet::new();
     for round in 0..ROUNDS {
-        let mut child = Child::start(&data, address).await.unwrap();
+        let mut child = Child::start(&data).await.unwrap();
         if round == 0 {
             make_rule(&child.client).await;
         }
@@ -248,7 +242,7 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
         acknowledged.len()
     );
 
-    let child = Child::start(&data, address).await.unwrap();
+    let child = Child::start(&data).await.unwrap();
     for number in &acknowledged {
         let path = format!(
             "/api/public/traces/{}?fields=core,observations",
@@ -287,7 +281,7 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
 async fn a_second_server_on_the_same_data_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let mut child = Child::start(&data, free_address().unwrap()).await.unwrap();
+    let mut child = Child::start(&data).await.unwrap();
     let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]).unwrap();
     let second = serve.arg("--data-dir").arg(&data).output().await.unwrap();
     assert!(!second.status.success());
@@ -302,12 +296,13 @@ async fn a_second_server_on_the_same_data_is_refused() {
 async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let address = free_address().unwrap();
-    let mut child = Child::start(&data, address).await.unwrap();
+    let cache = folder.path().join("cache");
+    let own = ["--data-plugin-cache", cache.to_str().unwrap()];
+    let mut child = Child::with(&data, &own).await.unwrap();
     make_rule(&child.client).await;
     child.terminate().await.unwrap();
     let mut n_damaged = 0;
-    let mut folders = vec![data.join("plugin-cache")];
+    let mut folders = vec![cache.clone()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -320,7 +315,7 @@ async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
         }
     }
     assert!(n_damaged > 0, "nothing was compiled ahead");
-    let child = Child::start(&data, address).await.unwrap();
+    let child = Child::with(&data, &own).await.unwrap();
     let trace = Trace::new(1, "root").generation("answer", "text");
     let sent = child
         .client
@@ -339,8 +334,7 @@ async fn a_damaged_cache_of_compiled_plug_ins_is_made_again() {
 async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let address = free_address().unwrap();
-    let child = Child::start(&data, address).await.unwrap();
+    let child = Child::start(&data).await.unwrap();
     assert_eq!(KEYS.0, "pk-test");
     let script = "import sqlite3, sys\n\
         c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\

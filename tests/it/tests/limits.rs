@@ -35,6 +35,7 @@ async fn without_limits_nothing_is_counted() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_key_that_asks_too_often_waits_as_long_as_it_is_told_to() -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.api_per_minute", "2")]).await?;
+    app.clock.stop();
     let now = app.clock.now().as_micros() / 1_000_000;
     for left in [1, 0] {
         let answer = app.client.get(SCORES).await?;
@@ -80,6 +81,7 @@ async fn a_key_that_asks_too_often_waits_as_long_as_it_is_told_to() -> anyhow::R
 #[tokio::test]
 async fn keys_are_counted_apart_and_invalid_ones_not_at_all() -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.api_per_minute", "1")]).await?;
+    app.clock.stop();
     let wrong = Client::new(&app.origin).with_keys(KEYS.0, "sk-wrong");
     let public = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let other = app.other_project().await?;
@@ -104,6 +106,7 @@ async fn keys_are_counted_apart_and_invalid_ones_not_at_all() -> anyhow::Result<
 async fn telemetry_beyond_the_limit_is_refused_in_its_own_encoding_and_nothing_of_it_is_kept()
 -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.ingestion_per_minute", "2")]).await?;
+    app.clock.stop();
     app.ingest(&Trace::new(1, "first")).await?;
     let score = json!({ "traceId": assay_it::trace_id(1), "name": "s", "value": 1 });
     let path = "/api/public/scores";
@@ -123,6 +126,7 @@ async fn telemetry_beyond_the_limit_is_refused_in_its_own_encoding_and_nothing_o
 #[tokio::test]
 async fn a_page_of_another_origin_may_read_how_its_key_stands() -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.ingestion_per_minute", "1")]).await?;
+    app.clock.stop();
     let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let headers = [
         ("origin", "http://page"),

@@ -246,8 +246,8 @@ async fn uploads_that_stall_keep_nobody_from_reading() {
         upload.write_all(head.as_bytes()).unwrap();
         stalled.push(upload);
     }
-    // Less than a stalled upload is waited for.
-    let limit = Duration::from_secs(15);
+    // Less than a stalled upload is waited for: that is 17 minutes.
+    let limit = assay_it::PATIENCE;
     for _ in 0..20 {
         let found = app.client.get(&one).await.unwrap().json();
         let address = path(&app, &found["url"]);
