@@ -20,7 +20,8 @@ CREATE TABLE blob_exports (
     updated_at BIGINT NOT NULL
 );
 
--- What changed within a time, in the order of the changes.
-CREATE INDEX traces_changed ON traces (tenant, last_seen);
-CREATE INDEX observations_changed ON observations (tenant, updated_at);
-CREATE INDEX scores_changed ON scores (project_id, updated_at);
+-- What changed within a time. For traces and observations the time stands first: an index that began with
+-- the tenant would be taken for lists of it, which then are sorted whole.
+CREATE INDEX traces_changed ON traces (last_seen, tenant);
+CREATE INDEX observations_changed ON observations (updated_at, tenant);
+CREATE INDEX scores_changed ON scores (project_id, updated_at, id);

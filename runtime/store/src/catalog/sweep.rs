@@ -270,7 +270,11 @@ impl Store {
     }
 
     /// Deletes what a project kept and no longer keeps; how many traces that were.
-    pub(crate) async fn expire(&self, project: &ProjectId, before: Timestamp) -> Result<u64, Error> {
+    pub(crate) async fn expire(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+    ) -> Result<u64, Error> {
         let n_traces = self.delete_found(project, OLD_TRACES, Some(before)).await?;
         let before = before.as_micros();
         let args: [Arg<'_>; 3] = [

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 
 use super::db::{Arg, As, Db, Sized, value_list, value_rows};
 use super::gathered::{Gathered, Touch};
+use super::numbers::Table;
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
 use super::row::{self, ObservationRow, Place};
 use super::{Tenant, block, to_touched_body};
@@ -21,29 +22,19 @@ use crate::Error;
 
 /// Log records without a span are kept this long.
 const LOGS_WAIT_MS: i64 = 3_600_000;
-static INSERT_OBSERVATIONS: Sized = Sized::new(|n| {
+static INSERT_OBSERVATIONS: Sized = Sized::repeatable(|n| {
     format!(
         "INSERT INTO observations ({}) VALUES {} ON CONFLICT (trace, id) DO NOTHING",
         row::COLUMNS,
         value_rows(n, row::N_COLUMNS, 1)
     )
 });
-static INSERT_PAYLOADS: Sized = Sized::new(|n| {
+static INSERT_PAYLOADS: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT INTO payloads (seq, body) VALUES {}",
+        "INSERT INTO payloads (seq, body) VALUES {} ON CONFLICT (seq) DO NOTHING",
         value_rows(n, 2, 1)
     )
 });
-/// Not the largest number that stands: one whose row was deleted is never given again, so that a reader
-/// between two statements cannot find the content of another row, of another tenant even, under it.
-const NEXT_SQLITE: [&str; 2] = [
-    "SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'observations'",
-    "SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'payloads'",
-];
-const NEXT_POSTGRES: [&str; 2] = [
-    "SELECT nextval(pg_get_serial_sequence('observations', 'seq')) FROM generate_series(1, $1)",
-    "SELECT nextval(pg_get_serial_sequence('payloads', 'seq')) FROM generate_series(1, $1)",
-];
 const STANDING: &str = "SELECT seq FROM observations WHERE seq >= $1 AND seq <= $2";
 /// Two nodes that replace the same observation take turns: the second must see what the first wrote, or
 /// its better version would be lost. SQLite has one writer at a time anyway.
@@ -118,7 +109,7 @@ pub(super) async fn apply<'b>(
     let mut changed: Vec<Pair> = Vec::new();
     let mut is_all_new = insert_rows(db, arrival, batch, gathered, &mut changed).await?;
     insert_logs(db, tenant, &batch.logs, now).await?;
-    for pair in spans_to_join(db, tenant, batch).await? {
+    for pair in spans_to_join(db, tenant, batch, gathered).await? {
         is_all_new = false;
         if join(db, arrival, &pair, gathered).await? && !changed.contains(&pair) {
             changed.push(pair);
@@ -145,22 +136,6 @@ pub(super) async fn apply<'b>(
     })
 }
 
-/// Fresh row numbers: of observations (0) or payloads (1).
-async fn next_seqs(db: &mut Db<'_>, table: usize, n: usize) -> Result<Vec<i64>, Error> {
-    if n == 0 {
-        return Ok(Vec::new());
-    }
-    if db.is_postgres() {
-        let rows = db
-            .rows(NEXT_POSTGRES[table], &[(n as i64).into()], &[As::Int])
-            .await?;
-        return Ok(rows.iter().map(|cells| cells[0].int()).collect());
-    }
-    // Holding the only write lock, nobody else takes a number meanwhile.
-    let first = db.integer(NEXT_SQLITE[table], &[]).await?;
-    Ok((first..).take(n).collect())
-}
-
 /// True when none of the rows stood before.
 async fn insert_rows<'b>(
     db: &mut Db<'_>,
@@ -172,8 +147,9 @@ async fn insert_rows<'b>(
     let Arrival { tenant, now, .. } = arrival;
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
-    let seqs = next_seqs(db, 0, n_rows).await?;
-    let payload_seqs = next_seqs(db, 1, n_blocks).await?;
+    let fresh = &mut gathered.fresh;
+    let seqs = fresh.take(db, Table::Observations, n_rows).await?;
+    let payload_seqs = fresh.take(db, Table::Payloads, n_blocks).await?;
     let mut rows: Vec<(Place, &'b PreparedRow)> = Vec::with_capacity(n_rows);
     let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
     for trace in &batch.traces {
@@ -232,45 +208,23 @@ fn pair(observation: &Observation) -> Pair {
 }
 
 async fn insert_chunks(db: &mut Db<'_>, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
-    let mut n_inserted = 0;
-    let mut rest = rows;
-    while !rest.is_empty() {
-        let (sql, n) = INSERT_OBSERVATIONS.for_up_to(rest.len());
-        let (chunk, later) = rest.split_at(n);
-        let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * row::N_COLUMNS);
-        for (place, row) in chunk {
-            row::push_args(&mut args, *place, &row.observation, &row.detail);
-        }
-        n_inserted += db.execute(sql, &args).await?;
-        rest = later;
-    }
-    Ok(n_inserted)
+    db.execute_for(&INSERT_OBSERVATIONS, rows, |args, (place, row)| {
+        row::push_args(args, *place, &row.observation, &row.detail);
+    })
+    .await
 }
 
 async fn insert_blocks(db: &mut Db<'_>, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
-    let mut rest = blocks;
-    while !rest.is_empty() {
-        let (sql, n) = INSERT_PAYLOADS.for_up_to(rest.len());
-        let (chunk, later) = rest.split_at(n);
-        let args: Vec<Arg<'_>> = chunk
-            .iter()
-            .flat_map(|(seq, body)| [Arg::from(*seq), Arg::Blob(body)])
-            .collect();
-        db.execute(sql, &args).await?;
-        rest = later;
-    }
+    db.execute_for(&INSERT_PAYLOADS, blocks, |args, (seq, body)| {
+        args.extend([Arg::from(*seq), Arg::Blob(body)]);
+    })
+    .await?;
     Ok(())
 }
 
-/// Which of these row numbers stand.
+/// Which of these numbers have observations.
 async fn standing(db: &mut Db<'_>, seqs: &[i64]) -> Result<HashSet<i64>, Error> {
-    let (Some(first), Some(last)) = (seqs.iter().min(), seqs.iter().max()) else {
-        return Ok(HashSet::new());
-    };
-    let rows = db
-        .rows(STANDING, &[(*first).into(), (*last).into()], &[As::Int])
-        .await?;
-    Ok(rows.iter().map(|cells| cells[0].int()).collect())
+    db.numbers_among(STANDING, seqs).await
 }
 
 /// A stored observation with the text of its content.
@@ -419,9 +373,12 @@ async fn rewrite(
         place.place = 0;
         place.payload = None;
         if !content.is_empty() {
-            let seq = next_seqs(db, 1, 1).await?[0];
-            insert_blocks(db, &[(seq, &block::pack(&[content])?)]).await?;
-            place.payload = Some(seq);
+            let fresh = gathered.fresh.take(db, Table::Payloads, 1).await?;
+            let body = block::pack(&[content])?;
+            for seq in fresh {
+                insert_blocks(db, &[(seq, &body)]).await?;
+                place.payload = Some(seq);
+            }
         }
     }
     db.execute(DELETE_ROW, &[place.seq.into()]).await?;
@@ -510,13 +467,22 @@ async fn spans_to_join(
     db: &mut Db<'_>,
     tenant: &Tenant,
     batch: &Prepared,
+    gathered: &mut Gathered<'_>,
 ) -> Result<BTreeSet<Pair>, Error> {
     let mut pairs: BTreeSet<Pair> = batch
         .logs
         .iter()
         .map(|log| (log.trace_id.clone(), log.observation_id.clone()))
         .collect();
-    if batch.traces.is_empty() || db.integer(HAS_LOGS, &[tenant.number.into()]).await? == 0 {
+    if batch.traces.is_empty() {
+        return Ok(pairs);
+    }
+    let has_logs = match gathered.has_logs.get(&tenant.number) {
+        Some(has_logs) if batch.logs.is_empty() => *has_logs,
+        _ => db.integer(HAS_LOGS, &[tenant.number.into()]).await? > 0,
+    };
+    gathered.has_logs.insert(tenant.number, has_logs);
+    if !has_logs {
         return Ok(pairs);
     }
     let arrived: HashSet<(&str, &str)> = batch

@@ -19,14 +19,18 @@ pub struct Window {
     pub to: Timestamp,
 }
 
-/// Appends the conditions and the order of a page; `[time, key]` are columns.
+/// Appends the conditions and the order of a page; `[time, tenant, key]` are columns. They are what the index
+/// has; the plus keeps SQLite from taking one that begins with the tenant, and sorting all it has.
 fn push_page(
     sql: &mut Sql,
-    [time, key]: [&str; 2],
+    tenant: i64,
+    [time, of, key]: [&str; 3],
     window: &Window,
     after: Option<&Changed>,
     limit: u32,
 ) -> Result<(), Error> {
+    let tenant = sql.bind(tenant.into());
+    sql.push(&format!(" WHERE +{of} = {tenant}"));
     let from = after.map(|place| place.at).or(window.from);
     if let Some(from) = from {
         let from = sql.bind(from.as_micros().into());
@@ -42,7 +46,7 @@ fn push_page(
         let (at, last) = (sql.bind(at.as_micros().into()), sql.bind(last.into()));
         sql.push(&format!(" AND ({time} > {at} OR {key} > {last})"));
     }
-    sql.push(&format!(" ORDER BY {time}, {key} LIMIT {limit}"));
+    sql.push(&format!(" ORDER BY {time}, {of}, {key} LIMIT {limit}"));
     Ok(())
 }
 
@@ -62,11 +66,9 @@ impl Store {
             return Ok(Vec::new());
         };
         let mut sql = Sql::default();
-        let number = sql.bind(tenant.into());
-        sql.push(&format!(
-            "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = {number}"
-        ));
-        push_page(&mut sql, ["t.last_seen", "t.number"], window, after, limit)?;
+        sql.push(&format!("SELECT {READ_TRACE} FROM traces t"));
+        let columns = ["t.last_seen", "t.tenant", "t.number"];
+        push_page(&mut sql, tenant, columns, window, after, limit)?;
         let rows = self.trace_rows(&sql.text, &sql.args).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
@@ -95,11 +97,11 @@ impl Store {
             return Ok(Vec::new());
         };
         let mut sql = Sql::default();
-        let number = sql.bind(tenant.into());
         sql.push(&format!(
-            "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace WHERE o.tenant = {number}"
+            "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace"
         ));
-        push_page(&mut sql, ["o.updated_at", "o.seq"], window, after, limit)?;
+        let columns = ["o.updated_at", "o.tenant", "o.seq"];
+        push_page(&mut sql, tenant, columns, window, after, limit)?;
         let rows = self.observation_rows(&sql.text, &sql.args).await?;
         let places = rows.iter().map(|row| Changed {
             at: Timestamp::from_micros(row.updated_at),

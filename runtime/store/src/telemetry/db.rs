@@ -1,6 +1,7 @@
 //! One way to bind and execute for both drivers, inside a transaction.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use sqlx::{PgConnection, Row as _, SqliteConnection, ValueRef as _};
@@ -247,6 +248,44 @@ impl Db<'_> {
         })
     }
 
+    /// Executes a statement for all rows, in their order; how many it changed. `push` appends the values
+    /// of one row.
+    pub(super) async fn execute_for<'r, T>(
+        &mut self,
+        statement: &'static Sized,
+        rows: &'r [T],
+        push: impl Fn(&mut Vec<Arg<'r>>, &'r T),
+    ) -> Result<u64, Error> {
+        let mut n_changed = 0;
+        let mut rest = rows;
+        while let Some(last) = rest.last() {
+            let (sql, n) = statement.for_some_of(rest.len());
+            let (chunk, later) = rest.split_at(n.min(rest.len()));
+            let mut args = Vec::new();
+            chunk.iter().for_each(|row| push(&mut args, row));
+            args.reserve_exact((n - chunk.len()) * (args.len() / chunk.len()));
+            (chunk.len()..n).for_each(|_| push(&mut args, last));
+            n_changed += self.execute(sql, &args).await?;
+            rest = later;
+        }
+        Ok(n_changed)
+    }
+
+    /// Which of these numbers, ascending, stand: asked by a statement for those from the first to the last.
+    pub(super) async fn numbers_among(
+        &mut self,
+        sql: &'static str,
+        numbers: &[i64],
+    ) -> Result<HashSet<i64>, Error> {
+        let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+            return Ok(HashSet::new());
+        };
+        let rows = self
+            .rows(sql, &[(*first).into(), (*last).into()], &[As::Int])
+            .await?;
+        Ok(rows.iter().map(|cells| cells[0].int()).collect())
+    }
+
     /// The only integer of the only row.
     pub(super) async fn integer(
         &mut self,
@@ -292,12 +331,14 @@ impl Cell {
 }
 
 /// Rows per statement, descending: few sizes, so that all of them stay prepared.
-const SIZES: [usize; 4] = [128, 32, 8, 1];
+const SIZES: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// One statement in every size.
 pub(super) struct Sized {
     texts: [OnceLock<String>; SIZES.len()],
     build: fn(usize) -> String,
+    /// The same row again changes nothing.
+    is_repeatable: bool,
 }
 
 impl Sized {
@@ -305,12 +346,37 @@ impl Sized {
         Self {
             texts: [const { OnceLock::new() }; SIZES.len()],
             build,
+            is_repeatable: false,
+        }
+    }
+
+    /// One that a row may be given to more than once. Then a larger statement serves a few rows less, and
+    /// a batch needs fewer of them.
+    pub(super) const fn repeatable(build: fn(usize) -> String) -> Self {
+        Self {
+            texts: [const { OnceLock::new() }; SIZES.len()],
+            build,
+            is_repeatable: true,
         }
     }
 
     /// The statement for as many as possible of `n` rows, and how many that is.
     pub(super) fn for_up_to(&'static self, n: usize) -> (&'static str, usize) {
-        let at = SIZES.iter().position(|size| *size <= n).unwrap_or(3);
+        let at = SIZES.iter().position(|size| *size <= n);
+        self.at(at.unwrap_or(SIZES.len() - 1))
+    }
+
+    /// The statement for the first of `n` rows, and how many it takes: more than there are, where few
+    /// repeats spare statements.
+    fn for_some_of(&'static self, n: usize) -> (&'static str, usize) {
+        let larger = SIZES.iter().rposition(|size| n <= *size);
+        match larger.filter(|at| self.is_repeatable && 3 * SIZES[*at] <= 4 * n) {
+            Some(at) => self.at(at),
+            None => self.for_up_to(n),
+        }
+    }
+
+    fn at(&'static self, at: usize) -> (&'static str, usize) {
         let text = self.texts[at].get_or_init(|| (self.build)(SIZES[at]));
         (text, SIZES[at])
     }

@@ -5,24 +5,25 @@
 //! two nodes that write the same ones wait for each other and not in a circle. Where they still meet the
 //! wrong way round, over an observation that is replaced, the whole transaction runs again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use assay_domain::ids::TraceId;
 use assay_domain::time::Timestamp;
 
 use super::db::{Arg, As, Db, Sized, value_list, value_rows};
+use super::numbers::{Numbers, Table};
 use super::prepare::{Prepared, PreparedTrace};
 use super::rollup::Changes;
 use super::row;
 use crate::Error;
 
-const N_TRACE_COLUMNS: usize = 9 + row::TRACE_COMPUTED.len() + 1;
+const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
 
-static INSERT_TRACES: Sized = Sized::new(|n| {
+static INSERT_TRACES: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT INTO traces (tenant, trace_id, revision, stale, first_seen, last_seen, root_ended_at, \
-         n_open, has_marker, {}, detail) VALUES {} ON CONFLICT (tenant, trace_id) DO NOTHING \
-         RETURNING number, tenant, trace_id",
+        "INSERT INTO traces (number, tenant, trace_id, revision, stale, first_seen, last_seen, \
+         root_ended_at, n_open, has_marker, {}, detail) VALUES {} \
+         ON CONFLICT (tenant, trace_id) DO NOTHING",
         row::TRACE_COMPUTED.join(", "),
         value_rows(n, N_TRACE_COLUMNS, 1)
     )
@@ -33,6 +34,7 @@ static FIND_TRACES: Sized = Sized::new(|n| {
         value_list(n, 2)
     )
 });
+const STANDING: &str = "SELECT number FROM traces WHERE number >= $1 AND number <= $2";
 const TOUCH_TRACE: &str = "
     UPDATE traces
        SET revision = revision + 1, stale = 1, last_seen = $2,
@@ -73,6 +75,9 @@ pub(super) struct Gathered<'b> {
     numbers: HashMap<(i64, &'b str), Number>,
     touched: BTreeMap<(i64, TraceId), Touch>,
     pub(super) rollups: Changes<'b>,
+    pub(super) fresh: Numbers,
+    /// By tenant, as far as it was asked for: whether log records of it stand.
+    pub(super) has_logs: HashMap<i64, bool>,
 }
 
 impl<'b> Gathered<'b> {
@@ -108,16 +113,15 @@ impl<'b> Gathered<'b> {
     }
 
     async fn insert(&mut self, db: &mut Db<'_>, parts: &[Part<'b>]) -> Result<(), Error> {
-        let mut rest = parts;
-        while !rest.is_empty() {
-            let (sql, n) = INSERT_TRACES.for_up_to(rest.len());
-            let (chunk, later) = rest.split_at(n);
-            let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_TRACE_COLUMNS);
-            for Part {
-                tenant, trace, now, ..
-            } in chunk
-            {
+        let numbers = self.fresh.take(db, Table::Traces, parts.len()).await?;
+        let rows: Vec<(i64, &Part<'b>)> = numbers.iter().copied().zip(parts).collect();
+        let n_made = db
+            .execute_for(&INSERT_TRACES, &rows, |args, (number, part)| {
+                let Part {
+                    tenant, trace, now, ..
+                } = *part;
                 args.extend([
+                    (*number).into(),
                     (*tenant).into(),
                     trace.id.as_str().into(),
                     1_i64.into(),
@@ -128,22 +132,20 @@ impl<'b> Gathered<'b> {
                     trace.n_open.into(),
                     trace.has_marker.into(),
                 ]);
-                row::push_trace_args(&mut args, &trace.folded, &trace.detail);
+                row::push_trace_args(args, &trace.folded, &trace.detail);
+            })
+            .await?;
+        let are_all_made = n_made as usize == rows.len();
+        let made = match are_all_made || n_made == 0 {
+            true => HashSet::new(),
+            false => db.numbers_among(STANDING, &numbers).await?,
+        };
+        for (number, part) in rows {
+            if are_all_made || made.contains(&number) {
+                let made_by = Some(part.batch);
+                let key = (part.tenant, part.trace.id.as_str());
+                self.numbers.insert(key, Number { number, made_by });
             }
-            for cells in db.rows(sql, &args, &[As::Int, As::Int, As::Text]).await? {
-                let made = (cells[1].int(), cells[2].text());
-                let key = |part: &Part<'b>| (part.tenant, part.trace.id.as_str()).cmp(&made);
-                let Ok(at) = chunk.binary_search_by(key) else {
-                    continue;
-                };
-                let number = Number {
-                    number: cells[0].int(),
-                    made_by: Some(chunk[at].batch),
-                };
-                let id = chunk[at].trace.id.as_str();
-                self.numbers.insert((chunk[at].tenant, id), number);
-            }
-            rest = later;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod contents;
 pub(crate) mod db;
 mod events;
 mod gathered;
+mod numbers;
 mod observation_list;
 mod prepare;
 mod queue;
@@ -33,10 +34,10 @@ mod trace_list;
 mod trace_marks;
 mod walk;
 
-use assay_domain::filter::Filter;
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use std::sync::Arc;
 
+use assay_domain::filter::Filter;
+use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
@@ -186,11 +187,11 @@ pub struct ObservationQuery {
     pub without_records: bool,
     /// Count all that match.
     pub with_total: bool,
+    /// Of the rows that only memory can test against the filter, look at so many at most.
+    pub max_tested: u64,
 }
 
 impl Default for ObservationQuery {
-    /// Of the rows that only memory can test against the filter, look at so many at most.
-    pub max_tested: u64,
     fn default() -> Self {
         Self {
             filter: Filter::default(),
@@ -200,10 +201,10 @@ impl Default for ObservationQuery {
             with_content: false,
             without_records: false,
             with_total: false,
+            max_tested: u64::MAX,
         }
     }
 }
-            max_tested: u64::MAX,
 
 /// The last observation of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,9 +228,6 @@ pub struct Page<T> {
     pub has_more: bool,
 }
 
-/// Stored bytes of a medium.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredMedia {
 /// Some of the matching observations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservationPage {
@@ -252,6 +250,9 @@ pub struct GivenUp {
     pub columns: Vec<&'static str>,
 }
 
+/// Stored bytes of a medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredMedia {
     /// MIME type.
     pub content_type: String,
     /// SHA-256 of the bytes.

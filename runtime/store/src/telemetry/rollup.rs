@@ -270,28 +270,21 @@ impl<'o> Changes<'o> {
             .into_iter()
             .filter(|(_, sums)| *sums != Sums::default())
             .collect();
-        let mut rest = rows.as_slice();
-        while !rest.is_empty() {
-            let (sql, n) = ADD.for_up_to(rest.len());
-            let (chunk, later) = rest.split_at(n);
-            let mut args: Vec<Arg<'_>> = Vec::with_capacity(n * N_COLUMNS);
-            for (key, sums) in chunk {
-                args.extend([
-                    key.tenant.into(),
-                    key.hour.into(),
-                    key.environment.as_ref().into(),
-                    key.kind.as_ref().into(),
-                    key.model.as_ref().into(),
-                    key.level.as_ref().into(),
-                    sums.n.into(),
-                ]);
-                for (n, sum) in sums.measured {
-                    args.extend([Arg::from(n), Arg::from(sum)]);
-                }
+        db.execute_for(&ADD, &rows, |args, (key, sums)| {
+            args.extend([
+                key.tenant.into(),
+                key.hour.into(),
+                key.environment.as_ref().into(),
+                key.kind.as_ref().into(),
+                key.model.as_ref().into(),
+                key.level.as_ref().into(),
+                sums.n.into(),
+            ]);
+            for (n, sum) in sums.measured {
+                args.extend([Arg::from(n), Arg::from(sum)]);
             }
-            db.execute(sql, &args).await?;
-            rest = later;
-        }
+        })
+        .await?;
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ mod plans;
 mod races;
 mod recent;
 mod retention;
-mod writers;
 mod searches;
+mod writers;
 
 use std::collections::BTreeMap;
 

@@ -79,7 +79,9 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
         .transpose()
         .map_err(bad("observationId"))?;
     match (&input.trace_id, observation) {
-        (Some(trace), _) => Ok(TraceId::to_store(trace).map_err(bad("traceId"))?.to_string()),
+        (Some(trace), _) => Ok(TraceId::to_store(trace)
+            .map_err(bad("traceId"))?
+            .to_string()),
         (None, Some(id)) => {
             let found = app.store.observation(project, &id).await?;
             let found = found.ok_or_else(|| Problem::not_found("observation"))?;

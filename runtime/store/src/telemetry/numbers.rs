@@ -1,0 +1,64 @@
+//! Row numbers, given out before the rows are written.
+
+use super::db::{As, Db};
+use crate::Error;
+
+/// A table whose rows get their numbers here.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Table {
+    Traces,
+    Observations,
+    Payloads,
+}
+
+/// Not the largest number that stands: one whose row was deleted is never given again, so that a reader
+/// between two statements cannot find the content of another row, of another tenant even, under it.
+const NEXT_SQLITE: &str = "
+    SELECT COALESCE(MAX(CASE WHEN name = 'traces' THEN seq END), 0) + 1,
+           COALESCE(MAX(CASE WHEN name = 'observations' THEN seq END), 0) + 1,
+           COALESCE(MAX(CASE WHEN name = 'payloads' THEN seq END), 0) + 1
+      FROM sqlite_sequence";
+const NEXT_POSTGRES: [&str; 3] = [
+    "SELECT nextval(pg_get_serial_sequence('traces', 'number')) FROM generate_series(1, $1)",
+    "SELECT nextval(pg_get_serial_sequence('observations', 'seq')) FROM generate_series(1, $1)",
+    "SELECT nextval(pg_get_serial_sequence('payloads', 'seq')) FROM generate_series(1, $1)",
+];
+
+/// The numbers that one transaction gives out. All rows it adds to these tables have theirs from here.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    /// The next of each table on SQLite, where nobody else takes any while the transaction holds the only
+    /// write lock.
+    next: Option<[i64; 3]>,
+}
+
+impl Numbers {
+    /// So many fresh ones, ascending.
+    pub(super) async fn take(
+        &mut self,
+        db: &mut Db<'_>,
+        table: Table,
+        n: usize,
+    ) -> Result<Vec<i64>, Error> {
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        if db.is_postgres() {
+            let args = [(n as i64).into()];
+            let rows = db
+                .rows(NEXT_POSTGRES[table as usize], &args, &[As::Int])
+                .await?;
+            return Ok(rows.iter().map(|cells| cells[0].int()).collect());
+        }
+        if self.next.is_none() {
+            let rows = db.rows(NEXT_SQLITE, &[], &[As::Int; 3]).await?;
+            self.next = rows
+                .first()
+                .map(|cells| [0, 1, 2].map(|at: usize| cells[at].int()));
+        }
+        let next = &mut self.next.get_or_insert([1; 3])[table as usize];
+        let first = *next;
+        *next += n as i64;
+        Ok((first..*next).collect())
+    }
+}
