@@ -263,7 +263,10 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
     let app = &ground.app;
     app.ingest(&Trace::new(1, "checkout")).await?;
     let nowhere = ground.export(json!({ "bucketName": "nowhere" })).await;
-    let refused = nowhere.map_err(|error| error.to_string()).unwrap_err();
+    let refused = nowhere
+        .err()
+        .context("a bucket that is not there was taken")?
+        .to_string();
     assert!(
         refused.contains("bucketName") && refused.contains("NoSuchBucket"),
         "{refused}"
