@@ -287,5 +287,10 @@ async fn long_texts_are_read_some_at_a_time() -> anyhow::Result<()> {
             );
         }
     }
+    let hashes = encoded(&[hashes[0].as_str(); 50].join(","));
+    let path = format!("{SKILLS}/files/content?sha256Hashes={hashes}");
+    let answer = app.client.get(&path).await?;
+    assert_eq!(answer.status, 200);
+    assert_eq!(count(&answer.json()), 1, "a text is answered once");
     app.stop().await
 }

@@ -1,6 +1,6 @@
 //! The bytes of media, to and from signed addresses.
 
-use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
 use crate::App;
@@ -26,10 +26,10 @@ use crate::problem::Problem;
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);
 /// Bytes of a download that are handed on at once.
 const PIECE: usize = 64 << 10;
-/// How long the body of an upload may take, and how much longer for each mebibyte of it: a megabit a second
-/// is enough for any.
-const UPLOAD_TIME: Duration = Duration::from_secs(120);
-const UPLOAD_TIME_PER_MIB: Duration = Duration::from_secs(9);
+/// How long the bytes of an upload or a download may be under way, and how much longer for each mebibyte of
+/// them: a megabit a second is enough for any. Who trickles must not keep the others waiting.
+const TRANSFER_TIME: Duration = Duration::from_secs(120);
+const TRANSFER_TIME_PER_MIB: Duration = Duration::from_secs(9);
 
 pub(super) async fn put_content(
     State(app): State<App>,
@@ -42,8 +42,7 @@ pub(super) async fn put_content(
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
     let n_kib = kibibytes(&medium);
-    // Who trickles must not keep the others waiting.
-    let time = UPLOAD_TIME + UPLOAD_TIME_PER_MIB * (n_kib >> 10);
+    let time = transfer_time(n_kib);
     let uploads = &app.media_signer.uploads;
     let room = tokio::time::timeout(WAIT_FOR_ROOM, uploads.acquire_many(n_kib)).await;
     let _room = room
@@ -75,12 +74,40 @@ fn kibibytes(medium: &Medium) -> u32 {
     u32::try_from((medium.content_length >> 10) + 1).unwrap_or(u32::MAX)
 }
 
-/// The bytes piece by piece; the room they take is given back when the last one is sent or nobody waits for
-/// it any more.
-fn in_pieces(bytes: Vec<u8>, room: OwnedSemaphorePermit) -> Body {
-    let pieces = stream::unfold((Bytes::from(bytes), room), |(mut rest, room)| async move {
-        let piece = rest.split_to(PIECE.min(rest.len()));
-        (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (rest, room)))
+fn transfer_time(n_kib: u32) -> Duration {
+    TRANSFER_TIME + TRANSFER_TIME_PER_MIB * (n_kib >> 10)
+}
+
+/// The bytes piece by piece. The room they take is given back when the last one is handed on, when nobody
+/// waits for it any more, or after `time`: then the body ends in an error.
+fn in_pieces(bytes: Vec<u8>, room: OwnedSemaphorePermit, time: Duration) -> Body {
+    let n_bytes = bytes.len();
+    let (sender, receiver) = mpsc::channel(1);
+    // A task of its own: nobody asks the body for more, and so nobody asks for the time, while a client does
+    // not read.
+    tokio::spawn(async move {
+        let handing_on = async {
+            for piece in bytes.chunks(PIECE) {
+                // A copy: a share of the bytes that waits in a connection would keep all of them in memory.
+                if sender.send(Bytes::copy_from_slice(piece)).await.is_err() {
+                    break;
+                }
+            }
+        };
+        if tokio::time::timeout(time, handing_on).await.is_err() {
+            tracing::debug!(n_bytes, "a download took longer than {} s", time.as_secs());
+        }
+        drop(bytes);
+        drop(room);
+    });
+    let pieces = stream::unfold((receiver, n_bytes), |(mut receiver, n_left)| async move {
+        if n_left == 0 {
+            return None;
+        }
+        let cut_off = || io::Error::new(io::ErrorKind::TimedOut, "the download took too long");
+        let piece = receiver.recv().await.ok_or_else(cut_off);
+        let n_left = piece.as_ref().map_or(0, |piece| n_left - piece.len());
+        Some((piece, (receiver, n_left)))
     });
     Body::from_stream(pieces)
 }
@@ -101,7 +128,8 @@ pub(super) async fn get_content(
     let missing = || Problem::not_found("medium");
     let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);
-    let room = downloads.acquire_many_owned(kibibytes(&medium));
+    let n_kib = kibibytes(&medium);
+    let room = downloads.acquire_many_owned(n_kib);
     let room = tokio::time::timeout(WAIT_FOR_ROOM, room)
         .await
         .map_err(|_| Problem::unavailable("too many downloads are under way; try again"))?
@@ -132,31 +160,54 @@ pub(super) async fn get_content(
             HeaderValue::from_static("private, max-age=3600"),
         ),
     ];
-    Ok((headers, in_pieces(bytes, room)).into_response())
+    let body = in_pieces(bytes, room, transfer_time(n_kib));
+    Ok((headers, body).into_response())
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::StreamExt as _;
     use tokio::sync::Semaphore;
 
     use super::*;
 
+    const ALL: u32 = 9;
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    fn downloads() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(ALL as usize))
+    }
+
+    /// All of the room, once it is free.
+    async fn room(downloads: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+        let room = Arc::clone(downloads).acquire_many_owned(ALL);
+        room.await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_download_takes_its_room_until_it_is_sent_or_given_up() {
-        let downloads = Arc::new(Semaphore::new(9));
-        let room = async || {
-            let room = Arc::clone(&downloads).acquire_many_owned(9);
-            room.await.unwrap()
-        };
+        let downloads = downloads();
         for n in [0, 1, PIECE, 2 * PIECE + 1] {
-            let bytes = vec![7; n];
-            let body = in_pieces(bytes.clone(), room().await);
+            let bytes: Vec<u8> = (0..n).map(|at| (at % 251) as u8).collect();
+            let body = in_pieces(bytes.clone(), room(&downloads).await, LONG);
             assert_eq!(downloads.available_permits(), 0);
             let sent = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-            assert_eq!(sent, bytes);
-            assert_eq!(downloads.available_permits(), 9);
+            assert!(sent == bytes, "{n}");
         }
-        drop(in_pieces(vec![1; PIECE], room().await));
-        assert_eq!(downloads.available_permits(), 9);
+        drop(in_pieces(vec![1; 9 * PIECE], room(&downloads).await, LONG));
+        drop(room(&downloads).await);
+    }
+
+    #[tokio::test]
+    async fn a_download_that_nobody_reads_gives_its_room_back_and_ends_in_an_error() {
+        let downloads = downloads();
+        let body = in_pieces(vec![7; 9 * PIECE], room(&downloads).await, Duration::ZERO);
+        drop(room(&downloads).await);
+        let mut pieces = body.into_data_stream();
+        let first = pieces.next().await.unwrap().unwrap();
+        assert_eq!(first.len(), PIECE);
+        let error = pieces.next().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("took too long"), "{error}");
+        assert!(pieces.next().await.is_none());
     }
 }

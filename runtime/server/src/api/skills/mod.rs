@@ -297,10 +297,13 @@ async fn get_contents(
         return refuse(format!("1 to {MAX_HASHES} hashes are expected"));
     }
     // A plus that was sent as it is arrives as a blank.
-    let hashes: Vec<String> = hashes.iter().map(|hash| hash.replace(' ', "+")).collect();
+    let mut hashes: Vec<String> = hashes.iter().map(|hash| hash.replace(' ', "+")).collect();
     if let Some(bad) = hashes.iter().find(|hash| !is_hash(hash)) {
         return refuse(format!("{bad:?} is no base64 of a SHA-256"));
     }
+    // Each text is answered once, however often it is asked for: the limit counts it once.
+    let mut seen = std::collections::HashSet::new();
+    hashes.retain(|hash| seen.insert(hash.clone()));
     let sizes = app.store.skill_sizes(&caller.project, &hashes).await?;
     let n_bytes: u64 = sizes.values().sum();
     if 1 < sizes.len() && MAX_CONTENTS < n_bytes {
