@@ -223,6 +223,8 @@ fn sample(name: &str, schema: &Value, known: &Known) -> Value {
     match name {
         "objectType" => "TRACE".into(),
         "dataType" => "NUMERIC".into(),
+        "view" => "observations".into(),
+        "metrics" => json!([{ "measure": "count", "agg": "count" }]),
         "adapter" => "openai".into(),
         "contentType" => "image/png".into(),
         "contentLength" => 7.into(),
