@@ -105,15 +105,9 @@ impl App {
     }
 
     /// The way to addresses that users name; made when it is first needed, because that reads files.
-    ///
-    /// # Errors
-    /// When this machine has no certificates to tell by whom it speaks to.
-    pub(crate) fn outbound(&self) -> std::io::Result<Outbound> {
-        if let Some(outbound) = self.outbound.get() {
-            return Ok(outbound.clone());
-        }
-        let made = Outbound::new(&self.config.exports.private_endpoints)?;
-        Ok(self.outbound.get_or_init(|| made).clone())
+    pub(crate) fn outbound(&self) -> Outbound {
+        let make = || Outbound::new(&self.config.exports.private_endpoints);
+        self.outbound.get_or_init(make).clone()
     }
 }
 

@@ -268,9 +268,11 @@ impl Server {
             serving.abort();
         }
         stop_scheduler.cancel();
-        scheduling.await.context("the scheduler ended in a panic")?;
-        sweeping.await.context("the sweep ended in a panic")?;
-        exporting.await.context("the exports ended in a panic")?;
+        let stopped = [
+            scheduling.await.context("the scheduler ended in a panic"),
+            sweeping.await.context("the sweep ended in a panic"),
+            exporting.await.context("the exports ended in a panic"),
+        ];
         if tokio::time::timeout(grace, app.engine.shutdown())
             .await
             .is_err()
@@ -278,6 +280,8 @@ impl Server {
             tracing::warn!("workers did not end within the grace");
         }
         app.store.close().await;
+        // Said when all is closed: what one of them left undone keeps nothing else from its end.
+        stopped.into_iter().collect::<anyhow::Result<()>>()?;
         match outcome {
             Some(ended) => Ok(ended.context("the listener ended in a panic")?),
             None => Ok(()),

@@ -242,8 +242,9 @@ const FAIL: &str = "
        SET next_sync_at = $3, n_failures = n_failures + 1, last_error = $4, last_error_at = $5, fence = 0,
            leased_until = 0
      WHERE project_id = $1 AND fence = $2";
-const RELEASE: &str =
-    "UPDATE blob_exports SET fence = 0, leased_until = 0 WHERE project_id = $1 AND fence = $2";
+const RELEASE: &str = "
+    UPDATE blob_exports SET next_sync_at = COALESCE($3, next_sync_at), fence = 0, leased_until = 0
+     WHERE project_id = $1 AND fence = $2";
 
 #[derive(sqlx::FromRow)]
 struct ExportRow {
@@ -479,12 +480,20 @@ impl Store {
         Ok(())
     }
 
-    /// Lets an export go, for others to go on with at once.
+    /// Lets an export go, for others to go on with: at once, or behind those that are due before `next`.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn release_blob_export(&self, lease: &ExportLease) -> Result<(), Error> {
-        let args = [lease.project.as_str().into(), lease.fence.into()];
+    pub async fn release_blob_export(
+        &self,
+        lease: &ExportLease,
+        next: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        let args = [
+            lease.project.as_str().into(),
+            lease.fence.into(),
+            micros(next).into(),
+        ];
         self.change(RELEASE, &args).await?;
         Ok(())
     }

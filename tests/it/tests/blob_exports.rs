@@ -91,6 +91,51 @@ async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyho
 }
 
 #[tokio::test]
+async fn a_kept_secret_goes_nowhere_but_where_it_was_given_for() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    let theirs = json!({ "type": "AZURE_BLOB_STORAGE", "accessKeyId": "account",
+                         "secretAccessKey": "dmVyeSBzZWNyZXQ=", "endpoint": "https://store.example.com/" });
+    let (status, made) = put(&organizer, &export(&project, theirs.clone())).await?;
+    assert_eq!(status, 200, "{made}");
+    let again = |more: Value| {
+        let mut body = export(&project, theirs.clone());
+        body["secretAccessKey"] = Value::Null;
+        if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+            body.extend(more);
+        }
+        body
+    };
+    for elsewhere in [
+        json!({ "type": "S3_COMPATIBLE" }),
+        json!({ "endpoint": "https://evil.example.com" }),
+        json!({ "endpoint": "http://store.example.com" }),
+        json!({ "endpoint": null }),
+        json!({ "accessKeyId": "another" }),
+    ] {
+        let (status, said) = put(&organizer, &again(elsewhere.clone())).await?;
+        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!(
+            (status, named),
+            (400, "secretAccessKey"),
+            "{elsewhere}: {said}"
+        );
+    }
+    for same in [
+        json!({ "bucketName": "another" }),
+        json!({ "endpoint": "https://store.example.com", "accessKeyId": null }),
+    ] {
+        let (status, kept) = put(&organizer, &again(same)).await?;
+        assert_eq!(
+            (status, &kept["accessKeyId"]),
+            (200, &json!("account")),
+            "{kept}"
+        );
+    }
+    app.stop().await
+}
+
+#[tokio::test]
 async fn an_export_of_another_organization_answers_like_one_that_is_missing() -> anyhow::Result<()>
 {
     let app = TestApp::new().await?;
@@ -158,6 +203,10 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ),
         ("secretAccessKey", json!({ "secretAccessKey": null })),
         ("secretAccessKey", json!({ "type": "GOOGLE_CLOUD_STORAGE" })),
+        (
+            "endpoint",
+            json!({ "type": "GOOGLE_CLOUD_STORAGE", "endpoint": "http://store.example.com" }),
+        ),
         ("prefix", json!({ "prefix": "no-slash" })),
         ("prefix", json!({ "prefix": "../up/" })),
         ("prefix", json!({ "prefix": "/" })),

@@ -19,6 +19,7 @@ use std::time::Duration;
 use assay_domain::time::Timestamp;
 use assay_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
 use assay_store::telemetry::Window;
+use axum::body::Bytes;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
@@ -44,6 +45,8 @@ const RENEW_MS: i64 = 60_000;
 /// Rows of the first page, of the largest, and bytes that a page aims at.
 const FIRST_ROWS: u32 = 50;
 const MAX_ROWS: u32 = 1_000;
+/// Of the largest page of rows that may be long, whatever those before were like.
+const MAX_ROWS_WITH_CONTENT: u32 = 100;
 const PAGE_BYTES: usize = 4 << 20;
 /// Bytes of one request of an upload, and requests at a time.
 const PART_BYTES: usize = 8 << 20;
@@ -129,7 +132,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
     let settled = tokio::select! {
         outcome = write(app, &export, &lease, now) => settle(app, &export, &lease, outcome).await,
         // Another server goes on with the file that was cut off.
-        () = shutdown.cancelled() => app.store.release_blob_export(&lease).await,
+        () = shutdown.cancelled() => app.store.release_blob_export(&lease, None).await,
     };
     if let Err(error) = settled {
         let error: &dyn std::error::Error = &error;
@@ -148,12 +151,19 @@ async fn settle(
     app: &App,
     export: &BlobExport,
     lease: &ExportLease,
-    outcome: Result<u64, Failure>,
+    outcome: Result<Written, Failure>,
 ) -> Result<(), assay_store::Error> {
     let error = match outcome {
-        Ok(n_rows) => {
-            tracing::debug!(project.id = %lease.project, n_rows, "exported");
-            return Ok(());
+        Ok(Written { n_rows, is_whole }) => {
+            tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");
+            // Behind those that wait: a long history does not keep the others from their turn.
+            return match is_whole {
+                true => Ok(()),
+                false => {
+                    let now = app.clock.now();
+                    app.store.release_blob_export(lease, Some(now)).await
+                }
+            };
         }
         Err(Failure::Lost) => return Ok(()),
         Err(error) => error,
@@ -171,13 +181,21 @@ async fn settle(
         .await
 }
 
-/// Writes the window that is due; how many rows.
+/// What was written in one turn.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    n_rows: u64,
+    /// To the end of the window, not of a file that was full.
+    is_whole: bool,
+}
+
+/// Writes the window that is due, or up to where a file of it is full.
 async fn write(
     app: &App,
     export: &BlobExport,
     lease: &ExportLease,
     now: Timestamp,
-) -> Result<u64, Failure> {
+) -> Result<Written, Failure> {
     let settings = &export.settings;
     let from = export.state.last_sync_at.or(settings.start);
     let to = export.state.window_end;
@@ -185,7 +203,10 @@ async fn write(
     if let Some(from) = from.filter(|from| to <= *from) {
         let next = from.plus_millis(LAG_MS + 1);
         app.store.finish_blob_export(lease, None, next).await?;
-        return Ok(0);
+        return Ok(Written {
+            n_rows: 0,
+            is_whole: true,
+        });
     }
     let secret = app
         .vault
@@ -194,7 +215,7 @@ async fn write(
         app,
         settings,
         lease,
-        bucket: bucket::open(settings, &secret, &app.outbound()?, Retries::Some)?,
+        bucket: bucket::open(settings, &secret, &app.outbound(), Retries::Some)?,
         window: Window { from, to },
         place: export.state.place.clone(),
         renewed_at: now,
@@ -206,11 +227,22 @@ async fn write(
     while let Some(table) = tables.get(writing.place.n_tables) {
         writing.file(*table).await?;
         writing.advance().await?;
+        if 0 < writing.place.n_files {
+            let n_rows = writing.n_rows;
+            return Ok(Written {
+                n_rows,
+                is_whole: false,
+            });
+        }
     }
-    let next = now.plus_millis(settings.frequency.as_millis());
+    // From the begin of the window's first turn; this one may be a late one.
+    let next = to.plus_millis(LAG_MS + settings.frequency.as_millis());
     let is_ours = app.store.finish_blob_export(lease, Some(to), next).await?;
     match is_ours {
-        true => Ok(writing.n_rows),
+        true => Ok(Written {
+            n_rows: writing.n_rows,
+            is_whole: true,
+        }),
         false => Err(Failure::Lost),
     }
 }
@@ -258,18 +290,22 @@ impl Writing<'_> {
     /// whoever waits for it knows that there is nothing more.
     async fn file(&mut self, table: Table) -> Result<(), Failure> {
         let path = bucket::path(self.settings, &self.lease.project, &self.name(table))?;
-        let upload = BufWriter::with_capacity(Arc::clone(&self.bucket), path, PART_BYTES)
+        let mut upload = BufWriter::with_capacity(Arc::clone(&self.bucket), path, PART_BYTES)
             .with_max_concurrency(PARTS);
-        let mut upload = Upload(upload);
-        let end = match self.rows_into(table, &mut upload).await {
+        let made = match self.rows_into(table, &mut upload).await {
+            // Right before it becomes a file: whoever lost the export leaves that to its successor.
+            Ok(end) => self.advance().await.map(|()| end),
+            Err(failure) => Err(failure),
+        };
+        let end = match made {
             Ok(end) => end,
             Err(failure) => {
                 // What was sent of it is of no use; where even this fails the provider's own rules clean up.
-                let _ = upload.0.abort().await;
+                let _ = upload.abort().await;
                 return Err(failure);
             }
         };
-        upload.0.shutdown().await?;
+        upload.shutdown().await?;
         self.place = match end {
             End::OfTable => ExportPlace {
                 n_tables: self.place.n_tables + 1,
@@ -284,9 +320,13 @@ impl Writing<'_> {
         Ok(())
     }
 
-    async fn rows_into(&mut self, table: Table, upload: &mut Upload) -> Result<End, Failure> {
+    async fn rows_into(&mut self, table: Table, upload: &mut BufWriter) -> Result<End, Failure> {
         let (kind, is_compressed) = (self.settings.file_type, self.settings.is_compressed);
         let mut file = File::new(kind, is_compressed, table.columns(self.settings))?;
+        let max_rows = match table.has_content(self.settings) {
+            true => MAX_ROWS_WITH_CONTENT,
+            false => MAX_ROWS,
+        };
         let mut limit = FIRST_ROWS;
         let max_bytes = self.app.config.exports.max_file_bytes;
         let mut after = self.place.after.clone();
@@ -304,7 +344,7 @@ impl Writing<'_> {
             let appending = tokio::task::spawn_blocking(move || append(file, &values));
             let (appended, made) = appending.await??;
             file = appended;
-            upload.put(made).await?;
+            self.send(upload, made).await?;
             after = last.or(after);
             self.n_rows += n_rows as u64;
             if !is_full {
@@ -314,14 +354,31 @@ impl Writing<'_> {
                 break End::OfFile(after);
             }
             let mean = (file.n_bytes - n_before) / n_rows.max(1);
-            limit = u32::try_from(PAGE_BYTES / mean.max(1)).unwrap_or(MAX_ROWS);
-            limit = limit.clamp(1, MAX_ROWS);
-            if RENEW_MS * 1_000 <= self.app.clock.now().micros_since(self.renewed_at) {
-                self.advance().await?;
-            }
+            limit = u32::try_from(PAGE_BYTES / mean.max(1)).unwrap_or(max_rows);
+            limit = limit.clamp(1, max_rows);
         };
-        upload.put(file.end()?).await?;
+        self.send(upload, file.end()?).await?;
         Ok(end)
+    }
+
+    /// Part by part: each waits until there is room for it, and a slow line gives signs of life between them.
+    async fn send(&mut self, upload: &mut BufWriter, bytes: Vec<u8>) -> Result<(), Failure> {
+        let mut rest = Bytes::from(bytes);
+        while !rest.is_empty() {
+            let part = rest.split_to(rest.len().min(PART_BYTES));
+            upload.put(part).await?;
+            self.renew().await?;
+        }
+        self.renew().await
+    }
+
+    /// Gives a sign of life when the last is long ago.
+    async fn renew(&mut self) -> Result<(), Failure> {
+        let age = self.app.clock.now().micros_since(self.renewed_at);
+        match RENEW_MS * 1_000 <= age {
+            true => self.advance().await,
+            false => Ok(()),
+        }
     }
 }
 
@@ -339,16 +396,4 @@ fn append(mut file: File, rows: &[Vec<serde_json::Value>]) -> std::io::Result<(F
     }
     let made = file.take();
     Ok((file, made))
-}
-
-/// The bytes of a file on their way.
-struct Upload(BufWriter);
-
-impl Upload {
-    async fn put(&mut self, bytes: Vec<u8>) -> Result<(), Failure> {
-        if !bytes.is_empty() {
-            self.0.put(bytes.into()).await?;
-        }
-        Ok(())
-    }
 }

@@ -13,22 +13,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::Uri;
-use http_body_util::{BodyExt as _, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
-    HttpResponseBody, HttpService,
+    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpService,
 };
+use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
 /// Longest time to make a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest time for one request: a part of a file over a slow line.
+/// Longest time for one request, to the end of its answer: a part of a file over a slow line.
 const REQUEST: Duration = Duration::from_secs(120);
 /// Largest answer: they say whether a part was taken, or why not.
 const MAX_ANSWER: usize = 1 << 20;
@@ -52,15 +52,13 @@ struct Failed(String);
 
 impl Outbound {
     /// `private` are hosts, each with a port or without, that may lie anywhere.
-    ///
-    /// # Errors
-    /// When this machine has no certificates to tell by whom it speaks to.
-    pub(crate) fn new(private: &[String]) -> io::Result<Self> {
-        Ok(Self(Arc::new(Clients {
+    pub(crate) fn new(private: &[String]) -> Self {
+        let tls = tls();
+        Self(Arc::new(Clients {
             private: private.to_vec(),
-            to_public: client(Names::Public)?,
-            to_any: client(Names::Any)?,
-        })))
+            to_public: client(Names::Public, tls.clone()),
+            to_any: client(Names::Any, tls),
+        }))
     }
 
     fn may_be_private(&self, uri: &Uri) -> bool {
@@ -76,6 +74,18 @@ impl Outbound {
             let name = port.and_then(|port| allowed.strip_suffix(&port));
             is_named(allowed) || name.is_some_and(is_named)
         })
+    }
+
+    /// The whole answer, or a failure once it took longer.
+    async fn answer_within(
+        &self,
+        longest: Duration,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, HttpError> {
+        match tokio::time::timeout(longest, self.answer(request)).await {
+            Ok(answered) => answered,
+            Err(late) => Err(HttpError::new(HttpErrorKind::Timeout, late)),
+        }
     }
 
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
@@ -104,9 +114,16 @@ impl Outbound {
                 failed(kind, whole_text(&error))
             })?
             .into_parts();
-        let body = Limited::new(body, MAX_ANSWER)
-            .map_err(move |error| failed(HttpErrorKind::Decode, error.to_string()));
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+        // Read here, where the time is limited: whoever sends a head may be silent after it.
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| {
+            let kind = match error.is::<LengthLimitError>() {
+                true => HttpErrorKind::Decode,
+                false => HttpErrorKind::Interrupted,
+            };
+            failed(kind, error.to_string())
+        })?;
+        Ok(HttpResponse::from_parts(parts, body.to_bytes().into()))
     }
 }
 
@@ -118,17 +135,33 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-fn client(names: Names) -> io::Result<Https> {
+/// By whom it speaks to is told by the certificates of this machine. Without any, plain HTTP is left.
+fn tls() -> ClientConfig {
+    let roots = ClientConfig::builder().with_native_roots();
+    let roots = roots.unwrap_or_else(|error| {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(
+            error,
+            "this machine has no root certificates: no https endpoint is trusted"
+        );
+        ClientConfig::builder().with_root_certificates(RootCertStore::empty())
+    });
+    roots.with_no_client_auth()
+}
+
+fn client(names: Names, tls: ClientConfig) -> Https {
     let mut connector = HttpConnector::new_with_resolver(names);
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT));
     let connector = HttpsConnectorBuilder::new()
-        .with_native_roots()?
+        .with_tls_config(tls)
         .https_or_http()
         .enable_http1()
         .wrap_connector(connector);
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .build(connector)
 }
 
 /// An error and what it came from: the outer text alone says little.
@@ -220,12 +253,7 @@ impl HttpService for Outbound {
         's: 'a,
         Self: 'a,
     {
-        Box::pin(async move {
-            match tokio::time::timeout(REQUEST, self.answer(request)).await {
-                Ok(answered) => answered,
-                Err(late) => Err(HttpError::new(HttpErrorKind::Timeout, late)),
-            }
-        })
+        Box::pin(self.answer_within(REQUEST, request))
     }
 }
 
@@ -237,6 +265,9 @@ impl object_store::client::HttpConnector for Outbound {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -279,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn only_hosts_that_were_named_may_lie_anywhere() {
         let private = ["minio:9000".to_owned(), "store.lan".to_owned()];
-        let outbound = Outbound::new(&private).unwrap();
+        let outbound = Outbound::new(&private);
         let may = |uri: &'static str| outbound.may_be_private(&Uri::from_static(uri));
         assert!(may("http://minio:9000/b") && may("http://bucket.minio:9000/"));
         assert!(may("https://store.lan/b") && may("https://Store.lan:1/b"));
@@ -302,6 +333,29 @@ mod tests {
             let text = whole(&refused);
             assert!(text.contains("is no public address"), "{uri}: {text}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_silent_after_its_head_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // The request; answers to none are refused.
+            let n_read = stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(0 < n_read);
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n";
+            stream.write_all(head).await.unwrap();
+            // Open until the other side goes away.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        let outbound = Outbound::new(&["127.0.0.1".to_owned()]);
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.uri_mut() = format!("http://{at}/").parse().unwrap();
+        let longest = Duration::from_millis(300);
+        let given_up = outbound.answer_within(longest, request).await.unwrap_err();
+        assert_eq!(given_up.kind(), HttpErrorKind::Timeout);
+        serving.await.unwrap();
     }
 
     fn whole(error: &HttpError) -> String {

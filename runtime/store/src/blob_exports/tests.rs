@@ -173,7 +173,7 @@ async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away
         assert_eq!(stored.state.last_error, None);
 
         claim(4, 60_000).await.unwrap();
-        store.release_blob_export(&lease(1, 4)).await.unwrap();
+        store.release_blob_export(&lease(1, 4), None).await.unwrap();
         assert!(claim(5, 60_000).await.is_some(), "given back");
     })
     .await;

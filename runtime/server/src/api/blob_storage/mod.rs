@@ -97,7 +97,8 @@ struct IntegrationInput {
     region: String,
     /// Of Azure: the account. Google needs none. Kept when it is absent.
     access_key_id: Option<String>,
-    /// Of Google: the JSON of a service account. Never shown; kept when it is absent.
+    /// Of Google: the JSON of a service account. Never shown; kept when it is absent and `type`, `endpoint` and
+    /// `accessKeyId` stay the same.
     secret_access_key: Option<String>,
     /// Ends with a slash.
     prefix: Option<String>,
@@ -272,7 +273,13 @@ impl IntegrationInput {
             return bad("region", "S3 needs it");
         }
         match &self.endpoint {
-            Some(endpoint) => check_endpoint(endpoint)?,
+            Some(endpoint) => {
+                check_endpoint(endpoint)?;
+                let is_google = self.kind == BucketKind::GoogleCloudStorage;
+                if is_google && !endpoint.starts_with("https://") {
+                    return bad("endpoint", "Google is sent a token, which needs https");
+                }
+            }
             None if self.kind == BucketKind::S3Compatible => {
                 return bad("endpoint", "S3_COMPATIBLE needs it");
             }
@@ -363,6 +370,14 @@ impl IntegrationInput {
         }
     }
 
+    /// Whether a secret that was given for `standing` would be shown to nobody else.
+    fn leads_where(&self, standing: &ExportSettings) -> bool {
+        let endpoint = self.endpoint.as_deref().map(without_slash);
+        let key = self.access_key_id.as_ref();
+        (self.kind, endpoint) == (standing.kind, standing.endpoint.as_deref())
+            && key.is_none_or(|key| standing.access_key_id.as_ref() == Some(key))
+    }
+
     /// The time that the mode means, as it was first understood.
     fn start(
         &self,
@@ -413,7 +428,9 @@ impl IntegrationInput {
             bucket: self.bucket_name,
             endpoint: self
                 .endpoint
-                .map(|url| url.trim_end_matches('/').to_owned()),
+                .as_deref()
+                .map(without_slash)
+                .map(str::to_owned),
             region: self.region,
             access_key_id,
             prefix: self.prefix.unwrap_or_default(),
@@ -430,6 +447,10 @@ impl IntegrationInput {
             field_groups,
         })
     }
+}
+
+fn without_slash(endpoint: &str) -> &str {
+    endpoint.trim_end_matches('/')
 }
 
 fn check_endpoint(endpoint: &str) -> Result<(), Problem> {
@@ -454,8 +475,7 @@ async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Pro
         let message = format!("the bucket cannot be written to: {error}");
         Problem::body("bucketName", bucket::shown(&message))
     };
-    let outbound = app.outbound().map_err(|error| failed(&error))?;
-    let opened = bucket::open(&export.settings, secret, &outbound, Retries::None);
+    let opened = bucket::open(&export.settings, secret, &app.outbound(), Retries::None);
     let opened = opened
         .map_err(|error| Problem::body("secretAccessKey", bucket::shown(&error.to_string())))?;
     if !export.is_enabled {
@@ -493,11 +513,17 @@ async fn put_integration(
     };
     let kept = standing
         .as_ref()
-        .filter(|export| export.settings.kind == input.kind);
+        .filter(|export| input.leads_where(&export.settings));
     let secret = match (input.secret_access_key.take(), kept) {
         (Some(secret), _) => secret,
         (None, Some(export)) => app.vault.unseal(&owner, &export.secret).map_err(broken)?,
-        (None, None) => return bad("secretAccessKey", "is missing"),
+        (None, None) if standing.is_none() => return bad("secretAccessKey", "is missing"),
+        (None, None) => {
+            return bad(
+                "secretAccessKey",
+                "is missing: the one that is kept was given for another type, endpoint or accessKeyId",
+            );
+        }
     };
     let settings = input.settings(standing.as_ref().map(|export| &export.settings), now)?;
     // Another begin is another history; everything else goes on from where it is.

@@ -208,6 +208,14 @@ impl Table {
         fields.into_iter().map(with_underscores).collect()
     }
 
+    /// Whether rows carry what senders put in, which may be long.
+    pub(crate) fn has_content(self, settings: &ExportSettings) -> bool {
+        let fields = self.fields(settings);
+        ["input", "metadata"]
+            .iter()
+            .any(|field| fields.contains(field))
+    }
+
     /// What changed in the window after a place.
     ///
     /// # Errors
@@ -243,15 +251,11 @@ impl Table {
         settings: &ExportSettings,
         asked: Asked<'_>,
     ) -> Result<Read, Problem> {
-        let fields = self.fields(settings);
-        let reads_content = ["input", "metadata"]
-            .iter()
-            .any(|field| fields.contains(field));
         let read = app.store.changed_observations(
             asked.project,
             asked.window,
             asked.after,
-            (asked.limit, reads_content),
+            (asked.limit, self.has_content(settings)),
         );
         let read = read.await?;
         let (last, n_read) = (read.last().map(|(place, _)| place.clone()), read.len());
