@@ -175,6 +175,15 @@ async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away
         claim(4, 60_000).await.unwrap();
         store.release_blob_export(&lease(1, 4), None).await.unwrap();
         assert!(claim(5, 60_000).await.is_some(), "given back");
+
+        store.put_blob_export(&export(2, at(60_001))).await.unwrap();
+        let behind = Some(at(60_002));
+        store
+            .release_blob_export(&lease(1, 5), behind)
+            .await
+            .unwrap();
+        let turn = claim(6, 60_002).await.unwrap();
+        assert_eq!(turn.project, project(2), "whoever waited is first");
     })
     .await;
 }
