@@ -9,7 +9,7 @@
 
 use assay_domain::ids::{OrganizationId, ProjectId};
 use assay_domain::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::{checked, from_json, to_json};
 use crate::pool::in_transaction;
@@ -168,9 +168,15 @@ pub struct ExportPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// When.
+    #[serde(serialize_with = "to_the_microsecond")]
     pub at: Timestamp,
     /// Among those of the same time.
     pub key: String,
+}
+
+/// Cut to milliseconds, as the API shows times, the rows of the last one would be read again.
+fn to_the_microsecond<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.to_iso_micros())
 }
 
 /// Where a project has its data written to.
