@@ -194,6 +194,14 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ("endpoint", json!({ "endpoint": "ftp://store.example.com" })),
         (
             "endpoint",
+            json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true }),
+        ),
+        (
+            "forcePathStyle",
+            json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false }),
+        ),
+        (
+            "endpoint",
             json!({ "endpoint": "https://user:password@store.example.com" }),
         ),
         ("accessKeyId", json!({ "accessKeyId": null })),

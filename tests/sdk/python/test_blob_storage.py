@@ -56,7 +56,8 @@ class BlobStorage(ClientTest):
     def test_what_is_not_written_is_refused(self):
         parquet = self.raises_status(400, lambda: self.put(file_type=BlobStorageIntegrationFileType.PARQUET))
         self.assertIn("fileType", str(parquet.body))
-        inside = {"type": BlobStorageIntegrationType.S3COMPATIBLE, "endpoint": "http://127.0.0.1:9", "enabled": True}
+        inside = {"type": BlobStorageIntegrationType.S3COMPATIBLE, "endpoint": "http://127.0.0.1:9", "enabled": True,
+                  "force_path_style": True}
         refused = self.raises_status(400, lambda: self.put(**inside))
         self.assertIn("exports.private_endpoints", str(refused.body))
 

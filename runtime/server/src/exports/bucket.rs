@@ -36,16 +36,17 @@ fn retries(retries: Retries) -> RetryConfig {
     }
 }
 
-/// With the bucket in the host where its users want it there.
-fn endpoint_of(settings: &ExportSettings) -> Option<String> {
+/// Where one is given: with the bucket in the host where its users want it there.
+pub(crate) fn endpoint_of(settings: &ExportSettings) -> Option<String> {
     let endpoint = settings.endpoint.as_ref()?;
+    let has_host = matches!(settings.kind, BucketKind::S3 | BucketKind::S3Compatible);
     let with_host = || {
         let (scheme, rest) = endpoint.split_once("://")?;
         Some(format!("{scheme}://{}.{rest}", settings.bucket))
     };
-    match settings.force_path_style {
-        true => Some(endpoint.clone()),
-        false => with_host(),
+    match has_host && !settings.force_path_style {
+        true => with_host(),
+        false => Some(endpoint.clone()),
     }
 }
 
@@ -88,8 +89,8 @@ pub(crate) fn open(
                 .with_allow_http(true)
                 .with_http_connector(outbound.clone())
                 .with_retry(retries(again));
-            if let Some(endpoint) = &settings.endpoint {
-                builder = builder.with_endpoint(endpoint.clone());
+            if let Some(endpoint) = endpoint_of(settings) {
+                builder = builder.with_endpoint(endpoint);
             }
             Arc::new(builder.build()?)
         }
@@ -99,8 +100,8 @@ pub(crate) fn open(
                 .with_service_account_key(secret)
                 .with_http_connector(outbound.clone())
                 .with_retry(retries(again));
-            if let Some(endpoint) = &settings.endpoint {
-                builder = builder.with_base_url(endpoint);
+            if let Some(endpoint) = endpoint_of(settings) {
+                builder = builder.with_base_url(&endpoint);
             }
             Arc::new(builder.build()?)
         }

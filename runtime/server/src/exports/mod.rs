@@ -13,6 +13,7 @@ pub(crate) mod bucket;
 mod file;
 pub(crate) mod outbound;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use assay_domain::time::Timestamp;
 use assay_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
 use assay_store::telemetry::Window;
 use axum::body::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
@@ -75,6 +77,8 @@ enum Failure {
     Store(#[from] assay_store::Error),
     #[error("the file could not be made")]
     Panicked(#[from] tokio::task::JoinError),
+    #[error("the export met a fault of this program, which its log tells")]
+    Broken,
 }
 
 impl From<Problem> for Failure {
@@ -129,8 +133,13 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
         project: export.project.clone(),
         fence,
     };
+    // The lane serves all exports: a fault in one is that one's failure.
+    let writing = AssertUnwindSafe(write(app, &export, &lease, now)).catch_unwind();
     let settled = tokio::select! {
-        outcome = write(app, &export, &lease, now) => settle(app, &export, &lease, outcome).await,
+        outcome = writing => {
+            let outcome = outcome.unwrap_or(Err(Failure::Broken));
+            settle(app, &export, &lease, outcome).await
+        }
         // Another server goes on with the file that was cut off.
         () = shutdown.cancelled() => app.store.release_blob_export(&lease, None).await,
     };

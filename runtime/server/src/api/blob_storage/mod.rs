@@ -469,6 +469,22 @@ fn check_endpoint(endpoint: &str) -> Result<(), Problem> {
     }
 }
 
+/// What is sent to must be an address as the library reads it, which takes that for granted.
+fn check_address(settings: &ExportSettings) -> Result<(), Problem> {
+    let is_address = |address: &str| url::Url::parse(address).is_ok();
+    let address = bucket::endpoint_of(settings);
+    if address.is_none_or(|address| is_address(&address)) {
+        return Ok(());
+    }
+    match settings.endpoint.as_deref().is_some_and(is_address) {
+        true => bad(
+            "forcePathStyle",
+            "must be true here: with the bucket before its host the endpoint is no address",
+        ),
+        false => bad("endpoint", "is no address"),
+    }
+}
+
 /// Opens the bucket and writes a small file there: what is wrong is said to whoever can set it right.
 async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Problem> {
     let failed = |error: &dyn std::fmt::Display| {
@@ -526,6 +542,7 @@ async fn put_integration(
         }
     };
     let settings = input.settings(standing.as_ref().map(|export| &export.settings), now)?;
+    check_address(&settings)?;
     // Another begin is another history; everything else goes on from where it is.
     let goes_on = standing.as_ref().filter(|export| {
         (export.settings.mode, export.settings.start) == (settings.mode, settings.start)
