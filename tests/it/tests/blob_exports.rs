@@ -194,14 +194,6 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
         ("endpoint", json!({ "endpoint": "ftp://store.example.com" })),
         (
             "endpoint",
-            json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true }),
-        ),
-        (
-            "forcePathStyle",
-            json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false }),
-        ),
-        (
-            "endpoint",
             json!({ "endpoint": "https://user:password@store.example.com" }),
         ),
         ("accessKeyId", json!({ "accessKeyId": null })),
@@ -247,6 +239,27 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
             .all(|known| said.contains(known)),
         "{said}"
     );
+    app.stop().await
+}
+
+#[tokio::test]
+async fn an_endpoint_is_an_address_with_the_bucket_before_it_too() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    for (field, more) in [
+        (
+            "endpoint",
+            json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true }),
+        ),
+        (
+            "forcePathStyle",
+            json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false }),
+        ),
+    ] {
+        let (status, said) = put(&organizer, &export(&project, more.clone())).await?;
+        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!((status, named), (400, field), "{more}: {said}");
+    }
     app.stop().await
 }
 
