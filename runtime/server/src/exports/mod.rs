@@ -1,7 +1,7 @@
 //! Exports to buckets: what changed in a project is written to a place of its own, again and again.
 //!
 //! Invariants:
-//! - **Every change is in one window.** A window ends [`LAG_MS`] in the past, when whatever was received before
+//! - **Every change is in one window.** A window ends `LAG_MS` in the past, when whatever was received before
 //!   has long been committed; the next begins where it ended. Rows stand in it by the time they were last
 //!   received or changed, never by a time that a sender gave.
 //! - **Twice is once.** The names of files follow from the end of the window, which is stored before the first
