@@ -243,6 +243,24 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn the_same_date_again_does_not_begin_the_history_anew() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let (organizer, project) = (app.organizer(), project(&app.client).await?);
+    let since = json!({ "exportMode": "FROM_CUSTOM_DATE",
+                        "exportStartDate": "2026-01-02T03:04:05.678901Z" });
+    let (status, made) = put(&organizer, &export(&project, since.clone())).await?;
+    assert_eq!(status, 200, "{made}");
+    let id = assay_domain::ids::ProjectId::new(&project)?;
+    let stored = app.app.store.blob_export(&id).await?;
+    let mut stored = stored.ok_or(anyhow::anyhow!("gone"))?;
+    stored.state.last_sync_at = Some(stored.created_at);
+    app.app.store.put_blob_export(&stored).await?;
+    let (_, again) = put(&organizer, &export(&project, since)).await?;
+    assert!(again["lastSyncAt"].is_string(), "{again}");
+    app.stop().await
+}
+
+#[tokio::test]
 async fn an_endpoint_is_an_address_with_the_bucket_before_it_too() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);

@@ -180,7 +180,7 @@ async fn insert_rows<'b>(
         gathered.rollups.add_all(tenant.number, &batch.sums);
         return Ok(true);
     }
-    let standing = standing(db, &seqs).await?;
+    let standing = db.numbers_among(STANDING, &seqs).await?;
     let mut used = HashSet::new();
     let mut known = Vec::new();
     for (place, row) in &rows {
@@ -220,11 +220,6 @@ async fn insert_blocks(db: &mut Db<'_>, blocks: &[(i64, &[u8])]) -> Result<(), E
     })
     .await?;
     Ok(())
-}
-
-/// Which of these numbers have observations.
-async fn standing(db: &mut Db<'_>, seqs: &[i64]) -> Result<HashSet<i64>, Error> {
-    db.numbers_among(STANDING, seqs).await
 }
 
 /// A stored observation with the text of its content.

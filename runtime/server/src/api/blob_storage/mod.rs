@@ -82,8 +82,8 @@ fn sources() -> Object {
     ])
 }
 
-/// An export as clients send it.
-#[derive(Debug, Deserialize, ToSchema)]
+/// An export as clients send it. Not to be printed: it holds the key.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct IntegrationInput {
     project_id: String,
@@ -395,7 +395,8 @@ impl IntegrationInput {
             }
             (ExportMode::FromCustomDate, None) => bad(FIELD, "FROM_CUSTOM_DATE needs it"),
             (ExportMode::FromCustomDate, Some(start)) => match start <= now.plus_millis(AHEAD_MS) {
-                true => Ok(Some(start)),
+                // As it is kept and shown: the same date again is no other begin.
+                true => Ok(Some(Timestamp::from_millis(start.as_millis()))),
                 false => bad(FIELD, "is in the future"),
             },
         }
