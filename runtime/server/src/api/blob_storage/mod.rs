@@ -82,7 +82,8 @@ fn sources() -> Object {
     ])
 }
 
-/// An export as clients send it. Not to be printed: it holds the key.
+// Not `Debug`: it holds the key.
+/// An export as clients send it.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct IntegrationInput {
