@@ -12,8 +12,8 @@ use assay_domain::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::{checked, from_json, to_json};
+use crate::db::{Arg, bind_args};
 use crate::pool::in_transaction;
-use crate::telemetry::db::{Arg, bind_args};
 use crate::{Error, Store};
 
 const WHAT: &str = "export";

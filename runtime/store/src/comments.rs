@@ -3,8 +3,8 @@
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
+use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// A comment. Never changed once written.

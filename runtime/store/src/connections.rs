@@ -5,9 +5,9 @@ use assay_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::{from_json, to_json};
+use crate::db::{Arg, bind_args};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
-use crate::telemetry::db::{Arg, bind_args};
 use crate::{Error, Store};
 
 /// How a provider is reached.

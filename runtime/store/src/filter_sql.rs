@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use assay_domain::filter::{Condition, Test, TextOp};
 
-use crate::scores::storable;
-use crate::telemetry::Arg;
+use crate::db::Arg;
+use crate::db::storable;
 
 /// A column as an expression over rows.
 #[derive(Clone, Copy, Debug)]

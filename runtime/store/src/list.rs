@@ -4,8 +4,8 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow};
 
+use crate::db::{Arg, bind_args};
 use crate::pool::{in_transaction, on_reader};
-use crate::telemetry::db::{Arg, bind_args};
 use crate::{Error, Store};
 
 /// Which part of a list that is read by page.

@@ -5,7 +5,7 @@ use assay_domain::model::ModelDefinition;
 use assay_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
-use crate::telemetry::db::Arg;
+use crate::db::Arg;
 use crate::{Error, Store};
 
 const ALL: &str = "

@@ -117,13 +117,17 @@ impl Pool {
                     SqlitePoolOptions::new()
                         .max_connections(n)
                         .acquire_timeout(options.wait)
+                        // A file does not hang up: a question before each use would only cost one.
+                        .test_before_acquire(false)
                 };
                 // The writer holds the upper pages of every index it adds to; a checkpoint every 16 MiB
                 // of log writes a page once that many commits have changed.
                 let write = connect
                     .clone()
                     .pragma("cache_size", "-32768")
-                    .pragma("wal_autocheckpoint", "4000");
+                    .pragma("wal_autocheckpoint", "4000")
+                    // What takes back a single statement is kept in memory, and not in a file.
+                    .pragma("temp_store", "MEMORY");
                 let read = connect
                     .pragma("cache_size", "-4096")
                     .pragma("query_only", "ON");

@@ -4,8 +4,8 @@ use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
+use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// A work list for people.

@@ -5,8 +5,8 @@ use assay_domain::score_config::ScoreConfig;
 use assay_domain::time::Timestamp;
 
 use crate::catalog::{checked, from_json, to_json};
+use crate::db::{Arg, value_list};
 use crate::list::{Listed, Numbered, Paging};
-use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \

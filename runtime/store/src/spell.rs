@@ -3,11 +3,18 @@
 //! Statements are written once, with `$1, $2, ...`, and may run on either database. SQLite takes these
 //! for names, and finding the name of each placeholder is linear in their number: a statement over a
 //! thousand values would cost a million steps. Bare `?` have no names.
+//!
+//! `INSERT /*or fail*/ INTO` and `UPDATE /*or fail*/` are for statements over many rows that cannot fail
+//! halfway, or whose transaction is over when they do. SQLite copies each page that another statement is
+//! about to change, to be able to take back that statement alone; these it lets stand half done.
 
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use sqlx::{PgConnection, PgPool, SqliteConnection, SqlitePool};
+
+/// A comment to PostgreSQL.
+const OR_FAIL: &str = "/*or fail*/";
 
 /// What statements run on.
 pub(crate) trait Spell {
@@ -52,12 +59,22 @@ fn bare(sql: &'static str) -> &'static str {
     {
         return text;
     }
-    let text = with_bare_placeholders(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
+    let text = for_sqlite(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
     known
         .write()
         .unwrap_or_else(PoisonError::into_inner)
         .insert(address, text);
     text
+}
+
+/// The statement as SQLite likes it, where that is another text.
+fn for_sqlite(sql: &str) -> Option<String> {
+    match with_bare_placeholders(sql) {
+        Some(bare) => Some(bare.replace(OR_FAIL, "OR FAIL")),
+        None => sql
+            .contains(OR_FAIL)
+            .then(|| sql.replace(OR_FAIL, "OR FAIL")),
+    }
 }
 
 /// With `?` for each placeholder; none when they do not stand in the order `$1, $2, ...`, each once.
@@ -96,5 +113,18 @@ mod tests {
             with_bare_placeholders("SELECT 1").as_deref(),
             Some("SELECT 1")
         );
+    }
+
+    #[test]
+    fn sqlite_is_told_which_statements_need_not_be_taken_back_alone() {
+        assert_eq!(
+            for_sqlite("INSERT /*or fail*/ INTO t VALUES ($1)").as_deref(),
+            Some("INSERT OR FAIL INTO t VALUES (?)")
+        );
+        assert_eq!(
+            for_sqlite("UPDATE /*or fail*/ t SET a = $1 WHERE b = $1").as_deref(),
+            Some("UPDATE OR FAIL t SET a = $1 WHERE b = $1")
+        );
+        assert_eq!(for_sqlite("SELECT $1 OR $1"), None);
     }
 }

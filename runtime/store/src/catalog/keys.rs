@@ -6,8 +6,8 @@ use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use assay_domain::time::Timestamp;
 
 use super::{SecretHash, checked};
+use crate::db::Arg;
 use crate::pool::{in_transaction, on_reader};
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// Keys that a project or an organization has at most: their list is shown whole.

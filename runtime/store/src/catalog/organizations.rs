@@ -11,8 +11,8 @@ use super::active::RAISE;
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
 use super::{Organization, Project, checked, to_json};
+use crate::db::Arg;
 use crate::pool::in_transaction;
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// Projects that an organization has at most: their list is shown whole.

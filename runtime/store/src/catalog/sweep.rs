@@ -13,7 +13,7 @@ use assay_domain::plugin::Digest;
 use assay_domain::time::Timestamp;
 
 use super::{checked, digest};
-use crate::telemetry::db::Arg;
+use crate::db::Arg;
 use crate::{Error, Store};
 
 /// Rows of one transaction.

@@ -13,9 +13,9 @@ use assay_domain::time::Timestamp;
 
 use super::checked;
 use super::keys::LOCK_ORGANIZATION;
+use crate::db::Arg;
 use crate::list::Numbered;
 use crate::pool::in_transaction;
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.

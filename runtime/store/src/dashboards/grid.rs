@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::widgets::is_reference;
 use super::{Content, Dashboard, Placement, Tile};
 use crate::catalog::{from_json, to_json};
+use crate::db::{Arg, bind_args, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
-use crate::telemetry::db::{Arg, bind_args, value_list};
 use crate::{Error, Store};
 
 /// A change of a dashboard; what is absent stays.

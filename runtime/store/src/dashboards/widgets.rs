@@ -5,8 +5,8 @@ use assay_domain::time::Timestamp;
 
 use super::Widget;
 use crate::catalog::{from_json, to_json};
+use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";

@@ -23,9 +23,9 @@ use serde_json::Value;
 use sqlx::AssertSqlSafe;
 
 use crate::catalog::to_json;
+use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
@@ -114,7 +114,7 @@ macro_rules! insert_version {
             .bind($project.as_str())
             .bind(&$dataset.id)
             .bind($dataset.updated_at.as_micros())
-            .bind($dataset.description.as_deref().map(crate::scores::storable))
+            .bind($dataset.description.as_deref().map(crate::db::storable))
             .bind(to_json("dataset", &$dataset.metadata)?)
             .bind(some_json($dataset.input_schema.as_ref())?)
             .bind(some_json($dataset.expected_output_schema.as_ref())?)
@@ -193,7 +193,7 @@ impl Store {
                 .bind(project.as_str())
                 .bind(&dataset.id)
                 .bind(&dataset.name)
-                .bind(dataset.description.as_deref().map(crate::scores::storable))
+                .bind(dataset.description.as_deref().map(crate::db::storable))
                 .bind(to_json("dataset", &dataset.metadata)?)
                 .bind(some_json(dataset.input_schema.as_ref())?)
                 .bind(some_json(dataset.expected_output_schema.as_ref())?)
@@ -247,7 +247,7 @@ impl Store {
             sqlx::query(UPDATE)
                 .bind(project.as_str())
                 .bind(&next.id)
-                .bind(next.description.as_deref().map(crate::scores::storable))
+                .bind(next.description.as_deref().map(crate::db::storable))
                 .bind(to_json("dataset", &next.metadata)?)
                 .bind(some_json(next.input_schema.as_ref())?)
                 .bind(some_json(next.expected_output_schema.as_ref())?)

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::catalog::to_json;
+use crate::db::Arg;
+use crate::db::storable;
 use crate::pool::in_transaction;
-use crate::scores::storable;
-use crate::telemetry::db::Arg;
 use crate::{Error, Store};
 
 /// What was recorded for an item of a run; the run is made with its first one.

@@ -4,8 +4,8 @@ use assay_domain::evaluation::{Execution, ExecutionState};
 use assay_domain::ids::{ExecutionId, ProjectId, RuleId};
 use assay_domain::time::Timestamp;
 
-use super::bulk::{self, Sized};
 use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
+use crate::db::{Arg, Db, Sized, value_list};
 use crate::pool::{Pool, in_transaction};
 use crate::{Error, Store};
 
@@ -60,20 +60,20 @@ const CLAIM_POSTGRES: &str = "
     RETURNING ";
 const NEXT_DUE: &str = "SELECT MIN(due_at) FROM executions WHERE state < 4";
 /// By place in the ledger: a look for the fence would read the whole queue.
-static RENEW: Sized = Sized::new(|n| {
+static RENEW: Sized = Sized::repeatable(|n| {
     format!(
-        "UPDATE executions SET due_at = $2 \
-         WHERE state = 1 AND fence = $1 AND due_at < $2 AND seq IN ({})",
-        bulk::list(n, 3)
+        "UPDATE executions SET due_at = $1 \
+         WHERE state = 1 AND fence = $2 AND due_at < $3 AND seq IN ({})",
+        value_list(n, 4)
     )
 });
 const GIVE_BACK_ALL: &str =
     "UPDATE executions SET state = 0, due_at = $1, fence = 0 WHERE state = 1 AND state < 4";
-static RELEASE: Sized = Sized::new(|n| {
+static RELEASE: Sized = Sized::repeatable(|n| {
     format!(
-        "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($4, error_class) \
-         WHERE state = 1 AND fence = $3 AND seq IN ({})",
-        bulk::list(n, 5)
+        "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($3, error_class) \
+         WHERE state = 1 AND fence = $4 AND seq IN ({})",
+        value_list(n, 5)
     )
 });
 const GIVE_UP_HELD: &str = "
@@ -151,18 +151,24 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn renew_lease(&self, lease: Lease, seqs: &[i64]) -> Result<(), Error> {
+        let until = lease.until.as_micros();
+        let first = [until.into(), lease.fence.into(), until.into()];
+        self.update_by_seq(&RENEW, &first, seqs).await
+    }
+
+    /// Executes a statement for executions named by their places in the ledger.
+    async fn update_by_seq(
+        &self,
+        statement: &'static Sized,
+        first: &[Arg<'_>],
+        seqs: &[i64],
+    ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
+            let mut db: Db<'_> = (&mut *tx).into();
             let mut rest = seqs;
             while !rest.is_empty() {
-                let (sql, chunk, later) = RENEW.next(rest);
-                let mut query = sqlx::query(sql)
-                    .bind(lease.fence)
-                    .bind(lease.until.as_micros());
-                for seq in chunk {
-                    query = query.bind(seq);
-                }
-                query.execute(&mut *tx).await?;
-                rest = later;
+                let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
+                (_, rest) = db.execute_some(statement, first, rest, push).await?;
             }
         });
         Ok(())
@@ -183,23 +189,13 @@ impl Store {
             Release::GivenBack => (ExecutionState::Pending, now, None),
             Release::Held(until) => (ExecutionState::Held, until, Some("paused")),
         };
-        in_transaction!(&self.pool, |tx| {
-            let mut rest = seqs;
-            while !rest.is_empty() {
-                let (sql, chunk, later) = RELEASE.next(rest);
-                let mut query = sqlx::query(sql)
-                    .bind(code(state))
-                    .bind(due_at.as_micros())
-                    .bind(fence)
-                    .bind(class);
-                for seq in chunk {
-                    query = query.bind(seq);
-                }
-                query.execute(&mut *tx).await?;
-                rest = later;
-            }
-        });
-        Ok(())
+        let first = [
+            i64::from(code(state)).into(),
+            due_at.as_micros().into(),
+            class.into(),
+            fence.into(),
+        ];
+        self.update_by_seq(&RELEASE, &first, seqs).await
     }
 
     /// Lets every leased execution go without counting an attempt. Only for a caller who alone holds the

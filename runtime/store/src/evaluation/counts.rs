@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use assay_domain::ids::{ProjectId, RuleId};
 use assay_domain::time::Timestamp;
 
+use crate::db::Db;
 use crate::pool::on_reader;
 use crate::{Error, Store};
 
@@ -22,21 +23,18 @@ pub struct RuleCount {
 }
 
 /// One row to add to.
-pub(super) struct Count<'a> {
-    pub(super) project: &'a ProjectId,
-    pub(super) rule: &'a RuleId,
-    pub(super) hour: i64,
-    pub(super) reason: &'a str,
-    pub(super) n: u64,
+struct Count<'a> {
+    project: &'a ProjectId,
+    rule: &'a RuleId,
+    hour: i64,
+    reason: &'a str,
+    n: u64,
 }
 
 impl<'a> Count<'a> {
     /// One row per key, in the order of keys: two transactions that count the same wait for each other
     /// instead of deadlocking.
-    pub(super) fn grouped(
-        counts: &'a [(ProjectId, RuleId, &'static str, u64)],
-        now: Timestamp,
-    ) -> Vec<Self> {
+    fn grouped(counts: &'a [(ProjectId, RuleId, &'static str, u64)], now: Timestamp) -> Vec<Self> {
         let mut sums: BTreeMap<(&ProjectId, &RuleId, &str), u64> = BTreeMap::new();
         for (project, rule, reason, n) in counts {
             *sums.entry((project, rule, reason)).or_default() += n;
@@ -53,7 +51,7 @@ impl<'a> Count<'a> {
     }
 }
 
-pub(super) const ADD: &str = "
+const ADD: &str = "
     INSERT INTO rule_counts (project_id, rule_id, hour, reason, n) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (project_id, rule_id, hour, reason) DO UPDATE SET n = rule_counts.n + excluded.n";
 const OF_RULE: &str = "
@@ -61,22 +59,24 @@ const OF_RULE: &str = "
      WHERE project_id = $1 AND rule_id = $2 AND $3 <= hour
      ORDER BY hour DESC, reason";
 
-/// Adds grouped counts inside a transaction.
-macro_rules! add {
-    ($tx:expr, $counts:expr) => {
-        for count in &$counts {
-            sqlx::query($crate::evaluation::counts::ADD)
-                .bind(count.project.as_str())
-                .bind(count.rule.as_str())
-                .bind(count.hour)
-                .bind(count.reason)
-                .bind(count.n as i64)
-                .execute(&mut *$tx)
-                .await?;
-        }
-    };
+/// Adds to what was counted, inside a transaction.
+pub(super) async fn add(
+    db: &mut Db<'_>,
+    counts: &[(ProjectId, RuleId, &'static str, u64)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    for count in Count::grouped(counts, now) {
+        let args = [
+            count.project.as_str().into(),
+            count.rule.as_str().into(),
+            count.hour.into(),
+            count.reason.into(),
+            (count.n as i64).into(),
+        ];
+        db.execute(ADD, &args).await?;
+    }
+    Ok(())
 }
-pub(super) use add;
 
 impl Store {
     /// What happened to targets of a rule since `from`, newest hour first.

@@ -7,9 +7,9 @@ use assay_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, Scor
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 
-use super::bulk::{self, Sized};
-use super::counts::{self, Count};
+use super::counts;
 use super::row::code;
+use crate::db::{Arg, As, Db, Sized, value_list};
 use crate::pool::in_transaction;
 use crate::scores::{delete_others, put};
 use crate::{Error, Store};
@@ -72,29 +72,35 @@ pub struct Ended {
     pub failures: Vec<(ProjectId, RuleId, u32)>,
 }
 
-static COMPLETE: Sized = Sized::new(|n| {
+static COMPLETE: Sized = Sized::repeatable(|n| {
     format!(
-        "UPDATE executions SET state = 4, due_at = $2, finished_at = $2, attempts = attempts + 1, \
-         first_attempt_at = COALESCE(first_attempt_at, $3), evaluator_version_id = $4, \
-         error_class = NULL, error_message = NULL \
-         WHERE state = 1 AND fence = $1 AND seq IN ({}) RETURNING seq",
-        bulk::list(n, 5)
+        "UPDATE /*or fail*/ executions SET state = 4, due_at = $1, finished_at = $2, \
+         attempts = attempts + 1, first_attempt_at = COALESCE(first_attempt_at, $3), \
+         evaluator_version_id = $4, error_class = NULL, error_message = NULL \
+         WHERE state = 1 AND fence = $5 AND seq IN ({})",
+        value_list(n, 6)
+    )
+});
+static COMPLETED: Sized = Sized::new(|n| {
+    format!(
+        "SELECT seq FROM executions WHERE state = 4 AND fence = $1 AND finished_at = $2 AND seq IN ({})",
+        value_list(n, 3)
     )
 });
 const END: &str = "
     UPDATE executions
-       SET state = $3, due_at = $4, finished_at = $5, attempts = attempts + 1,
-           first_attempt_at = COALESCE(first_attempt_at, $6),
-           evaluator_version_id = COALESCE($7, evaluator_version_id),
-           error_class = $8, error_message = $9
-     WHERE seq = $1 AND state = 1 AND fence = $2";
+       SET state = $1, due_at = $2, finished_at = $3, attempts = attempts + 1,
+           first_attempt_at = COALESCE(first_attempt_at, $4),
+           evaluator_version_id = COALESCE($5, evaluator_version_id),
+           error_class = $6, error_message = $7
+     WHERE seq = $8 AND state = 1 AND fence = $9";
 const ATTEMPT: &str = "
     INSERT INTO attempts (execution_seq, number, ended_at, class, message, evaluator_version_id, cpu_us)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const FAILURES: &str = "
     INSERT INTO rule_failures (project_id, rule_id, n) VALUES ($1, $2, $3)
     ON CONFLICT (project_id, rule_id) DO UPDATE SET n = rule_failures.n + excluded.n
-    RETURNING n";
+    RETURNING CAST(n AS BIGINT)";
 const FORGET_FAILURES: &str = "DELETE FROM rule_failures WHERE project_id = $1 AND rule_id = $2";
 
 impl Outcome {
@@ -158,63 +164,115 @@ fn health<'f>(
     by_rule
 }
 
-/// Completes those of one version that are still under the lease.
-macro_rules! complete {
-    ($tx:expr, $seqs:expr, $version:expr, $fence:expr, $started:expr, $now:expr, $mine:expr) => {{
-        let mut rest = $seqs;
-        while !rest.is_empty() {
-            let (sql, chunk, later) = COMPLETE.next(rest);
-            let mut query = sqlx::query_scalar::<_, i64>(sql)
-                .bind($fence)
-                .bind($now.as_micros())
-                .bind($started.as_micros())
-                .bind($version.map(|id: &EvaluatorVersionId| id.as_str()));
-            for seq in chunk {
-                query = query.bind(*seq);
-            }
-            $mine.extend(query.fetch_all(&mut *$tx).await?);
-            rest = later;
-        }
-    }};
+/// The lease that ends, when its calls began, and when they were over.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    fence: i64,
+    started_at: Timestamp,
+    now: Timestamp,
 }
 
-/// Ends one without scores, if it is still under the lease.
-macro_rules! end {
-    ($tx:expr, $each:expr, $attempt:expr, $fence:expr, $started:expr, $now:expr, $mine:expr) => {{
-        let state = $each.outcome.state();
-        let version = $each.version.as_ref().map(|id| id.as_str());
-        let n_ended = sqlx::query(END)
-            .bind($each.seq)
-            .bind($fence)
-            .bind(code(state))
-            .bind($each.outcome.due_at($now).as_micros())
-            .bind(state.is_final().then_some($now.as_micros()))
-            .bind($started.as_micros())
-            .bind(version)
-            .bind(&$attempt.class)
-            .bind(storable(&$attempt.message))
-            .execute(&mut *$tx)
-            .await?
-            .rows_affected();
-        if n_ended == 1 {
-            $mine.insert($each.seq);
-            sqlx::query(ATTEMPT)
-                .bind($each.seq)
-                .bind($each.n_before as i32 + 1)
-                .bind($now.as_micros())
-                .bind(&$attempt.class)
-                .bind(storable(&$attempt.message))
-                .bind(version)
-                .bind(i64::try_from($each.cpu_us).unwrap_or(i64::MAX))
-                .execute(&mut *$tx)
-                .await?;
+/// Completes those of one version that are still under the lease; says which these are.
+async fn complete(
+    db: &mut Db<'_>,
+    ending: Ending,
+    version: Option<&EvaluatorVersionId>,
+    seqs: &[i64],
+    mine: &mut HashSet<i64>,
+) -> Result<(), Error> {
+    let now = ending.now.as_micros();
+    let first = [
+        now.into(),
+        now.into(),
+        ending.started_at.as_micros().into(),
+        version.map(EvaluatorVersionId::as_str).into(),
+        ending.fence.into(),
+    ];
+    let mut rest = seqs;
+    while !rest.is_empty() {
+        let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
+        let (n_ended, later) = db.execute_some(&COMPLETE, &first, rest, push).await?;
+        let mut chunk = &rest[..rest.len() - later.len()];
+        rest = later;
+        if n_ended as usize == chunk.len() {
+            mine.extend(chunk);
+            continue;
         }
-    }};
+        while !chunk.is_empty() {
+            let (sql, n) = COMPLETED.for_up_to(chunk.len());
+            let (asked, others) = chunk.split_at(n);
+            let mut args = vec![ending.fence.into(), now.into()];
+            args.extend(asked.iter().map(|seq| Arg::from(*seq)));
+            let found = db.rows(sql, &args, &[As::Int]).await?;
+            mine.extend(found.iter().map(|cells| cells[0].int()));
+            chunk = others;
+        }
+    }
+    Ok(())
 }
 
-/// PostgreSQL keeps no NUL in text.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
+/// Ends one without scores, if it is still under the lease; true when it was.
+async fn end(
+    db: &mut Db<'_>,
+    ending: Ending,
+    each: &Finished,
+    attempt: &Attempt,
+) -> Result<bool, Error> {
+    let Ending {
+        fence,
+        started_at,
+        now,
+    } = ending;
+    let state = each.outcome.state();
+    let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
+    let (class, message) = (attempt.class.as_str(), attempt.message.as_str());
+    let args: [Arg<'_>; 9] = [
+        i64::from(code(state)).into(),
+        each.outcome.due_at(now).as_micros().into(),
+        state.is_final().then_some(now.as_micros()).into(),
+        started_at.as_micros().into(),
+        version.into(),
+        class.into(),
+        message.into(),
+        each.seq.into(),
+        fence.into(),
+    ];
+    if db.execute(END, &args).await? == 0 {
+        return Ok(false);
+    }
+    let args: [Arg<'_>; 7] = [
+        each.seq.into(),
+        (i64::from(each.n_before) + 1).into(),
+        now.as_micros().into(),
+        class.into(),
+        message.into(),
+        version.into(),
+        i64::try_from(each.cpu_us).unwrap_or(i64::MAX).into(),
+    ];
+    db.execute(ATTEMPT, &args).await?;
+    Ok(true)
+}
+
+/// Writes how rules fare; those with failures, and how many of them in a row now.
+async fn note_health(
+    db: &mut Db<'_>,
+    by_rule: BTreeMap<(&ProjectId, &RuleId), Health>,
+) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
+    let mut failures = Vec::new();
+    for ((project, rule), health) in by_rule {
+        let key = [project.as_str().into(), rule.as_str().into()];
+        if health.has_recovered {
+            db.execute(FORGET_FAILURES, &key).await?;
+        }
+        if 0 < health.n_failures {
+            let [project_id, rule_id] = key;
+            let args = [project_id, rule_id, i64::from(health.n_failures).into()];
+            let n = db.integer(FAILURES, &args).await?;
+            let n = u32::try_from(n).unwrap_or(u32::MAX);
+            failures.push((project.clone(), rule.clone(), n));
+        }
+    }
+    Ok(failures)
 }
 
 /// Completed executions by version.
@@ -244,19 +302,27 @@ impl Store {
         started_at: Timestamp,
         now: Timestamp,
     ) -> Result<Ended, Error> {
+        let ending = Ending {
+            fence,
+            started_at,
+            now,
+        };
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |tx| {
+            let mut db: Db<'_> = (&mut *tx).into();
             let mine = &mut ended.mine;
             for (version, seqs) in completed(finished) {
-                complete!(tx, seqs.as_slice(), version, fence, started_at, now, mine);
+                complete(&mut db, ending, version, &seqs, mine).await?;
             }
             for each in finished {
-                if let Some(attempt) = each.outcome.attempt() {
-                    end!(tx, each, attempt, fence, started_at, now, mine);
+                if let Some(attempt) = each.outcome.attempt()
+                    && end(&mut db, ending, each, attempt).await?
+                {
+                    mine.insert(each.seq);
                 }
             }
             for (project, scores) in scores_of(finished, mine) {
-                put((&mut *tx).into(), project, &scores, now).await?;
+                put(&mut db, project, &scores, now).await?;
             }
             for each in finished {
                 // Only an earlier attempt can have left scores that this one does not give.
@@ -264,8 +330,7 @@ impl Store {
                     && mine.contains(&each.seq)
                 {
                     let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
-                    let connection = (&mut *tx).into();
-                    delete_others(connection, &each.project, &each.trace, &each.id, &keep).await?;
+                    delete_others(&mut db, &each.project, &each.trace, &each.id, &keep).await?;
                 }
             }
             let outcomes: Vec<_> = finished
@@ -276,27 +341,8 @@ impl Store {
                     (each.project.clone(), each.rule.clone(), reason, 1)
                 })
                 .collect();
-            let outcomes = Count::grouped(&outcomes, now);
-            counts::add!(tx, outcomes);
-            for ((project, rule), health) in health(finished, mine) {
-                if health.has_recovered {
-                    sqlx::query(FORGET_FAILURES)
-                        .bind(project.as_str())
-                        .bind(rule.as_str())
-                        .execute(&mut *tx)
-                        .await?;
-                }
-                if 0 < health.n_failures {
-                    let n: i32 = sqlx::query_scalar(FAILURES)
-                        .bind(project.as_str())
-                        .bind(rule.as_str())
-                        .bind(health.n_failures as i32)
-                        .fetch_one(&mut *tx)
-                        .await?;
-                    let failures = (project.clone(), rule.clone(), n.unsigned_abs());
-                    ended.failures.push(failures);
-                }
-            }
+            counts::add(&mut db, &outcomes, now).await?;
+            ended.failures = note_health(&mut db, health(finished, mine)).await?;
         });
         Ok(ended)
     }

@@ -1,18 +1,16 @@
 //! From what ingest touched to executions, in one transaction.
 
-use std::collections::HashMap;
-
 use assay_domain::evaluation::{ExecutionState, NewExecution};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::time::Timestamp;
 
-use super::bulk::{self, Sized};
 use super::claim::Lease;
-use super::counts::{self, Count};
-use super::row::{code, id_bytes, id_of};
+use super::counts;
+use super::row::{code, id_bytes};
 use crate::catalog::checked;
+use crate::db::{Arg, Db, Sized, value_list, value_rows};
+use crate::numbers::{Numbers, Table};
 use crate::pool::{in_transaction, on_reader};
-use crate::spell::Spell as _;
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
 
@@ -122,11 +120,11 @@ const DUE_WATCHES: &str = "
 const NEXT_WATCH: &str = "SELECT MIN(due_at) FROM watches";
 
 static DELETE_TOUCHED: Sized =
-    Sized::new(|n| format!("DELETE FROM touched WHERE seq IN ({})", bulk::list(n, 1)));
+    Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 /// A watch that came due is moved only from where it was read: somebody else may have moved it.
 const MOVE_WATCH: &str = "
-    UPDATE watches SET changed_at = $5, looked_at = $6, due_at = $7
-     WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
+    UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3
+     WHERE project_id = $4 AND trace_id = $5 AND observation_id = $6 AND due_at = $7";
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
@@ -136,100 +134,107 @@ const SET_WATCH: &str = "
     ON CONFLICT (project_id, trace_id, observation_id) DO UPDATE
        SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at
      WHERE watches.changed_at <= excluded.changed_at";
-const NOTE_LATE: &str = "UPDATE executions SET n_late = $3 WHERE project_id = $1 AND id = $2";
+const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2 AND id = $3";
 
-static INSERT: Sized = Sized::new(|n| {
+static INSERT: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT INTO executions (project_id, id, rule_id, assignment_id, evaluator_id, trace_id, \
-         observation_id, generation, inclusion_probability, completion, n_observations, state, fence, \
-         due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING RETURNING seq, id",
-        bulk::rows(n, 15, 1)
+        "INSERT /*or fail*/ INTO executions (seq, project_id, id, rule_id, assignment_id, evaluator_id, \
+         trace_id, observation_id, generation, inclusion_probability, completion, n_observations, state, \
+         fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
+        value_rows(n, 16, 1)
     )
 });
+const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
 /// Forgets touched rows. `false` when another matcher has taken some of them.
-macro_rules! take_touched {
-    ($tx:expr, $batch:expr) => {{
-        let mut n_mine = 0;
-        let mut rest = $batch.touched.as_slice();
-        while !rest.is_empty() {
-            let (sql, seqs, later) = DELETE_TOUCHED.next(rest);
-            let mut query = sqlx::query($tx.spell(sql));
-            for seq in seqs {
-                query = query.bind(seq);
-            }
-            n_mine += query.execute(&mut *$tx).await?.rows_affected();
-            rest = later;
-        }
-        n_mine == $batch.touched.len() as u64
-    }};
+async fn take_touched(db: &mut Db<'_>, seqs: &[i64]) -> Result<bool, Error> {
+    let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
+    Ok(db.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
 }
 
 /// Sets, moves and drops watches. `false` when another matcher has moved one of them.
-macro_rules! set_watches {
-    ($tx:expr, $batch:expr) => {{
-        let mut is_mine = true;
-        for new in &$batch.watches {
-            let watch = &new.watch;
-            let is_dropped = watch.due_at.as_micros() == i64::MAX;
-            let sql = match (new.was_due_at, is_dropped) {
-                (Some(_), true) => DROP_WATCH,
-                (Some(_), false) => MOVE_WATCH,
-                (None, true) => continue,
-                (None, false) => SET_WATCH,
-            };
-            let mut query = sqlx::query(sql)
-                .bind(watch.project.as_str())
-                .bind(watch.trace.as_str())
-                .bind(watch.observation.as_ref().map_or("", |id| id.as_str()));
-            if let Some(was) = new.was_due_at {
-                query = query.bind(was.as_micros());
-            }
-            if !is_dropped {
-                query = query
-                    .bind(watch.changed_at.as_micros())
-                    .bind(watch.looked_at.as_micros())
-                    .bind(watch.due_at.as_micros());
-            }
-            let n_moved = query.execute(&mut *$tx).await?.rows_affected();
-            is_mine &= n_moved == 1 || new.was_due_at.is_none();
-        }
-        is_mine
-    }};
+async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Error> {
+    let mut is_mine = true;
+    for new in watches {
+        let watch = &new.watch;
+        let target: [Arg<'_>; 3] = [
+            watch.project.as_str().into(),
+            watch.trace.as_str().into(),
+            watch
+                .observation
+                .as_ref()
+                .map_or("", |id| id.as_str())
+                .into(),
+        ];
+        let times = [watch.changed_at, watch.looked_at, watch.due_at];
+        let times = times.map(|at| Arg::from(at.as_micros()));
+        let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
+        let is_dropped = watch.due_at.as_micros() == i64::MAX;
+        let (sql, args) = match (was, is_dropped) {
+            (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
+            (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
+            (None, true) => continue,
+            (None, false) => (SET_WATCH, [target, times].concat()),
+        };
+        is_mine &= db.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
+    }
+    Ok(is_mine)
 }
 
-/// Makes executions inside a transaction; a macro because each driver has its own type of query.
-macro_rules! insert {
-    ($tx:expr, $executions:expr, $state:expr, $fence:expr, $due_at:expr, $now:expr, $made:expr) => {{
-        let mut rest = $executions;
-        while !rest.is_empty() {
-            let (sql, rows, later) = INSERT.next(rest);
-            let mut query = sqlx::query_as::<_, (i64, Vec<u8>)>($tx.spell(sql));
-            for (project, new) in rows {
-                let id = id_bytes(&new.id).ok_or(Error::Conflict("no execution id"))?;
-                query = query
-                    .bind(project.as_str())
-                    .bind(id.to_vec())
-                    .bind(new.rule_id.as_str())
-                    .bind(new.assignment_id.as_str())
-                    .bind(new.evaluator_id.as_str())
-                    .bind(new.target.trace_id.as_str())
-                    .bind(new.target.observation_id.as_ref().map(|id| id.as_str()))
-                    .bind(new.generation as i32)
-                    .bind(new.inclusion_probability)
-                    .bind(new.completion.as_str())
-                    .bind(new.n_observations as i32)
-                    .bind($state)
-                    .bind($fence)
-                    .bind($due_at)
-                    .bind($now.as_micros());
-            }
-            for (seq, id) in query.fetch_all(&mut *$tx).await? {
-                $made.insert(id_of(&id)?, seq);
-            }
-            rest = later;
-        }
-    }};
+/// Whose executions stand in the ledger from when, and as what.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    state: ExecutionState,
+    fence: i64,
+    due_at: Timestamp,
+    now: Timestamp,
+}
+
+/// Makes executions; for each its place in the ledger, `None` when it existed already.
+async fn insert(
+    db: &mut Db<'_>,
+    fresh: &mut Numbers,
+    executions: &[(ProjectId, NewExecution)],
+    standing: Standing,
+) -> Result<Vec<Option<i64>>, Error> {
+    let seqs = fresh.take(db, Table::Executions, executions.len()).await?;
+    let mut rows: Vec<(i64, [u8; 16], &(ProjectId, NewExecution))> = Vec::new();
+    for (seq, each) in seqs.iter().zip(executions) {
+        let id = id_bytes(&each.1.id).ok_or(Error::Conflict("no execution id"))?;
+        rows.push((*seq, id, each));
+    }
+    let n_made = db
+        .execute_for(&INSERT, &rows, |args, (seq, id, (project, new))| {
+            args.extend([
+                (*seq).into(),
+                project.as_str().into(),
+                id.as_slice().into(),
+                new.rule_id.as_str().into(),
+                new.assignment_id.as_str().into(),
+                new.evaluator_id.as_str().into(),
+                new.target.trace_id.as_str().into(),
+                new.target
+                    .observation_id
+                    .as_ref()
+                    .map(|id| id.as_str())
+                    .into(),
+                i64::from(new.generation).into(),
+                new.inclusion_probability.into(),
+                new.completion.as_str().into(),
+                i64::from(new.n_observations).into(),
+                i64::from(code(standing.state)).into(),
+                standing.fence.into(),
+                standing.due_at.as_micros().into(),
+                standing.now.as_micros().into(),
+            ]);
+        })
+        .await?;
+    if n_made as usize == seqs.len() {
+        return Ok(seqs.into_iter().map(Some).collect());
+    }
+    let made = db.numbers_among(STANDING, &seqs).await?;
+    let made = |seq: i64| made.contains(&seq).then_some(seq);
+    Ok(seqs.into_iter().map(made).collect())
 }
 
 impl Store {
@@ -299,40 +304,44 @@ impl Store {
         let (leased, waiting) = batch
             .executions
             .split_at(n_leased.min(batch.executions.len()));
-        let mut made: HashMap<ExecutionId, i64> = HashMap::new();
+        let mut made = Made::default();
         in_transaction!(&self.pool, |tx| {
-            if !take_touched!(tx, batch) || !set_watches!(tx, batch) {
+            let mut db: Db<'_> = (&mut *tx).into();
+            if !take_touched(&mut db, &batch.touched).await?
+                || !set_watches(&mut db, &batch.watches).await?
+            {
                 return Ok(None);
             }
-            let running = code(ExecutionState::Running);
-            let pending = code(ExecutionState::Pending);
-            let until = lease.until.as_micros();
-            insert!(tx, leased, running, lease.fence, until, now, made);
-            insert!(tx, waiting, pending, 0_i64, now.as_micros(), now, made);
+            let mut fresh = Numbers::default();
+            let running = Standing {
+                state: ExecutionState::Running,
+                fence: lease.fence,
+                due_at: lease.until,
+                now,
+            };
+            let pending = Standing {
+                state: ExecutionState::Pending,
+                fence: 0,
+                due_at: now,
+                now,
+            };
+            made.seqs = insert(&mut db, &mut fresh, leased, running).await?;
+            made.seqs
+                .extend(insert(&mut db, &mut fresh, waiting, pending).await?);
             for (project, id, n_late) in &batch.late {
                 let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
-                sqlx::query(NOTE_LATE)
-                    .bind(project.as_str())
-                    .bind(id.to_vec())
-                    .bind(*n_late as i32)
-                    .execute(&mut *tx)
-                    .await?;
+                let n_late = i64::from(*n_late);
+                let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
+                db.execute(NOTE_LATE, &args).await?;
             }
             let mut all = batch.counts.clone();
-            all.extend(batch.executions.iter().map(|(project, new)| {
-                let is_new = made.contains_key(&new.id);
-                let reason = if is_new { "made" } else { "duplicate" };
+            let executions = batch.executions.iter().zip(&made.seqs);
+            all.extend(executions.map(|((project, new), seq)| {
+                let reason = if seq.is_some() { "made" } else { "duplicate" };
                 (project.clone(), new.rule_id.clone(), reason, 1)
             }));
-            let counts = Count::grouped(&all, now);
-            counts::add!(tx, counts);
+            counts::add(&mut db, &all, now).await?;
         });
-        let seqs = batch
-            .executions
-            .iter()
-            .map(|(_, new)| made.get(&new.id).copied());
-        Ok(Some(Made {
-            seqs: seqs.collect(),
-        }))
+        Ok(Some(made))
     }
 }

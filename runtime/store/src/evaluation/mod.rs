@@ -7,7 +7,6 @@
 //!   another has moved meanwhile is left alone, its scores included.
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
-mod bulk;
 mod claim;
 mod counts;
 mod finish;

@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
+use crate::db::storable;
+use crate::db::{Arg, value_list};
 use crate::pool::{in_transaction, on_reader};
-use crate::scores::storable;
-use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 /// What a client wants to upload.

@@ -10,10 +10,10 @@ use futures_util::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::Groups;
+use crate::db::{Arg, bind_args};
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::on_reader;
 use crate::telemetry::Marked;
-use crate::telemetry::db::{Arg, bind_args};
 use crate::telemetry::read::{observation_column, trace_column, where_of};
 use crate::telemetry::rollup::IS_STEP;
 use crate::{Error, Store};

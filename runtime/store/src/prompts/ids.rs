@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use assay_domain::ids::ProjectId;
 
-use crate::telemetry::db::Arg;
+use crate::db::Arg;
 use crate::{Error, Store};
 
 /// Versions of one statement.

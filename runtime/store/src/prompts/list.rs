@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::row::labels;
 use crate::catalog::{checked, from_json};
+use crate::db::{Arg, value_list};
 use crate::filter_sql::Sql;
 use crate::list::{Numbered, Paging};
-use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 /// Which prompts: those with a version that meets every condition.

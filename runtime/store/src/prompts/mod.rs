@@ -99,7 +99,7 @@ macro_rules! read_prompt {
             Selector::Version(version) => {
                 sqlx::query_as($crate::prompts::BY_VERSION)
                     .bind($project.as_str())
-                    .bind($crate::scores::storable($name))
+                    .bind($crate::db::storable($name))
                     .bind(version)
                     .fetch_optional($db)
                     .await?
@@ -107,8 +107,8 @@ macro_rules! read_prompt {
             Selector::Label(label) => {
                 sqlx::query_as($crate::prompts::BY_LABEL)
                     .bind($project.as_str())
-                    .bind($crate::scores::storable($name))
-                    .bind($crate::scores::storable(label))
+                    .bind($crate::db::storable($name))
+                    .bind($crate::db::storable(label))
                     .fetch_optional($db)
                     .await?
             }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
 use crate::catalog::{from_json, to_json};
+use crate::db::storable;
 use crate::pool::in_transaction;
-use crate::scores::storable;
 use crate::{Error, Store};
 
 /// A version to be.

@@ -13,26 +13,15 @@ mod read;
 mod tests;
 mod write;
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
 
 use crate::Error;
 use crate::catalog::to_json;
+use crate::db::storable;
 
 pub use newest::Place;
 pub use query::{MemberTest, ScoreQuery, ScoreValues};
 pub(crate) use write::{delete_others, put};
-
-/// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
-/// one plug-in or client writes does not decide whether a whole batch can be stored.
-pub(crate) fn storable(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}").into()
-    } else {
-        text.into()
-    }
-}
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look
 /// into the document.

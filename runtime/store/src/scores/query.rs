@@ -7,10 +7,10 @@ use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId}
 use assay_domain::score::{ScoreDataType, ScoreSource};
 use assay_domain::time::Timestamp;
 
-use super::storable;
+use crate::db::Arg;
+use crate::db::storable;
 use crate::filter_sql::Sql;
 use crate::pool::Pool;
-use crate::telemetry::Arg;
 
 /// Which scores: every condition must hold, an empty list asks nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

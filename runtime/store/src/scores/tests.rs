@@ -548,8 +548,8 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
         let rewrite = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 let (target, keep) = (trace("t1"), [id("2")]);
-                delete_others((&mut *tx).into(), &home, &target, &execution, &keep).await?;
-                put((&mut *tx).into(), &home, &[of("2", "x")], at(2)).await?;
+                delete_others(&mut (&mut *tx).into(), &home, &target, &execution, &keep).await?;
+                put(&mut (&mut *tx).into(), &home, &[of("2", "x")], at(2)).await?;
             });
             Ok(())
         };

@@ -1,50 +1,15 @@
 //! Writing scores, many at a time.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::OnceLock;
 
 use assay_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
-use sqlx::{PgConnection, SqliteConnection};
 
-use super::{storable, storable_json};
+use super::storable_json;
+use crate::db::{Arg, As, Db, Sized, value_rows};
 use crate::pool::in_transaction;
-use crate::spell::Spell as _;
 use crate::{Error, Store};
-
-/// A connection inside the caller's transaction: `(&mut *tx).into()` with either driver.
-pub(crate) enum Connection<'t> {
-    Sqlite(&'t mut SqliteConnection),
-    Postgres(&'t mut PgConnection),
-}
-
-impl<'t> From<&'t mut SqliteConnection> for Connection<'t> {
-    fn from(connection: &'t mut SqliteConnection) -> Self {
-        Self::Sqlite(connection)
-    }
-}
-
-impl<'t> From<&'t mut PgConnection> for Connection<'t> {
-    fn from(connection: &'t mut PgConnection) -> Self {
-        Self::Postgres(connection)
-    }
-}
-
-/// Runs the body once for each driver.
-macro_rules! on_connection {
-    ($connection:expr, |$db:ident| $body:block) => {
-        match $connection {
-            Connection::Sqlite($db) => $body,
-            Connection::Postgres($db) => $body,
-        }
-    };
-}
-
-/// Rows per statement, descending. Few sizes, so that all of them stay prepared.
-const CHUNKS: [usize; 3] = [64, 8, 1];
-static UPSERTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
 
 const COLUMNS: [&str; 26] = [
     "project_id",
@@ -77,17 +42,8 @@ const COLUMNS: [&str; 26] = [
 /// From here on in [`COLUMNS`] a second write replaces; those before belong to the first.
 const FIRST_REPLACED: usize = 9;
 
-fn upsert(size: usize) -> String {
-    let mut sql = format!("INSERT INTO scores ({}) VALUES ", COLUMNS.join(", "));
-    for row in 0..size {
-        sql.push_str(if row == 0 { "(" } else { ", (" });
-        for column in 0..COLUMNS.len() {
-            let comma = if column == 0 { "" } else { ", " };
-            // Writing to a `String` cannot fail.
-            let _ = write!(sql, "{comma}${}", row * COLUMNS.len() + column + 1);
-        }
-        sql.push(')');
-    }
+static INSERT: Sized = Sized::repeatable(|n| format!("{} DO NOTHING", insert_into(n)));
+static UPSERT: Sized = Sized::new(|n| {
     let replaced = &COLUMNS[FIRST_REPLACED..];
     let sets: Vec<_> = replaced
         .iter()
@@ -97,20 +53,20 @@ fn upsert(size: usize) -> String {
         .iter()
         .map(|c| format!("scores.{c} IS DISTINCT FROM excluded.{c}"))
         .collect();
-    let _ = write!(
-        sql,
-        " ON CONFLICT (project_id, id) DO UPDATE SET {}, updated_at = excluded.updated_at WHERE {}",
+    format!(
+        "{} DO UPDATE SET {}, updated_at = excluded.updated_at WHERE {}",
+        insert_into(n),
         sets.join(", "),
         differs.join(" OR ")
-    );
-    sql
-}
+    )
+});
 
-/// The statement for as many as possible of `n` rows, and how many that is.
-fn statement(n: usize) -> (&'static str, usize) {
-    let at = CHUNKS.iter().position(|&size| size <= n).unwrap_or(2);
-    let sql = UPSERTS[at].get_or_init(|| upsert(CHUNKS[at]));
-    (sql, CHUNKS[at])
+fn insert_into(n_rows: usize) -> String {
+    format!(
+        "INSERT /*or fail*/ INTO scores ({}) VALUES {} ON CONFLICT (project_id, id)",
+        COLUMNS.join(", "),
+        value_rows(n_rows, COLUMNS.len(), 1)
+    )
 }
 
 /// One score of a call, which may hold it several times.
@@ -166,64 +122,66 @@ fn value(value: &ScoreValue) -> (Option<f64>, Option<&str>) {
     }
 }
 
-/// Binds one row in the order of [`COLUMNS`].
-macro_rules! bind_row {
-    ($query:expr, $project:expr, $row:expr, $now:expr) => {{
-        let score = $row.last;
-        let [trace, observation, session, experiment] = target(&$row.first.subject);
-        let (number, text) = value(&score.value);
-        let origin = score.origin.as_ref();
-        $query
-            .bind($project.as_str())
-            .bind(score.id.as_str())
-            .bind(trace)
-            .bind(observation)
-            .bind(session.map(storable))
-            .bind(experiment.map(storable))
-            .bind($row.first.timestamp.as_micros())
-            .bind($now.as_micros())
-            .bind($now.as_micros())
-            .bind(storable(&score.name))
-            .bind(score.value.data_type().as_str())
-            .bind(number)
-            .bind(text.map(storable))
-            .bind(score.source.as_str())
-            .bind(storable(&score.environment))
-            .bind(score.comment.as_deref().map(storable))
-            .bind(&$row.metadata)
-            .bind(score.config_id.as_deref().map(storable))
-            .bind(score.queue_id.as_deref().map(storable))
-            .bind(score.author_user_id.as_deref().map(storable))
-            .bind(origin.map(|o| o.execution_id.as_str()))
-            .bind(origin.map(|o| o.evaluator_id.as_str()))
-            .bind(origin.map(|o| o.evaluator_version_id.as_str()))
-            .bind(origin.map(|o| o.rule_id.as_str()))
-            .bind(origin.map(|o| o.fingerprint.as_bytes().as_slice()))
-            .bind(origin.map(|o| o.inclusion_probability))
-    }};
+/// Appends the values of one row in the order of [`COLUMNS`].
+fn push_args<'s>(
+    args: &mut Vec<Arg<'s>>,
+    project: &'s ProjectId,
+    row: &'s Row<'s>,
+    now: Timestamp,
+) {
+    let score = row.last;
+    let [trace, observation, session, experiment] = target(&row.first.subject);
+    let (number, text) = value(&score.value);
+    let origin = score.origin.as_ref();
+    args.extend([
+        project.as_str().into(),
+        score.id.as_str().into(),
+        trace.into(),
+        observation.into(),
+        session.into(),
+        experiment.into(),
+        row.first.timestamp.as_micros().into(),
+        now.as_micros().into(),
+        now.as_micros().into(),
+        score.name.as_str().into(),
+        score.value.data_type().as_str().into(),
+        number.into(),
+        text.into(),
+        score.source.as_str().into(),
+        score.environment.as_str().into(),
+        score.comment.as_deref().into(),
+        row.metadata.as_str().into(),
+        score.config_id.as_deref().into(),
+        score.queue_id.as_deref().into(),
+        score.author_user_id.as_deref().into(),
+        origin.map(|o| o.execution_id.as_str()).into(),
+        origin.map(|o| o.evaluator_id.as_str()).into(),
+        origin.map(|o| o.evaluator_version_id.as_str()).into(),
+        origin.map(|o| o.rule_id.as_str()).into(),
+        Arg::Blob(origin.map(|o| o.fingerprint.as_bytes().as_slice())),
+        origin.map(|o| o.inclusion_probability).into(),
+    ]);
 }
 
 /// Writes scores of one project inside the caller's transaction; of equal ids the later one holds.
 pub(crate) async fn put(
-    connection: Connection<'_>,
+    db: &mut Db<'_>,
     project: &ProjectId,
     scores: &[NewScore],
     now: Timestamp,
 ) -> Result<(), Error> {
     let rows = rows(scores)?;
-    on_connection!(connection, |db| {
-        let mut rest = rows.as_slice();
-        while !rest.is_empty() {
-            let (sql, size) = statement(rest.len());
-            let (chunk, after) = rest.split_at(size);
-            let mut query = sqlx::query(db.spell(sql));
-            for row in chunk {
-                query = bind_row!(query, project, row, now);
-            }
-            query.execute(&mut *db).await?;
-            rest = after;
+    let mut rest = rows.as_slice();
+    while !rest.is_empty() {
+        let push = |args: &mut Vec<_>, row| push_args(args, project, row, now);
+        let (n_new, later) = db.execute_some(&INSERT, &[], rest, push).await?;
+        let (chunk, later) = rest.split_at(rest.len() - later.len());
+        // Nearly all scores are new, and only those that stand may have to be replaced.
+        if (n_new as usize) < chunk.len() {
+            db.execute_for(&UPSERT, chunk, push).await?;
         }
-    });
+        rest = later;
+    }
     Ok(())
 }
 
@@ -235,29 +193,20 @@ const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 /// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
 /// `trace` is the trace of its target.
 pub(crate) async fn delete_others(
-    connection: Connection<'_>,
+    db: &mut Db<'_>,
     project: &ProjectId,
     trace: &TraceId,
     execution: &ExecutionId,
     keep: &[ScoreId],
 ) -> Result<(), Error> {
-    on_connection!(connection, |db| {
-        let standing: Vec<String> = sqlx::query_scalar(IDS_OF_EXECUTION)
-            .bind(project.as_str())
-            .bind(trace.as_str())
-            .bind(execution.as_str())
-            .fetch_all(&mut *db)
-            .await?;
-        for id in standing {
-            if keep.iter().all(|kept| kept.as_str() != id) {
-                sqlx::query(DELETE)
-                    .bind(project.as_str())
-                    .bind(id)
-                    .execute(&mut *db)
-                    .await?;
-            }
+    let args = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
+    for cells in db.rows(IDS_OF_EXECUTION, &args, &[As::Text]).await? {
+        let id = cells[0].text();
+        if keep.iter().all(|kept| kept.as_str() != id) {
+            db.execute(DELETE, &[project.as_str().into(), id.into()])
+                .await?;
         }
-    });
+    }
     Ok(())
 }
 
@@ -278,7 +227,7 @@ impl Store {
             return Ok(());
         }
         in_transaction!(&self.pool, |tx| {
-            put((&mut *tx).into(), project, scores, now).await?;
+            put(&mut (&mut *tx).into(), project, scores, now).await?;
         });
         Ok(())
     }

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalog::from_json;
+use crate::db::{Arg, value_list};
 use crate::list::{Numbered, Paging};
-use crate::telemetry::db::{Arg, value_list};
 use crate::{Error, Store};
 
 pub use write::NewSkill;

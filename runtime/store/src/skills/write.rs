@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Skill, SkillFile};
 use crate::catalog::to_json;
+use crate::db::{Arg, bind_args};
 use crate::pool::in_transaction;
-use crate::telemetry::db::{Arg, bind_args};
 use crate::{Error, Store};
 
 /// A version to be.

@@ -12,26 +12,26 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 
-use super::db::{Arg, As, Db, Sized, value_list, value_rows};
 use super::gathered::{Gathered, Touch};
-use super::numbers::Table;
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
 use super::row::{self, ObservationRow, Place};
 use super::{Tenant, block, to_touched_body};
 use crate::Error;
+use crate::db::{Arg, As, Db, Sized, value_list, value_rows};
+use crate::numbers::Table;
 
 /// Log records without a span are kept this long.
 const LOGS_WAIT_MS: i64 = 3_600_000;
 static INSERT_OBSERVATIONS: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT INTO observations ({}) VALUES {} ON CONFLICT (trace, id) DO NOTHING",
+        "INSERT /*or fail*/ INTO observations ({}) VALUES {} ON CONFLICT (trace, id) DO NOTHING",
         row::COLUMNS,
         value_rows(n, row::N_COLUMNS, 1)
     )
 });
 static INSERT_PAYLOADS: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT INTO payloads (seq, body) VALUES {} ON CONFLICT (seq) DO NOTHING",
+        "INSERT /*or fail*/ INTO payloads (seq, body) VALUES {} ON CONFLICT (seq) DO NOTHING",
         value_rows(n, 2, 1)
     )
 });
@@ -118,7 +118,7 @@ pub(super) async fn apply<'b>(
     touch_traces(db, arrival, batch, gathered, &changed).await?;
     insert_media(db, tenant, &batch.media, now).await?;
     if !batch.scores.is_empty() {
-        db.put_scores(&tenant.project, &batch.scores, now).await?;
+        crate::scores::put(db, &tenant.project, &batch.scores, now).await?;
     }
     if !changed.is_empty() {
         let refs: Vec<_> = changed.iter().map(|(trace, id)| (trace, id)).collect();
@@ -216,7 +216,7 @@ async fn insert_chunks(db: &mut Db<'_>, rows: &[(Place, &PreparedRow)]) -> Resul
 
 async fn insert_blocks(db: &mut Db<'_>, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
     db.execute_for(&INSERT_PAYLOADS, blocks, |args, (seq, body)| {
-        args.extend([Arg::from(*seq), Arg::Blob(body)]);
+        args.extend([Arg::from(*seq), Arg::Blob(Some(body))]);
     })
     .await?;
     Ok(())
@@ -419,7 +419,7 @@ async fn insert_logs(
             tenant.number.into(),
             log.trace_id.as_str().into(),
             log.observation_id.as_str().into(),
-            Arg::Blob(&digest[..16]),
+            Arg::Blob(Some(&digest[..16])),
             log.time.as_micros().into(),
             log.event.as_str().into(),
             attributes.as_str().into(),
@@ -583,9 +583,9 @@ async fn insert_media(
         let args = [
             tenant.number.into(),
             medium.id.as_str().into(),
-            Arg::Blob(&medium.sha256),
+            Arg::Blob(Some(&medium.sha256)),
             medium.content_type.as_str().into(),
-            Arg::Blob(&medium.bytes),
+            Arg::Blob(Some(&medium.bytes)),
             now.as_micros().into(),
         ];
         db.execute(INSERT_MEDIA, &args).await?;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use assay_domain::observation::Content;
 
 use super::block;
-use super::db::{Sized, value_list};
 use super::row::OwnRow;
+use crate::db::{Sized, value_list};
 use crate::pool::on_reader;
 use crate::spell::Spell as _;
 use crate::{Error, Store};

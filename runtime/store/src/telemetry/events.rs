@@ -16,11 +16,11 @@ use assay_domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load};
-use super::db::{Arg, As, Cell, Db};
 use super::gathered::Gathered;
 use super::prepare::prepare;
 use super::rollup::Changes;
 use super::{Tenant, block};
+use crate::db::{Arg, As, Cell, Db};
 use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
 
@@ -153,7 +153,7 @@ async fn whole(
     let args: [Arg<'_>; 3] = [
         tenant.number.into(),
         whole.id.as_str().into(),
-        Arg::Blob(&body),
+        Arg::Blob(Some(&body)),
     ];
     db.execute(SET_BASE, &args).await?;
     Ok(Some(whole))
@@ -191,7 +191,7 @@ async fn shorten(
         kind.into(),
         entity.into(),
         first.event_id.as_str().into(),
-        Arg::Blob(&body),
+        Arg::Blob(Some(&body)),
     ];
     db.execute(INSERT, &args).await?;
     Ok(())
@@ -235,7 +235,7 @@ async fn add(
             kind.into(),
             entity.into(),
             packed.patch.event_id.as_str().into(),
-            Arg::Blob(&packed.body),
+            Arg::Blob(Some(&packed.body)),
         ];
         if db.execute(INSERT, &args).await? == 1 {
             all.push(packed.patch.clone());

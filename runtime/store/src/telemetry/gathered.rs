@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use assay_domain::ids::TraceId;
 use assay_domain::time::Timestamp;
 
-use super::db::{Arg, As, Db, Sized, value_list, value_rows};
-use super::numbers::{Numbers, Table};
 use super::prepare::{Prepared, PreparedTrace};
 use super::rollup::Changes;
 use super::row;
 use crate::Error;
+use crate::db::{Arg, As, Db, Sized, value_list, value_rows};
+use crate::numbers::{Numbers, Table};
 
 const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
 

@@ -15,10 +15,8 @@ mod block;
 mod cells;
 mod changed;
 mod contents;
-pub(crate) mod db;
 mod events;
 mod gathered;
-mod numbers;
 mod observation_list;
 mod prepare;
 mod queue;
@@ -46,7 +44,6 @@ use crate::Error;
 
 pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub use changed::Window;
-pub(crate) use db::Arg;
 pub use events::EventBatch;
 pub(crate) use queue::Writer;
 pub use targets::Progress;

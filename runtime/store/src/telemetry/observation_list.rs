@@ -12,7 +12,6 @@ use assay_domain::observation::Content;
 use assay_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
-use super::db::Arg;
 use super::read::{LIST, Rest, observation_column, where_of};
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
@@ -20,6 +19,7 @@ use super::trace_marks::Marked;
 use super::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
 };
+use crate::db::Arg;
 use crate::filter_sql::{Expr, Sql};
 use crate::metrics::rollup_column;
 use crate::{Error, Store};
@@ -605,7 +605,7 @@ impl Store {
             let sql = format!(
                 "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
                  WHERE o.seq IN ({})",
-                super::db::value_list(chunk.len(), 1)
+                crate::db::value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
             let mut rows = self.observation_rows(&sql, &args).await?;

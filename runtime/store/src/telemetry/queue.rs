@@ -11,11 +11,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::apply::{Arrival, apply};
-use super::db::Db;
 use super::gathered::Gathered;
 use super::prepare::{Prepared, prepare};
 use super::recent::Recent;
 use super::{Tenant, refresh};
+use crate::db::Db;
 use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 use crate::{Error, Store};
 

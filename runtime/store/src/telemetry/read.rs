@@ -1,7 +1,7 @@
 //! Reading traces and observations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use assay_domain::filter::{Condition, Filter, Row};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -10,10 +10,10 @@ use assay_domain::time::Timestamp;
 use sqlx::AssertSqlSafe;
 
 use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
-use super::db::{Arg, Db, bind_args};
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
+use crate::db::{Arg, Db, bind_args};
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 use crate::{Error, Store};
@@ -159,6 +159,37 @@ pub(super) const fn nothing<T>() -> Page<T> {
         items: Vec::new(),
         n_total: 0,
         has_more: false,
+    }
+}
+
+impl Db<'_> {
+    /// A stored observation.
+    pub(super) async fn observation_row(
+        &mut self,
+        tenant: i64,
+        trace: &TraceId,
+        id: &ObservationId,
+    ) -> Result<Option<ObservationRow>, Error> {
+        static FIND: OnceLock<String> = OnceLock::new();
+        let sql: &'static str = FIND.get_or_init(|| {
+            format!(
+                "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
+                 WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3"
+            )
+        });
+        let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
+        Ok(match self {
+            Self::Sqlite(db) => {
+                bind_args!(sqlx::query_as(sql), &args)
+                    .fetch_optional(&mut **db)
+                    .await?
+            }
+            Self::Postgres(db) => {
+                bind_args!(sqlx::query_as(sql), &args)
+                    .fetch_optional(&mut **db)
+                    .await?
+            }
+        })
     }
 }
 

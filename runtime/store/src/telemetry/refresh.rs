@@ -10,9 +10,9 @@ use assay_domain::fold::fold;
 use assay_domain::ids::TraceId;
 use assay_domain::trace::Trace;
 
-use super::db::{Arg, Db, bind_args};
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
+use crate::db::{Arg, Db, bind_args};
 use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
 
 /// Traces folded in one transaction.

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use assay_domain::observation::Observation;
 
-use super::db::{Arg, As, Db, Sized, storable, value_rows};
 use super::row::{dollars, tokens, total};
 use crate::Error;
+use crate::db::{Arg, As, Db, Sized, storable, value_rows};
 
 /// Microseconds of one row's time.
 pub(crate) const HOUR: i64 = 3_600_000_000;

@@ -14,9 +14,9 @@ use assay_domain::trace::Trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::db::Arg;
 use super::{Activity, OfTrace, StoredObservation, StoredTrace};
 use crate::Error;
+use crate::db::Arg;
 
 fn wrong(what: &'static str, detail: impl ToString) -> Error {
     Error::Inconsistent {

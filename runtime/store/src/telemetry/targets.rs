@@ -7,9 +7,9 @@ use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 
-use super::db::{Arg, Sized, value_list, value_rows};
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;
+use crate::db::{Arg, Sized, value_list, value_rows};
 use crate::pool::on_reader;
 use crate::spell::Spell as _;
 use crate::{Error, Store};

@@ -12,11 +12,11 @@ use assay_domain::score::Score;
 use sqlx::AssertSqlSafe;
 
 use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
-use super::db::{Arg, bind_args, value_list};
 use super::read::{LIST, Rest, nothing, trace_column};
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
+use crate::db::{Arg, bind_args, value_list};
 use crate::filter_sql::{Expr, Sql};
 use crate::pool::on_reader;
 use crate::{Error, Store};

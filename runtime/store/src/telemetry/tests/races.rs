@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 
 use super::*;
+use crate::db::Db;
 use crate::pool::{Pool, in_transaction};
-use crate::telemetry::db::Db;
 use crate::telemetry::row::ObservationRow;
 
 async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> ObservationRow {

@@ -233,7 +233,7 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
     let things: Vec<_> = things.iter().map(|about| (about, Vec::new())).collect();
     let count = async || -> Result<i64, Error> {
         Ok(in_transaction!(&store.pool, |tx| {
-            let mut db: crate::telemetry::db::Db<'_> = (&mut *tx).into();
+            let mut db: crate::db::Db<'_> = (&mut *tx).into();
             crate::telemetry::events::lock(&mut db, tenant.number, &things).await?;
             db.integer(
                 "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",

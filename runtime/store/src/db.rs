@@ -6,11 +6,6 @@ use std::sync::OnceLock;
 
 use sqlx::{PgConnection, Row as _, SqliteConnection, ValueRef as _};
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::score::NewScore;
-use assay_domain::time::Timestamp;
-
-use super::row::{ObservationRow, READ};
 use crate::Error;
 use crate::spell::Spell as _;
 
@@ -20,7 +15,7 @@ pub(crate) enum Arg<'a> {
     Int(Option<i64>),
     Float(Option<f64>),
     Text(Option<Cow<'a, str>>),
-    Blob(&'a [u8]),
+    Blob(Option<&'a [u8]>),
 }
 
 impl From<i64> for Arg<'_> {
@@ -67,12 +62,13 @@ impl<'a> From<Option<&'a str>> for Arg<'a> {
 
 impl<'a> From<&'a [u8]> for Arg<'a> {
     fn from(value: &'a [u8]) -> Self {
-        Self::Blob(value)
+        Self::Blob(Some(value))
     }
 }
 
-/// PostgreSQL keeps no NUL in text.
-pub(super) fn storable(text: &str) -> Cow<'_, str> {
+/// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
+/// one plug-in or client writes does not decide whether a whole batch can be stored.
+pub(crate) fn storable(text: &str) -> Cow<'_, str> {
     if text.as_bytes().contains(&0) {
         text.replace('\0', "\u{fffd}").into()
     } else {
@@ -86,10 +82,10 @@ macro_rules! bind_args {
         let mut query = $query;
         for arg in $args {
             query = match arg {
-                $crate::telemetry::db::Arg::Int(value) => query.bind(*value),
-                $crate::telemetry::db::Arg::Float(value) => query.bind(*value),
-                $crate::telemetry::db::Arg::Text(value) => query.bind(value.as_deref()),
-                $crate::telemetry::db::Arg::Blob(value) => query.bind(*value),
+                $crate::db::Arg::Int(value) => query.bind(*value),
+                $crate::db::Arg::Float(value) => query.bind(*value),
+                $crate::db::Arg::Text(value) => query.bind(value.as_deref()),
+                $crate::db::Arg::Blob(value) => query.bind(*value),
             };
         }
         query
@@ -99,7 +95,7 @@ pub(crate) use bind_args;
 
 /// A column of a row read in a transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(crate) enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
@@ -109,7 +105,7 @@ pub(super) enum Cell {
 
 /// Columns a row is read as.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum As {
+pub(crate) enum As {
     Int,
     Float,
     Text,
@@ -135,7 +131,7 @@ macro_rules! cells {
 
 /// A connection inside a transaction: `(&mut *tx).into()` with either driver.
 #[derive(Debug)]
-pub(super) enum Db<'t> {
+pub(crate) enum Db<'t> {
     Sqlite(&'t mut SqliteConnection),
     Postgres(&'t mut PgConnection),
 }
@@ -153,27 +149,12 @@ impl<'t> From<&'t mut PgConnection> for Db<'t> {
 }
 
 impl Db<'_> {
-    pub(super) const fn is_postgres(&self) -> bool {
+    pub(crate) const fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Writes scores in this transaction.
-    pub(super) async fn put_scores(
-        &mut self,
-        project: &ProjectId,
-        scores: &[NewScore],
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(db) => crate::scores::put((&mut **db).into(), project, scores, now).await,
-            Self::Postgres(db) => {
-                crate::scores::put((&mut **db).into(), project, scores, now).await
-            }
-        }
-    }
-
     /// Rows changed.
-    pub(super) async fn execute(
+    pub(crate) async fn execute(
         &mut self,
         sql: &'static str,
         args: &[Arg<'_>],
@@ -191,7 +172,7 @@ impl Db<'_> {
     }
 
     /// Rows, each column read as told.
-    pub(super) async fn rows(
+    pub(crate) async fn rows(
         &mut self,
         sql: &'static str,
         args: &[Arg<'_>],
@@ -219,38 +200,9 @@ impl Db<'_> {
         Ok(found)
     }
 
-    /// A stored observation.
-    pub(super) async fn observation_row(
-        &mut self,
-        tenant: i64,
-        trace: &TraceId,
-        id: &ObservationId,
-    ) -> Result<Option<ObservationRow>, Error> {
-        static FIND: OnceLock<String> = OnceLock::new();
-        let sql: &'static str = FIND.get_or_init(|| {
-            format!(
-                "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
-                 WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3"
-            )
-        });
-        let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
-        Ok(match self {
-            Self::Sqlite(db) => {
-                bind_args!(sqlx::query_as(sql), &args)
-                    .fetch_optional(&mut **db)
-                    .await?
-            }
-            Self::Postgres(db) => {
-                bind_args!(sqlx::query_as(sql), &args)
-                    .fetch_optional(&mut **db)
-                    .await?
-            }
-        })
-    }
-
     /// Executes a statement for all rows, in their order; how many it changed. `push` appends the values
     /// of one row.
-    pub(super) async fn execute_for<'r, T>(
+    pub(crate) async fn execute_for<'r, T>(
         &mut self,
         statement: &'static Sized,
         rows: &'r [T],
@@ -258,21 +210,38 @@ impl Db<'_> {
     ) -> Result<u64, Error> {
         let mut n_changed = 0;
         let mut rest = rows;
-        while let Some(last) = rest.last() {
-            let (sql, n) = statement.for_some_of(rest.len());
-            let (chunk, later) = rest.split_at(n.min(rest.len()));
-            let mut args = Vec::new();
-            chunk.iter().for_each(|row| push(&mut args, row));
-            args.reserve_exact((n - chunk.len()) * (args.len() / chunk.len()));
-            (chunk.len()..n).for_each(|_| push(&mut args, last));
-            n_changed += self.execute(sql, &args).await?;
+        while !rest.is_empty() {
+            let (changed, later) = self.execute_some(statement, &[], rest, &push).await?;
+            n_changed += changed;
             rest = later;
         }
         Ok(n_changed)
     }
 
+    /// Executes a statement for the first of some rows, at least one; how many it changed, and the rows
+    /// that are left. `first` are the values before those of the rows.
+    pub(crate) async fn execute_some<'r, T>(
+        &mut self,
+        statement: &'static Sized,
+        first: &[Arg<'r>],
+        rows: &'r [T],
+        push: impl Fn(&mut Vec<Arg<'r>>, &'r T),
+    ) -> Result<(u64, &'r [T]), Error> {
+        let (sql, n) = statement.for_some_of(rows.len());
+        let (chunk, later) = rows.split_at(n.min(rows.len()));
+        let Some(last) = chunk.last() else {
+            return Ok((0, later));
+        };
+        let mut args = first.to_vec();
+        chunk.iter().for_each(|row| push(&mut args, row));
+        let n_of_row = (args.len() - first.len()) / chunk.len();
+        args.reserve_exact((n - chunk.len()) * n_of_row);
+        (chunk.len()..n).for_each(|_| push(&mut args, last));
+        Ok((self.execute(sql, &args).await?, later))
+    }
+
     /// Which of these numbers, ascending, stand: asked by a statement for those from the first to the last.
-    pub(super) async fn numbers_among(
+    pub(crate) async fn numbers_among(
         &mut self,
         sql: &'static str,
         numbers: &[i64],
@@ -287,7 +256,7 @@ impl Db<'_> {
     }
 
     /// The only integer of the only row.
-    pub(super) async fn integer(
+    pub(crate) async fn integer(
         &mut self,
         sql: &'static str,
         args: &[Arg<'_>],
@@ -301,28 +270,28 @@ impl Db<'_> {
 }
 
 impl Cell {
-    pub(super) fn int(&self) -> i64 {
+    pub(crate) fn int(&self) -> i64 {
         match self {
             Self::Int(value) => *value,
             _ => 0,
         }
     }
 
-    pub(super) fn float(&self) -> f64 {
+    pub(crate) fn float(&self) -> f64 {
         match self {
             Self::Float(value) => *value,
             _ => 0.0,
         }
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             Self::Text(value) => value,
             _ => "",
         }
     }
 
-    pub(super) fn blob(&self) -> &[u8] {
+    pub(crate) fn blob(&self) -> &[u8] {
         match self {
             Self::Blob(value) => value,
             _ => &[],
@@ -334,7 +303,7 @@ impl Cell {
 const SIZES: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// One statement in every size.
-pub(super) struct Sized {
+pub(crate) struct Sized {
     texts: [OnceLock<String>; SIZES.len()],
     build: fn(usize) -> String,
     /// The same row again changes nothing.
@@ -342,7 +311,7 @@ pub(super) struct Sized {
 }
 
 impl Sized {
-    pub(super) const fn new(build: fn(usize) -> String) -> Self {
+    pub(crate) const fn new(build: fn(usize) -> String) -> Self {
         Self {
             texts: [const { OnceLock::new() }; SIZES.len()],
             build,
@@ -352,7 +321,7 @@ impl Sized {
 
     /// One that a row may be given to more than once. Then a larger statement serves a few rows less, and
     /// a batch needs fewer of them.
-    pub(super) const fn repeatable(build: fn(usize) -> String) -> Self {
+    pub(crate) const fn repeatable(build: fn(usize) -> String) -> Self {
         Self {
             texts: [const { OnceLock::new() }; SIZES.len()],
             build,
@@ -361,7 +330,7 @@ impl Sized {
     }
 
     /// The statement for as many as possible of `n` rows, and how many that is.
-    pub(super) fn for_up_to(&'static self, n: usize) -> (&'static str, usize) {
+    pub(crate) fn for_up_to(&'static self, n: usize) -> (&'static str, usize) {
         let at = SIZES.iter().position(|size| *size <= n);
         self.at(at.unwrap_or(SIZES.len() - 1))
     }

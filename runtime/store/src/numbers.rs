@@ -1,14 +1,15 @@
 //! Row numbers, given out before the rows are written.
 
-use super::db::{As, Db};
 use crate::Error;
+use crate::db::{As, Db};
 
 /// A table whose rows get their numbers here.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Table {
+pub(crate) enum Table {
     Traces,
     Observations,
     Payloads,
+    Executions,
 }
 
 /// Not the largest number that stands: one whose row was deleted is never given again, so that a reader
@@ -16,25 +17,27 @@ pub(super) enum Table {
 const NEXT_SQLITE: &str = "
     SELECT COALESCE(MAX(CASE WHEN name = 'traces' THEN seq END), 0) + 1,
            COALESCE(MAX(CASE WHEN name = 'observations' THEN seq END), 0) + 1,
-           COALESCE(MAX(CASE WHEN name = 'payloads' THEN seq END), 0) + 1
+           COALESCE(MAX(CASE WHEN name = 'payloads' THEN seq END), 0) + 1,
+           COALESCE(MAX(CASE WHEN name = 'executions' THEN seq END), 0) + 1
       FROM sqlite_sequence";
-const NEXT_POSTGRES: [&str; 3] = [
+const NEXT_POSTGRES: [&str; 4] = [
     "SELECT nextval(pg_get_serial_sequence('traces', 'number')) FROM generate_series(1, $1)",
     "SELECT nextval(pg_get_serial_sequence('observations', 'seq')) FROM generate_series(1, $1)",
     "SELECT nextval(pg_get_serial_sequence('payloads', 'seq')) FROM generate_series(1, $1)",
+    "SELECT nextval(pg_get_serial_sequence('executions', 'seq')) FROM generate_series(1, $1)",
 ];
 
 /// The numbers that one transaction gives out. All rows it adds to these tables have theirs from here.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     /// The next of each table on SQLite, where nobody else takes any while the transaction holds the only
     /// write lock.
-    next: Option<[i64; 3]>,
+    next: Option<[i64; 4]>,
 }
 
 impl Numbers {
     /// So many fresh ones, ascending.
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &mut self,
         db: &mut Db<'_>,
         table: Table,
@@ -51,12 +54,12 @@ impl Numbers {
             return Ok(rows.iter().map(|cells| cells[0].int()).collect());
         }
         if self.next.is_none() {
-            let rows = db.rows(NEXT_SQLITE, &[], &[As::Int; 3]).await?;
+            let rows = db.rows(NEXT_SQLITE, &[], &[As::Int; 4]).await?;
             self.next = rows
                 .first()
-                .map(|cells| [0, 1, 2].map(|at: usize| cells[at].int()));
+                .map(|cells| [0, 1, 2, 3].map(|at: usize| cells[at].int()));
         }
-        let next = &mut self.next.get_or_insert([1; 3])[table as usize];
+        let next = &mut self.next.get_or_insert([1; 4])[table as usize];
         let first = *next;
         *next += n as i64;
         Ok((first..*next).collect())
