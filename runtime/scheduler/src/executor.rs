@@ -105,11 +105,14 @@ impl Inner {
         if store.next_execution().await?.is_none_or(|due| now < due) {
             return Ok(Vec::new());
         }
-        store.give_up_held(now).await?;
         let lease = self.new_lease(now);
         let leased = store
             .claim_executions(self.deps.options.batch, lease, now)
             .await?;
+        if leased.is_empty() {
+            // What is due and cannot be claimed was held until now.
+            store.give_up_held(now).await?;
+        }
         self.reach(Breakpoint::Claimed)?;
         Ok(self.split(leased, lease))
     }
