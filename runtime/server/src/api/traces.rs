@@ -8,6 +8,7 @@ use assay_domain::score::{Score, ScoreDataType};
 use assay_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -275,7 +276,15 @@ async fn get_trace(
         observations: steps.map(|step| Whole::new(step, &known)).collect(),
         scores,
     };
-    Ok(Json(whole).into_response())
+    // Room for all of it: a body that grows is copied again and again.
+    let n_bytes = (4_096 * (1 + whole.observations.len())).min(32 << 20);
+    let mut body = Vec::with_capacity(n_bytes);
+    serde_json::to_writer(&mut body, &whole).map_err(|error| {
+        let error: &dyn std::error::Error = &error;
+        tracing::error!(error, "a trace cannot be written as JSON");
+        Problem::internal()
+    })?;
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// Traces to be deleted.
