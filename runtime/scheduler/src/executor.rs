@@ -23,6 +23,9 @@ use crate::{Breakpoint, Error, Inner, NEVER};
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
 
+/// How often those that were held too long are given up while there is other work.
+const GIVE_UP_EVERY_MS: i64 = 60_000;
+
 /// A batch under one lease.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -109,9 +112,11 @@ impl Inner {
         let leased = store
             .claim_executions(self.deps.options.batch, lease, now)
             .await?;
-        if leased.is_empty() {
-            // What is due and cannot be claimed was held until now.
+        // What is due and cannot be claimed was held until now. Under a backlog claims are never empty.
+        let gave_up_at = self.gave_up_at.load(Ordering::Acquire);
+        if leased.is_empty() || gave_up_at < now.plus_millis(-GIVE_UP_EVERY_MS).as_micros() {
             store.give_up_held(now).await?;
+            self.gave_up_at.store(now.as_micros(), Ordering::Release);
         }
         self.reach(Breakpoint::Claimed)?;
         Ok(self.split(leased, lease))

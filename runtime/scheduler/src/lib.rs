@@ -154,6 +154,8 @@ struct Inner {
     leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog by which held executions were last let go on.
     let_go_at: AtomicI64,
+    /// When executions that were held too long were last given up, in microseconds.
+    gave_up_at: AtomicI64,
 }
 
 /// No catalog has this revision.
@@ -170,6 +172,7 @@ impl Scheduler {
                 catalog: Cached::default(),
                 leases: Mutex::default(),
                 let_go_at: AtomicI64::new(NEVER),
+                gave_up_at: AtomicI64::new(NEVER),
             }),
         }
     }

@@ -108,7 +108,18 @@ fn for_postgres(step: &str) -> String {
 /// Brings the database to the newest version. Several nodes may start at once: one migrates, the
 /// others wait for it.
 pub(crate) async fn run(pool: &Pool) -> Result<(), Error> {
-    run_steps(pool, STEPS).await
+    let Pool::Sqlite { writer, .. } = pool else {
+        return run_steps(pool, STEPS).await;
+    };
+    // An index over a large table is sorted on disk here, and in memory by nobody.
+    sqlx::query("PRAGMA temp_store = FILE")
+        .execute(writer)
+        .await?;
+    let done = run_steps(pool, STEPS).await;
+    sqlx::query("PRAGMA temp_store = MEMORY")
+        .execute(writer)
+        .await?;
+    done
 }
 
 async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {

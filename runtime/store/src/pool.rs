@@ -87,6 +87,9 @@ impl Default for Options {
     }
 }
 
+/// Statements that a connection keeps prepared: more than there are.
+const STATEMENTS: usize = 512;
+
 /// Connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
@@ -112,7 +115,7 @@ impl Pool {
                     // Rows come from the thread of the connection. With room for few the two threads wake
                     // each other all the time; callers hold all rows of a statement anyway.
                     .row_buffer_size(1_000)
-                    .statement_cache_capacity(512);
+                    .statement_cache_capacity(STATEMENTS);
                 let pool = |n| {
                     SqlitePoolOptions::new()
                         .max_connections(n)
@@ -126,7 +129,8 @@ impl Pool {
                     .clone()
                     .pragma("cache_size", "-32768")
                     .pragma("wal_autocheckpoint", "4000")
-                    // What takes back a single statement is kept in memory, and not in a file.
+                    // What takes back a single statement is kept in memory, and not in a file. Sorting is
+                    // for readers, and for migrations (see there).
                     .pragma("temp_store", "MEMORY");
                 let read = connect
                     .pragma("cache_size", "-4096")
@@ -143,7 +147,7 @@ impl Pool {
                 Ok(Self::Sqlite { reader, writer })
             }
             DatabaseUrl::Postgres(raw) => {
-                let connect = PgConnectOptions::from_str(raw)?;
+                let connect = PgConnectOptions::from_str(raw)?.statement_cache_capacity(STATEMENTS);
                 let pool = PgPoolOptions::new()
                     .max_connections(options.n_readers + 4)
                     .acquire_timeout(options.wait);

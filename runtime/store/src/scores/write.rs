@@ -8,7 +8,7 @@ use assay_domain::time::Timestamp;
 
 use super::storable_json;
 use crate::db::{Arg, As, Db, Sized, value_rows};
-use crate::pool::in_transaction;
+use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
 
 const COLUMNS: [&str; 26] = [
@@ -78,8 +78,8 @@ struct Row<'s> {
     metadata: String,
 }
 
-/// In the order of ids: two transactions that write the same scores wait for each other instead of
-/// deadlocking. One row per id: a statement cannot replace a row it inserted itself.
+/// In the order of ids: two transactions that write the same scores mostly wait for each other, and seldom
+/// meet the wrong way round. One row per id: a statement cannot replace a row it inserted itself.
 fn rows(scores: &[NewScore]) -> Result<Vec<Row<'_>>, Error> {
     let mut by_id: BTreeMap<&ScoreId, (&NewScore, &NewScore)> = BTreeMap::new();
     for score in scores {
@@ -226,6 +226,15 @@ impl Store {
         if scores.is_empty() {
             return Ok(());
         }
+        despite_collisions!(self.put_scores_once(project, scores, now).await)
+    }
+
+    async fn put_scores_once(
+        &self,
+        project: &ProjectId,
+        scores: &[NewScore],
+        now: Timestamp,
+    ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             put(&mut (&mut *tx).into(), project, scores, now).await?;
         });
