@@ -1,6 +1,8 @@
 //! Evaluate: exact-match on a 2 KB item as a native function, in an in-process host and in a worker
 //! process, side by side; a fresh instance for each of the latter two's calls.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +22,10 @@ use crate::report::{Bar, Figure};
 /// Calls handed to the workers at once, and how many such groups are under way.
 const CALLS_PER_GROUP: usize = 256;
 const GROUPS_UNDER_WAY: u64 = 4;
+
+/// What a call and its result take on the socket, about.
+const ITEM_BYTES: usize = 2_300;
+const ANSWER_BYTES: usize = 200;
 
 /// What one way of evaluating gave.
 struct Way {
@@ -59,11 +65,13 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     ));
 
     let mut figures = Vec::new();
-    let (mut native, mut hosted, mut worked, mut lone) = (vec![], vec![], vec![], vec![]);
+    let (mut native, mut hosted, mut worked) = (vec![], vec![], vec![]);
+    let (mut bare, mut lone) = (vec![], vec![]);
     for round in 0..rounds {
         native.push(natively(n_calls * 10)?);
         hosted.push(in_host(&host, digest, n_calls).await?);
         worked.push(in_worker(&workers, digest, n_calls).await?);
+        bare.push(over_a_bare_socket(n_calls / 10)?);
         // In a task, as the server makes them: what drives the runtime from outside has a thread of its own
         // to be woken.
         let alone = alone_in_worker(Arc::clone(&workers), digest, n_calls / 10);
@@ -82,6 +90,8 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     figures.extend(figures_of("in-process host, 2 tasks", &hosted, Bar::None));
     let bar = Bar::AtLeast(60_000.0);
     figures.extend(figures_of("confined worker, in batches", &worked, bar));
+    let floor = "a bare socket to a waiting thread and back";
+    figures.extend(figures_of(floor, &bare, Bar::None));
     let mut alone = figures_of("confined worker, one call at a time", &lone, Bar::None);
     alone[1].bar = Bar::AtMost(60.0);
     figures.extend(alone);
@@ -185,6 +195,31 @@ fn natively(n_calls: u64) -> anyhow::Result<Way> {
         latencies.push(sent.elapsed());
     }
     Ok(way(n_calls, begun.elapsed(), latencies))
+}
+
+/// The floor of a lone call: as many bytes to a thread that waits for them, and a few back. It is what two
+/// wake-ups cost on this machine.
+fn over_a_bare_socket(n_calls: u64) -> anyhow::Result<Way> {
+    let (mut near, mut far) = UnixStream::pair()?;
+    let answering = std::thread::spawn(move || {
+        let mut item = [0; ITEM_BYTES];
+        // Until the other end is closed.
+        while far.read_exact(&mut item).is_ok() && far.write_all(&[0; ANSWER_BYTES]).is_ok() {}
+    });
+    let mut latencies = Vec::with_capacity(usize::try_from(n_calls)?);
+    let begun = Instant::now();
+    for _ in 0..n_calls {
+        let sent = Instant::now();
+        near.write_all(&[0; ITEM_BYTES])?;
+        near.read_exact(&mut [0; ANSWER_BYTES])?;
+        latencies.push(sent.elapsed());
+    }
+    let way = way(n_calls, begun.elapsed(), latencies);
+    drop(near);
+    answering
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread that answers ended early"))?;
+    Ok(way)
 }
 
 /// Two tasks, one call at a time each.
