@@ -81,7 +81,7 @@ static COMPLETE: Sized = Sized::repeatable(|n| {
         value_list(n, 6)
     )
 });
-/// Those that [`COMPLETE`] has just ended: no two ends of one lease have the same time.
+/// Those that `COMPLETE` has just ended: no two ends of one lease have the same time.
 static COMPLETED: Sized = Sized::new(|n| {
     format!(
         "SELECT seq FROM executions WHERE state = 4 AND fence = $1 AND finished_at = $2 AND seq IN ({})",
