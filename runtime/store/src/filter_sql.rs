@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 
 use assay_domain::filter::{Condition, Test, TextOp};
 
-use crate::db::Arg;
-use crate::db::storable;
+use crate::db::{Arg, storable};
 
 /// A column as an expression over rows.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,7 @@ use assay_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
-use crate::db::storable;
-use crate::db::{Arg, value_list};
+use crate::db::{Arg, storable, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::media::{LINK_ITEM, RENEW};
 use crate::pool::in_transaction;

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::catalog::to_json;
-use crate::db::Arg;
-use crate::db::storable;
+use crate::db::{Arg, storable};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 

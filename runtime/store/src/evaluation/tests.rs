@@ -1,5 +1,7 @@
 //! The ledger on each database.
 
+use std::collections::HashSet;
+
 use assay_domain::evaluation::{CompletionReason, ExecutionState, NewExecution, Target};
 use assay_domain::identity::ExecutionKey;
 use assay_domain::ids::{ProjectId, TraceId};
@@ -86,6 +88,37 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
         assert_eq!(found.execution.state, ExecutionState::Pending);
         let stranger: ProjectId = "p2".parse().unwrap();
         assert_eq!(store.execution(&stranger, &new.id).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
+    on_each_database(|store| async move {
+        make(&store, 10, 0).await;
+        let made: Vec<bool> = make(&store, 23, 0)
+            .await
+            .iter()
+            .map(Option::is_some)
+            .collect();
+        assert_eq!(made, [vec![false; 10], vec![true; 13]].concat());
+        let claim = async |n, fence| {
+            let claimed = store.claim_executions(n, lease(fence, 60_000), at(1));
+            claimed.await.unwrap()
+        };
+        let (mine, others) = (claim(14, 21).await, claim(9, 22).await);
+        let all: Vec<Finished> = mine
+            .iter()
+            .chain(&others)
+            .map(|leased| Finished {
+                outcome: Outcome::Completed(Vec::new()),
+                ..failed(leased)
+            })
+            .collect();
+        let end = async |now| store.finish_executions(21, &all, at(1), at(now)).await;
+        let seqs: HashSet<i64> = mine.iter().map(|leased| leased.seq).collect();
+        assert_eq!(end(2).await.unwrap().mine, seqs);
+        assert_eq!(end(3).await.unwrap().mine, HashSet::new(), "it has ended");
     })
     .await;
 }

@@ -16,8 +16,7 @@ use std::collections::HashMap;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
-use crate::db::storable;
-use crate::db::{Arg, value_list};
+use crate::db::{Arg, storable, value_list};
 use crate::pool::{in_transaction, on_reader};
 use crate::{Error, Store};
 

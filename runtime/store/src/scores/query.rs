@@ -7,8 +7,7 @@ use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId}
 use assay_domain::score::{ScoreDataType, ScoreSource};
 use assay_domain::time::Timestamp;
 
-use crate::db::Arg;
-use crate::db::storable;
+use crate::db::{Arg, storable};
 use crate::filter_sql::Sql;
 use crate::pool::Pool;
 
