@@ -1,5 +1,7 @@
 //! Tool calls inside an output, in the shapes that providers and libraries write (otlp.md 2.7).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::observation::ToolCall;
@@ -43,18 +45,37 @@ fn collect(value: &Value, depth: usize, parse: Parse, calls: &mut Vec<ToolCall>)
                 calls.push(call);
                 return;
             }
+            let n_before = calls.len();
             for (key, inner) in members {
                 match (key.as_str(), inner) {
                     ("tool_calls" | "toolCalls", Value::Array(list)) => {
                         calls.extend(list.iter().filter_map(|call| listed_call(call, parse)));
                     }
                     ("function_call", Value::Object(_)) => calls.extend(listed_call(inner, parse)),
+                    ("tool_call", Value::Object(_)) if is_of_type(members, "tool_use") => {
+                        calls.extend(listed_call(inner, parse));
+                    }
                     _ => collect(inner, depth + 1, parse, calls),
                 }
+            }
+            if members.contains_key("tool_calls") {
+                leave_out_repeats(calls, n_before);
             }
         }
         _ => {}
     }
+}
+
+fn is_of_type(members: &Map<String, Value>, kind: &str) -> bool {
+    members.get("type").is_some_and(|own| own == kind)
+}
+
+/// Leaves out the calls of one message that are told twice: as parts of its content and in its list.
+fn leave_out_repeats(calls: &mut Vec<ToolCall>, first: usize) {
+    let mut seen = HashSet::new();
+    let mut own = calls.split_off(first);
+    own.retain(|call| call.id.is_none() || seen.insert((call.id.clone(), call.name.clone())));
+    calls.append(&mut own);
 }
 
 /// A part of a message that is a call: GenAI, Anthropic, AI SDK.

@@ -179,11 +179,17 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
     }))
 }
 
-/// An object's only wrapper member, else the object itself.
+/// What an object's wrapper member holds, and beside it what stands beside the wrapper; without a
+/// wrapper the object itself.
 fn unwrapped(item: Json, wrapper: &str) -> Json {
     match item {
         Json::Object(mut members) => match members.shift_remove(wrapper) {
-            Some(inner @ Json::Object(_)) => inner,
+            Some(Json::Object(mut inner)) => {
+                for (key, sibling) in members {
+                    inner.entry(key).or_insert(sibling);
+                }
+                Json::Object(inner)
+            }
             Some(other) => {
                 members.insert(wrapper.to_owned(), other);
                 Json::Object(members)
@@ -257,6 +263,25 @@ mod tests {
                 ]},
                 { "role": "assistant", "tool_calls": [{ "function": { "name": "f" } }] },
             ])
+        );
+    }
+
+    #[test]
+    fn what_stands_beside_the_content_of_a_part_stays_in_the_part() {
+        let entries = [
+            ("m.0.message.role", "assistant"),
+            ("m.0.message.contents.0.message_content.type", "tool_use"),
+            ("m.0.message.contents.0.tool_call.id", "t0"),
+            ("m.0.message.contents.0.tool_call.function.name", "f"),
+            ("m.0.message.contents.0.tool_call.function.arguments", "{}"),
+            ("m.0.score", "0.5"),
+        ];
+        let messages = with(&entries, |a| openinference(a, "m").unwrap());
+        let call = json!({ "id": "t0", "function": { "name": "f", "arguments": "{}" } });
+        let part = json!({ "type": "tool_use", "tool_call": call });
+        assert_eq!(
+            messages,
+            json!([{ "role": "assistant", "content": [part], "score": "0.5" }])
         );
     }
 

@@ -107,6 +107,7 @@ mod tests {
             json!([{ "role": "assistant", "parts": [{ "type": "tool_call", "id": "1", "name": "f", "arguments": { "a": 1 } }] }]),
             json!({ "role": "assistant", "tool_calls": [{ "toolCallId": "1", "toolName": "f", "input": "{\"a\":1}" }] }),
             json!({ "content": [{ "type": "tool_use", "id": "1", "name": "f", "input": { "a": 1 } }] }),
+            json!({ "content": [{ "type": "tool_use", "tool_call": { "id": "1", "function": { "name": "f", "arguments": "{\"a\":1}" } } }] }),
             json!({ "choices": [{ "message": { "tool_calls": [{ "id": "1", "function": { "name": "f", "arguments": "{\"a\":1}" } }] } }] }),
         ];
         for shape in shapes {
@@ -118,6 +119,17 @@ mod tests {
             };
             assert_eq!(found, [wanted], "{shape}");
         }
+        let told_twice = json!([{
+            "tool_calls": [
+                { "id": "1", "function": { "name": "f" } },
+                { "function": { "name": "g" } },
+                { "function": { "name": "g" } },
+            ],
+            "content": [{ "type": "tool_use", "tool_call": { "id": "1", "function": { "name": "f" } } }],
+        }]);
+        let found = calls(Some(&Payload::from_value(told_twice)));
+        let names: Vec<&str> = found.iter().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, ["f", "g", "g"]);
         let result =
             json!([{ "type": "tool-result", "toolCallId": "1", "toolName": "f", "output": 1 }]);
         assert_eq!(calls(Some(&Payload::from_value(result))), []);
