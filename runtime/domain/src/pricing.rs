@@ -310,9 +310,10 @@ impl PriceTable {
         {
             return Arc::clone(found);
         }
+        let names_provider = model.contains('/');
         let found: Arc<[usize]> = candidate_names(model)
             .iter()
-            .map(|name| self.matching_name(name, provider))
+            .map(|name| self.matching_name(name, provider, names_provider))
             .find(|found| !found.is_empty())
             .unwrap_or_default()
             .into();
@@ -325,7 +326,12 @@ impl PriceTable {
         found
     }
 
-    fn matching_name(&self, name: &str, provider: Option<&str>) -> Vec<usize> {
+    fn matching_name(
+        &self,
+        name: &str,
+        provider: Option<&str>,
+        names_provider: bool,
+    ) -> Vec<usize> {
         let lower = name.to_lowercase();
         let literal = self.literals.get(&lower).into_iter().flatten();
         let mut found: Vec<usize> = literal.copied().collect();
@@ -337,32 +343,40 @@ impl PriceTable {
         }));
         found.retain(|at| self.entries[*at].accepts(provider));
         if found.is_empty() {
-            found.extend(self.tail(&lower, provider));
+            let tail = self.tail_of(&lower, provider);
+            found.extend(tail.or_else(|| (!names_provider).then(|| self.only_tail(&lower))?));
         }
         found
     }
 
-    /// The entry `provider/name` for a name sent without its provider: the observation's own provider,
-    /// else the only one there is.
-    fn tail(&self, name: &str, provider: Option<&str>) -> Option<usize> {
-        let candidates = self.tails.get(name)?;
-        let own = provider.and_then(|provider| {
-            let words: Vec<&str> = provider.split(['.', '_']).collect();
-            candidates.iter().find(|at| {
-                let entry = self.entries[**at].model.to_lowercase();
-                let prefix = entry.split('/').next().unwrap_or_default().to_owned();
-                prefix == provider || words.contains(&prefix.as_str())
-            })
+    /// The entry `provider/name` of the observation's own provider.
+    fn tail_of(&self, name: &str, provider: Option<&str>) -> Option<usize> {
+        let provider = provider?;
+        let words: Vec<&str> = provider.split(['.', '_']).collect();
+        let mut candidates = self.tails.get(name)?.iter();
+        let own = candidates.find(|at| {
+            let entry = self.entries[**at].model.to_lowercase();
+            let prefix = entry.split('/').next().unwrap_or_default().to_owned();
+            prefix == provider || words.contains(&prefix.as_str())
         });
-        own.or(match candidates.as_slice() {
-            [only] => Some(only),
+        own.copied()
+    }
+
+    /// The entry `provider/name` for a name that nobody else offers. One that costs nothing is no price of a
+    /// model sold elsewhere.
+    fn only_tail(&self, name: &str) -> Option<usize> {
+        match self.tails.get(name)?.as_slice() {
+            [only] if self.entries[*only].costs_something() => Some(*only),
             _ => None,
-        })
-        .copied()
+        }
     }
 }
 
 impl PriceEntry {
+    fn costs_something(&self) -> bool {
+        self.prices.values().any(|price| !price.is_zero())
+    }
+
     fn pattern_length(&self) -> usize {
         self.pattern
             .as_ref()

@@ -83,6 +83,26 @@ fn names_are_tried_without_provider_and_date() {
 }
 
 #[test]
+fn a_model_of_another_provider_or_without_a_known_price_is_not_priced_by_its_last_word() {
+    let table = table(json!({ "entries": [
+        { "model": "copilot/chat", "prices": { "input": "0", "output": "0" } },
+        { "model": "groq/meta/llama-x", "prices": { "input": "1" } },
+    ] }));
+    for model in ["acme/chat", "chat", "chat-2025-04-14", "acme/llama-x"] {
+        assert_eq!(find(&table, model, None), None, "{model}");
+        assert_eq!(find(&table, model, Some("acme")), None, "{model}");
+    }
+    for model in ["meta/llama-x", "llama-x"] {
+        let found = find(&table, model, Some("groq"));
+        assert_eq!(found, Some("built-in:groq/meta/llama-x"), "{model}");
+    }
+    let found = find(&table, "chat", Some("copilot"));
+    assert_eq!(found, Some("built-in:copilot/chat"));
+    let shipped = PriceTable::built_in();
+    assert_eq!(find(&shipped, "acme/chat", None), None);
+}
+
+#[test]
 fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
     let base = Arc::new(table(
         json!({ "entries": [{ "model": "m", "prices": { "input": "1" } }] }),
