@@ -305,9 +305,14 @@ impl Part<'_> {
     /// What traces and observations have in common.
     fn patch(&self, is_update: bool, about: About) -> Result<Patch, EventError> {
         let body = &self.body;
-        let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
+        let id = match &about {
+            About::Trace(id) => id.as_str(),
+            About::Observation(id) => id.as_str(),
+        };
         let name = body.word("name")?;
-        patch.name = name.map(|name| cut_name(&name, self.limits.max_name_chars).to_owned());
+        let name = name.map(|name| cut_name(&name, self.limits.max_name_chars, id).to_owned());
+        let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
+        patch.name = name;
         patch.version = body.word("version")?;
         let environment = body.text("environment")?;
         patch.environment = environment.map(crate::normalized_environment);

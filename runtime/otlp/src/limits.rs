@@ -50,20 +50,20 @@ pub(crate) const MAX_NUMBERS: usize = 256;
 
 /// Characters of a fact that names something, such as a model or a release.
 const MAX_FACT_CHARS: usize = 800;
-/// Bytes of a fact: an index holds it as a whole.
-const MAX_FACT_BYTES: usize = 2_400;
-/// Bytes of a name: an index holds it as a whole, together with an id.
-const MAX_NAME_BYTES: usize = 1_200;
+/// Bytes of text in one key of an index: PostgreSQL holds 2,704 with the numbers and headers beside it.
+const MAX_KEY_BYTES: usize = 2_400;
 
-/// A name, cut to so many characters.
-pub(crate) fn cut_name(text: &str, max_chars: usize) -> &str {
-    cut_bytes(cut_chars(text, max_chars), MAX_NAME_BYTES)
+/// A name, cut to so many characters, and to the bytes that a key has left for it beside the id: with the
+/// short ids of spans that is never less than 790 characters of three bytes.
+pub(crate) fn cut_name<'t>(text: &'t str, max_chars: usize, id: &str) -> &'t str {
+    let max_bytes = MAX_KEY_BYTES.saturating_sub(id.len());
+    cut_bytes(cut_chars(text, max_chars), max_bytes)
 }
 
 /// Cuts a fact that is too long, and notes its size.
 pub(crate) fn cut_fact(name: &str, fact: Option<&mut String>, notes: &mut Map<String, Json>) {
     let Some(text) = fact else { return };
-    let kept = cut_bytes(cut_chars(text, MAX_FACT_CHARS), MAX_FACT_BYTES).len();
+    let kept = cut_bytes(cut_chars(text, MAX_FACT_CHARS), MAX_KEY_BYTES).len();
     if kept < text.len() {
         notes.insert(name.to_owned(), text.len().into());
         text.truncate(kept);
@@ -95,8 +95,11 @@ mod tests {
 
     #[test]
     fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
-        assert_eq!(cut_name(&"x".repeat(2_000), 1_024).len(), 1_024);
-        assert_eq!(cut_name(&"字".repeat(2_000), 1_024).len(), 1_200);
+        assert_eq!(cut_name(&"x".repeat(2_000), 1_024, "id").len(), 1_024);
+        assert_eq!(cut_name(&"é".repeat(2_000), 1_024, "id").len(), 2_048);
+        assert_eq!(cut_name(&"字".repeat(790), 1_024, "id").len(), 2_370);
+        let (name, id) = ("字".repeat(1_024), "i".repeat(1_200));
+        assert_eq!(cut_name(&name, 1_024, &id).len(), 1_200);
         let mut notes = Map::new();
         let mut model = "🦀".repeat(1_000);
         cut_fact("model", Some(&mut model), &mut notes);

@@ -260,12 +260,14 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
     let level = facts::level(source);
     let status_message = facts::status_message(source, level);
     let content = content_of(source, kind);
+    let name = facts::name(source, kind);
+    let name = cut_name(&name, limits.max_name_chars, ids.id.as_str());
     Observation {
         trace_id: ids.trace_id,
         id: ids.id,
         parent_id: ids.parent_id,
         kind,
-        name: cut_name(&facts::name(source, kind), limits.max_name_chars).to_owned(),
+        name: name.to_owned(),
         start,
         end: Some(end),
         completion_start: times::completion_start(source, start, end),
@@ -290,7 +292,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         aggregate_cost: numbers.aggregate_cost,
         response_id: response_id(source, &content),
         // Whole in the metadata.
-        scope_name: cut_name(&source.scope.name, limits.max_name_chars).to_owned(),
+        scope_name: cut_name(&source.scope.name, limits.max_name_chars, "").to_owned(),
         is_app_root: attributes
             .native("internal.is_app_root")
             .is_some_and(is_true),
@@ -368,7 +370,7 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
         name: attributes
             .native("trace.name")
             .and_then(plain_text)
-            .map(|name| cut_name(&name, source.context.limits.max_name_chars).to_owned()),
+            .map(|name| cut_name(&name, source.context.limits.max_name_chars, "").to_owned()),
         input: payload("trace.input"),
         output: payload("trace.output"),
         metadata: metadata::of_trace(source),

@@ -194,7 +194,13 @@ fn names_follow_the_library() {
     );
     let long = |name: String| one_of(span(&json!({}), &json!({ "name": name })), "app").name;
     assert_eq!(long("e".repeat(3_000)).len(), 1_024);
-    assert_eq!(long("é".repeat(3_000)).len(), 1_200, "bytes, for the index");
+    assert_eq!(long("é".repeat(3_000)), "é".repeat(1_024));
+    assert_eq!(long("字".repeat(600)), "字".repeat(600));
+    assert_eq!(
+        long("字".repeat(1_024)).len(),
+        2_382,
+        "what the index holds"
+    );
 }
 
 #[test]
