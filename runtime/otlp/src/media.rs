@@ -81,11 +81,17 @@ pub fn is_media_type(content_type: &str) -> bool {
     ALLOWED.contains(&content_type)
 }
 
-/// What stands in JSON text that may hold media.
+/// What stands in JSON text that may hold media, also where that text stands inside another.
 static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let markers = r#";base64,|"base64"|"media"|"blob"|"file"|inline_data|inlineData|input_audio"#;
+    let markers = r#";base64,|"(?:base64|media|blob|file)\\*"|inline_data|inlineData|input_audio"#;
     Regex::new(markers).ok()
 });
+
+fn may_hold_media(json: &str) -> bool {
+    MARKERS
+        .as_ref()
+        .is_some_and(|markers| markers.is_match(json))
+}
 
 /// Takes media out of the fields of one observation.
 pub(crate) struct Extractor<'e> {
@@ -99,43 +105,28 @@ impl Extractor<'_> {
     /// Replaces the media in a payload.
     pub(crate) fn payload(&mut self, payload: &mut Option<Payload>, field: &'static str) {
         match payload {
-            Some(Payload::Text(text)) if text.contains(DATA_URI) => {
-                if let Some(replaced) = self.text(text, field) {
+            Some(Payload::Text(text)) => {
+                if let Some(replaced) = self.any_text(text, 0, field) {
                     *text = replaced;
                 }
             }
-            Some(Payload::Json(text))
-                if MARKERS
-                    .as_ref()
-                    .is_some_and(|markers| markers.is_match(text)) =>
-            {
-                let before = self.found.len();
-                let Some(mut tree) = json::parse(text).map(|node| node.to_json()) else {
-                    return;
-                };
-                self.tree(&mut tree, 0, field);
-                if self.found.len() > before {
+            Some(Payload::Json(text)) => {
+                if let Some(tree) = self.parsed(text, 0, field) {
                     *payload = Some(Payload::from_value(tree));
                 }
             }
-            _ => {}
+            None => {}
         }
     }
 
-    /// Replaces the media in a value, also where JSON is held as text.
+    /// Replaces the media in a value; JSON held as text becomes JSON by that.
     pub(crate) fn value(&mut self, value: &mut Json, field: &'static str) {
-        match value {
-            Json::String(text) if json::looks_structured(text) => {
-                let before = self.found.len();
-                let mut payload = Some(json::payload(text));
-                self.payload(&mut payload, field);
-                if self.found.len() > before
-                    && let Some(payload) = payload
-                {
-                    *value = payload.to_value();
-                }
+        let held = value.as_str().filter(|text| json::looks_structured(text));
+        match held.and_then(|text| self.parsed(text, 0, field)) {
+            Some(tree) => *value = tree,
+            None => {
+                self.tree(value, 0, field);
             }
-            other => self.tree(other, 0, field),
         }
     }
 
@@ -146,95 +137,104 @@ impl Extractor<'_> {
         }
     }
 
-    fn tree(&mut self, value: &mut Json, depth: usize, field: &'static str) {
+    /// Replaces the media below a value; how many places held some.
+    fn tree(&mut self, value: &mut Json, depth: usize, field: &'static str) -> usize {
         match value {
-            Json::String(text) => {
-                if text.contains(DATA_URI)
-                    && let Some(replaced) = self.text(text, field)
-                {
+            Json::String(text) => match self.any_text(text, depth, field) {
+                Some(replaced) => {
                     *text = replaced;
+                    1
                 }
-            }
+                None => 0,
+            },
             Json::Array(items) => {
-                for item in items {
-                    self.tree(item, depth + 1, field);
-                }
+                let items = items.iter_mut();
+                items.map(|item| self.tree(item, depth + 1, field)).sum()
             }
             Json::Object(members) => {
-                if depth <= MAX_DEPTH {
-                    self.provider_object(members, field);
-                }
-                for member in members.values_mut() {
-                    self.tree(member, depth + 1, field);
-                }
+                let is_media = depth <= MAX_DEPTH && self.provider_object(members, field);
+                let members = members.values_mut();
+                let below = members.map(|member| self.tree(member, depth + 1, field));
+                usize::from(is_media) + below.sum::<usize>()
             }
-            _ => {}
+            _ => 0,
         }
     }
 
-    /// One of the shapes in which providers' APIs hold media.
-    fn provider_object(&mut self, members: &mut Map<String, Json>, field: &'static str) {
+    /// Text with its media replaced, also where the text is JSON; none when there is none. Only provider
+    /// objects are worth writing the JSON anew.
+    fn any_text(&mut self, text: &str, depth: usize, field: &'static str) -> Option<String> {
+        let has_uri = text.contains(DATA_URI);
+        let replaced = has_uri.then(|| self.text(text, field)).flatten();
+        let rest = replaced.as_deref().unwrap_or(text);
+        let is_json = depth <= MAX_DEPTH && json::looks_structured(rest);
+        let tree = is_json.then(|| self.parsed(rest, depth + 1, field));
+        tree.flatten().map(|tree| tree.to_string()).or(replaced)
+    }
+
+    /// JSON text as a tree with its media replaced; none when there is none.
+    fn parsed(&mut self, text: &str, depth: usize, field: &'static str) -> Option<Json> {
+        if !may_hold_media(text) {
+            return None;
+        }
+        let mut tree = json::parse(text)?.to_json();
+        (self.tree(&mut tree, depth, field) > 0).then_some(tree)
+    }
+
+    /// One of the shapes in which providers' APIs hold media; whether it was one.
+    fn provider_object(&mut self, members: &mut Map<String, Json>, field: &'static str) -> bool {
+        let mut is_media = false;
         for name in ["inline_data", "inlineData"] {
             if let Some(Json::Object(inner)) = members.get_mut(name) {
                 let content_type = text_of(inner, &["mime_type", "mimeType"]);
-                self.replace(inner, "data", content_type, field);
+                is_media |= self.replace(inner, "data", content_type, field);
             }
         }
         let kind = members
             .get("type")
             .and_then(Json::as_str)
             .unwrap_or_default();
-        match kind {
-            "base64" => {
-                let content_type = text_of(members, &["media_type"]);
-                self.replace(members, "data", content_type, field);
-            }
-            "media" => {
-                let content_type = text_of(members, &["mime_type"]);
-                self.replace(members, "data", content_type, field);
-            }
-            "file" => {
-                let content_type = text_of(members, &["mediaType"]);
-                let key = if members.contains_key("data") {
-                    "data"
-                } else {
-                    "image"
-                };
-                self.replace(members, key, content_type, field);
-            }
-            "blob" => {
-                let content_type = text_of(members, &["mime_type"]);
-                self.replace(members, "content", content_type, field);
-            }
-            "input_audio" => {
-                if let Some(Json::Object(inner)) = members.get_mut("input_audio") {
-                    let content_type =
-                        text_of(inner, &["format"]).map(|format| format!("audio/{format}"));
-                    self.replace(inner, "data", content_type, field);
-                }
-            }
-            _ => {}
+        if kind == "input_audio" {
+            let Some(Json::Object(inner)) = members.get_mut("input_audio") else {
+                return is_media;
+            };
+            let content_type = text_of(inner, &["format"]).map(|format| format!("audio/{format}"));
+            return self.replace(inner, "data", content_type, field) || is_media;
         }
+        let (type_key, data_key) = match kind {
+            "base64" => ("media_type", "data"),
+            "media" => ("mime_type", "data"),
+            "file" if members.contains_key("data") => ("mediaType", "data"),
+            "file" => ("mediaType", "image"),
+            "blob" => ("mime_type", "content"),
+            _ => return is_media,
+        };
+        let content_type = text_of(members, &[type_key]);
+        self.replace(members, data_key, content_type, field) || is_media
     }
 
+    /// Leaves a token in place of the data; whether it did.
     fn replace(
         &mut self,
         members: &mut Map<String, Json>,
         key: &str,
         content_type: Option<String>,
         field: &'static str,
-    ) {
+    ) -> bool {
         let Some(Json::String(data)) = members.get_mut(key) else {
-            return;
+            return false;
         };
         let Some(content_type) = content_type.filter(|_| !data.starts_with("data:")) else {
-            return;
+            return false;
         };
-        if let Some(token) = bytes_of(data)
-            .and_then(|bytes| self.store(&content_type.to_ascii_lowercase(), bytes, "bytes", field))
-        {
+        let token = bytes_of(data).and_then(|bytes| {
+            self.store(&content_type.to_ascii_lowercase(), bytes, "bytes", field)
+        });
+        let is_taken = token.is_some();
+        if let Some(token) = token {
             *data = token;
         }
+        is_taken
     }
 
     /// The text with every data URI in it replaced; none when there is none. Scans forward only.
@@ -440,6 +440,50 @@ mod tests {
                 "{shape}"
             );
         }
+    }
+
+    #[test]
+    fn media_in_json_held_as_text_leaves_a_token_and_the_text_stays_text() {
+        let part = json!({ "type": "base64", "media_type": "image/png", "data": "AP8=" });
+        let nested = json!([{ "arguments": json!({ "parts": [part] }).to_string() }]);
+        let deeper = json!({ "content": nested.to_string(), "n": 1 });
+        for shape in [nested, deeper] {
+            let (payload, found) = extract(Payload::from_value(shape.clone()));
+            assert_eq!(found.len(), 1, "{shape}");
+            let id = &found[0].id;
+            let token = format!("@@@langfuseMedia:type=image/png|id={id}|source=bytes@@@");
+            assert_eq!(payload.as_str(), shape.to_string().replace("AP8=", &token));
+        }
+        let spaced = json!({ "text": "[ \"data:image/png;base64,AP8=\" ]" });
+        let (payload, _) = extract(Payload::from_value(spaced));
+        let text = payload.to_value()["text"].clone();
+        let text = text.as_str().unwrap();
+        assert!(
+            text.starts_with("[ \"@@@") && text.ends_with("@@@\" ]"),
+            "{text}"
+        );
+        let plain = json!({ "text": "[{ \"type\": \"media\" }]" });
+        let (payload, found) = extract(Payload::from_value(plain.clone()));
+        assert_eq!((payload.to_value(), found.len()), (plain, 0));
+    }
+
+    #[test]
+    fn the_same_media_in_two_payloads_of_a_field_is_replaced_in_both() {
+        let mut found = Vec::new();
+        let (trace_id, observation_id) =
+            (TraceId::new("t").unwrap(), ObservationId::new("o").unwrap());
+        let mut extractor = Extractor {
+            trace_id: &trace_id,
+            observation_id: &observation_id,
+            max_bytes: 100,
+            found: &mut found,
+        };
+        let sent = json!([{ "url": "data:image/png;base64,AP8=" }]);
+        let mut payloads = [sent.clone(), sent].map(|sent| Some(Payload::from_value(sent)));
+        for payload in &mut payloads {
+            extractor.payload(payload, "input");
+        }
+        assert_eq!((found.len(), &payloads[0]), (1, &payloads[1]));
     }
 
     #[test]
