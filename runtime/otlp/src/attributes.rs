@@ -24,7 +24,7 @@ pub(crate) struct Entry<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct Attributes<'s> {
     plain: Vec<Entry<'s>>,
-    /// Keys without `assay.` or `langfuse.`; where both were sent, the value of `assay.`.
+    /// Keys without `assay.` or `langfuse.`; where both are present, the value of `assay.`.
     native: Vec<Entry<'s>>,
     /// Which plain keys may be there.
     filter: [u64; 8],
@@ -65,7 +65,7 @@ impl<'s> Attributes<'s> {
         for (order, (key, value)) in pairs.iter().take(max_attributes).enumerate() {
             let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("assay.") {
                 // Sorted behind every `langfuse.` entry, so that it is the last and wins.
-                let order = order + max_attributes;
+                let order = order + pairs.len();
                 (&mut attributes.native, "assay.", suffix, order)
             } else if let Some(suffix) = key.strip_prefix("langfuse.") {
                 (&mut attributes.native, "langfuse.", suffix, order)
@@ -84,7 +84,7 @@ impl<'s> Attributes<'s> {
             (&mut attributes.native, &mut attributes.native_filter),
         ] {
             list.sort_unstable_by(|a, b| a.key.cmp(b.key).then(b.order.cmp(&a.order)));
-            list.dedup_by(|later, first| later.key == first.key);
+            list.dedup_by(|other, kept| keeps_one(other, kept));
             for entry in list.iter() {
                 let (word, bit) = filter_bit(entry.key);
                 filter[word] |= bit;
@@ -172,6 +172,18 @@ impl<'s> Attributes<'s> {
     pub(crate) fn object(&self, key: &str) -> Option<Map<String, Json>> {
         object_of(self.get(key)?)
     }
+}
+
+/// Whether two entries are one attribute. Of equal keys the last stays; of both prefixes the one that is
+/// present.
+fn keeps_one<'s>(other: &Entry<'s>, kept: &mut Entry<'s>) -> bool {
+    if other.key != kept.key {
+        return false;
+    }
+    if other.prefix != kept.prefix && !kept.value.is_present() {
+        *kept = *other;
+    }
+    true
 }
 
 fn find<'s>(list: &[Entry<'s>], key: &str) -> Option<&'s Value<'s>> {
@@ -298,13 +310,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_equal_keys_and_the_assay_prefix_win() {
+    fn the_last_of_equal_keys_and_the_assay_prefix_win_where_it_is_present() {
         let text = |text: &'static str| Value::Text(Cow::Borrowed(text));
         let pairs: Pairs<'_> = [
             ("assay.version", text("ours")),
             ("langfuse.version", text("theirs")),
             ("dup", text("first")),
             ("dup", text("last")),
+            ("assay.release", text("")),
+            ("langfuse.release", text("old")),
+            ("langfuse.release", text("theirs")),
+            ("langfuse.tags", text("old")),
+            ("langfuse.tags", text("")),
             ("zero", Value::Int(0)),
             ("empty", text("")),
         ]
@@ -313,10 +330,12 @@ mod tests {
         .collect();
         let attributes = Attributes::new(&pairs, 100);
         assert_eq!(attributes.native_text("version"), Some("ours"));
+        assert_eq!(attributes.native_text("release"), Some("theirs"));
+        assert_eq!(attributes.native_text("tags"), None);
         assert_eq!(attributes.text("dup"), Some("last"));
         assert!(attributes.get("zero").is_some());
         assert!(attributes.get("empty").is_none());
-        assert_eq!(Attributes::new(&pairs, 2).n_over_limit, 4);
+        assert_eq!(Attributes::new(&pairs, 2).n_over_limit, 9);
     }
 
     #[test]

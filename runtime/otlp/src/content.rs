@@ -10,11 +10,11 @@ use assay_domain::observation::ObservationKind as Kind;
 use assay_domain::payload::Payload;
 use serde_json::{Map, Value as Json, json};
 
-use crate::attributes::{any_json, default_json};
+use crate::attributes::{any_json, default_json, to_content};
 use crate::json;
 use crate::mapping::Source;
 use crate::messages;
-use crate::model::{Value, to_object};
+use crate::model::Value;
 
 /// A value and the row that gave it.
 pub(crate) type Chosen = Option<(u8, Payload)>;
@@ -454,9 +454,10 @@ impl Rows<'_, '_> {
             .events
             .iter()
             .find(|event| event.name == name)?;
-        let attributes = crate::attributes::Attributes::new(&event.attributes, usize::MAX);
+        let attributes =
+            crate::attributes::Attributes::new(&event.attributes, event.attributes.len());
         let value = messages::traceloop(&attributes, key)
-            .unwrap_or_else(|| Json::Object(to_object(&event.attributes)));
+            .unwrap_or_else(|| Json::Object(to_content(&event.attributes)));
         is_present(&value).then(|| Payload::from_value(value))
     }
 

@@ -348,7 +348,7 @@ fn pairs(nodes: Vec<Node<'_>>, depth: usize) -> Pairs<'_> {
 }
 
 fn any_value(node: Node<'_>, depth: usize) -> Value<'_> {
-    let Some(mut members) = Members::of(node).filter(|_| depth <= MAX_DEPTH) else {
+    let Some(mut members) = Members::of(node) else {
         return Value::Absent;
     };
     let kinds = [
@@ -376,6 +376,7 @@ fn any_value(node: Node<'_>, depth: usize) -> Value<'_> {
         Some(("doubleValue", Node::Text(text))) => {
             text.trim().parse().map_or(Value::Absent, double)
         }
+        Some(("arrayValue" | "kvlistValue", _)) if depth >= MAX_DEPTH => Value::Absent,
         Some(("arrayValue", node)) => Value::Array(
             values_of(node)
                 .into_iter()

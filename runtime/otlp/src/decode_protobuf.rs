@@ -17,11 +17,11 @@ type Result<T> = std::result::Result<T, DecodeError>;
 
 /// Reads the fields of a message with `$body` per field; `?` works inside.
 macro_rules! fields {
-    ($bytes:expr, $($number:pat => $body:expr => |$field:ident|,)*) => {{
+    ($bytes:expr, $($number:pat $(if $guard:expr)? => $body:expr => |$field:ident|,)*) => {{
         let mut fields = Fields::new($bytes);
         for (number, field) in fields.by_ref() {
             match number {
-                $($number => { let $field = field; $body })*
+                $($number $(if $guard)? => { let $field = field; $body })*
                 _ => {}
             }
         }
@@ -173,14 +173,12 @@ fn key_value(field: Field<'_>, depth: usize) -> Result<(Cow<'_, str>, Value<'_>)
 
 fn any_value(bytes: &[u8], depth: usize) -> Result<Value<'_>> {
     let mut value = Value::Absent;
-    if depth > MAX_DEPTH {
-        return Ok(value);
-    }
     fields!(bytes,
         1 => value = Value::Text(field.text()) => |field|,
         2 => value = Value::Bool(field.number() != 0) => |field|,
         3 => value = Value::Int(field.number().cast_signed()) => |field|,
         4 => value = double(f64::from_bits(field.number())) => |field|,
+        5 | 6 if depth >= MAX_DEPTH => value = Value::Absent => |_field|,
         5 => value = Value::Array(array(field.bytes(), depth + 1)?) => |field|,
         6 => value = Value::Map(pairs(field.bytes(), depth + 1)?) => |field|,
         7 => value = Value::Text(Cow::Owned(base64_of(field.bytes()))) => |field|,

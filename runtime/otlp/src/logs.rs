@@ -1,5 +1,7 @@
 //! Log records that belong to spans (otlp.md 2.17).
 
+use std::rc::Rc;
+
 use assay_domain::batch::{Batch, SpanLog};
 use assay_domain::ids::{ObservationId, TraceId};
 use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
@@ -17,16 +19,28 @@ use crate::{Context, LogsRequest, facts};
 #[must_use]
 pub fn map_logs(request: &LogsRequest<'_>, context: &Context) -> Batch {
     let mut batch = Batch::default();
+    let mut records = Vec::new();
     for resource in &request.resources {
         let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
-        for record in &resource.records {
-            if let Some(mut log) = span_log(record, context) {
-                take_media(&mut log, context, &mut batch);
-                keep(log, record, &attributes, context, &mut batch);
-            }
+        let attributes = Rc::new(attributes);
+        records.extend(resource.records.iter().map(|r| (Rc::clone(&attributes), r)));
+    }
+    // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
+    records.sort_by_key(|(_, record)| nanos(record));
+    for (attributes, record) in records {
+        if let Some(mut log) = span_log(record, context) {
+            take_media(&mut log, context, &mut batch);
+            keep(log, record, &attributes, context, &mut batch);
         }
     }
     batch
+}
+
+/// The time that a record is ordered by; without one it comes last, as what arrives now.
+fn nanos(record: &LogRecord<'_>) -> u64 {
+    let mut sent = [record.time_nanos, record.observed_nanos].into_iter();
+    sent.find(|nanos| timestamp(*nanos).is_some())
+        .unwrap_or(u64::MAX)
 }
 
 /// Media leaves the record here: content that is joined later does not pass the mapping of spans.

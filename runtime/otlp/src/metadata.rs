@@ -294,6 +294,11 @@ fn noted(value: &Value<'_>) -> Json {
             format!("[{} numbers]", items.len()).into()
         }
         Value::Array(items) => Json::Array(items.iter().map(noted).collect()),
+        Value::Map(members) => {
+            let present = members.iter().filter(|(_, value)| *value != Value::Absent);
+            let noted = present.map(|(key, value)| (key.as_ref().to_owned(), noted(value)));
+            Json::Object(noted.collect())
+        }
         other => other.to_json(),
     }
 }
