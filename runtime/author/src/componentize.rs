@@ -89,7 +89,7 @@ pub(crate) fn componentize(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, B
     let encoded = ComponentEncoder::default()
         .module(&module)
         .and_then(|encoder| encoder.adapter(WASI_NAME, &inert_wasi()?))
-        .and_then(ComponentEncoder::encode);
+        .and_then(|mut encoder| encoder.encode());
     encoded.map_err(wrong)
 }
 

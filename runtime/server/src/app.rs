@@ -15,7 +15,7 @@ use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::exports::outbound::Outbound;
-use crate::ingress::Admission;
+use crate::ingress::{Admission, Decoders};
 use crate::limits::Limits;
 use crate::prices::Prices;
 use crate::vault::Vault;
@@ -49,6 +49,7 @@ pub struct AppParts {
     /// The token in the login link: new at each start, as notebook servers do it.
     pub login_token: String,
     pub(crate) admission: Admission,
+    pub(crate) decoders: Decoders,
     pub(crate) keys: KeyCache,
     pub(crate) sweep_wanted: Notify,
     pub(crate) limits: Limits,
@@ -76,6 +77,8 @@ pub struct NewApp {
     pub vault: Vault,
     /// The project that the login link opens.
     pub home_project: ProjectId,
+    /// Decode what comes in.
+    pub decoders: Decoders,
 }
 
 impl App {
@@ -85,6 +88,7 @@ impl App {
         let login_token = new.ids.uuid().simple().to_string();
         Self(Arc::new(AppParts {
             admission: Admission::new(new.config.ingest.max_in_flight_bytes),
+            decoders: new.decoders,
             keys: KeyCache::default(),
             sweep_wanted: Notify::new(),
             limits: Limits::default(),

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
+use crate::ingress::Decoders;
 use crate::lock::Lock;
 use crate::vault::Vault;
 use crate::{App, NewApp, exports, listen, pages, router, sweep, walls};
@@ -197,6 +198,7 @@ impl Server {
             clock,
             ids,
             home_project: home_project.clone(),
+            decoders: Decoders::start()?,
         });
         register_first_party(&app, &home_project).await?;
         Ok(Self {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use sqlx::{PgConnection, Row as _, SqliteConnection, ValueRef as _};
+use sqlx::{Row as _, ValueRef as _};
+use sqlx_postgres::PgConnection;
+use sqlx_sqlite::SqliteConnection;
 
 use crate::Error;
 use crate::spell::Spell as _;

@@ -1,8 +1,8 @@
 //! Statements with values, and numbered pages: what the small tables need, for either database.
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow};
+use sqlx_postgres::PgRow;
+use sqlx_sqlite::SqliteRow;
 
 use crate::db::{Arg, bind_args};
 use crate::pool::{in_transaction, on_reader};

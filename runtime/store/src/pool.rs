@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::Connection as _;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::Error;
 
@@ -94,10 +94,12 @@ const STATEMENTS: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
     Sqlite {
-        reader: sqlx::SqlitePool,
-        writer: sqlx::SqlitePool,
+        reader: sqlx_sqlite::SqlitePool,
+        writer: sqlx_sqlite::SqlitePool,
+        /// One connection that moves pages from the log into the database, beside the writer.
+        checkpointer: sqlx_sqlite::SqlitePool,
     },
-    Postgres(sqlx::PgPool),
+    Postgres(sqlx_postgres::PgPool),
 }
 
 impl Pool {
@@ -123,15 +125,16 @@ impl Pool {
                         // A file does not hang up: a question before each use would only cost one.
                         .test_before_acquire(false)
                 };
-                // The writer holds the upper pages of every index it adds to; a checkpoint every 16 MiB
-                // of log writes a page once that many commits have changed.
+                // The writer holds the upper pages of every index it adds to. It begins the log anew when
+                // it has 64 MiB, and has little to move by then: others do that while it goes on.
                 let write = connect
                     .clone()
                     .pragma("cache_size", "-32768")
-                    .pragma("wal_autocheckpoint", "4000")
+                    .pragma("wal_autocheckpoint", "16000")
                     // What takes back a single statement is kept in memory, and not in a file. Sorting is
                     // for readers, and for migrations (see there).
                     .pragma("temp_store", "MEMORY");
+                let checkpoint = connect.clone().pragma("cache_size", "-64");
                 let read = connect
                     .pragma("cache_size", "-4096")
                     .pragma("query_only", "ON");
@@ -144,7 +147,12 @@ impl Pool {
                     .connect_with(write)
                     .await?;
                 let reader = pool(options.n_readers).connect_lazy_with(read);
-                Ok(Self::Sqlite { reader, writer })
+                let checkpointer = pool(1).connect_lazy_with(checkpoint);
+                Ok(Self::Sqlite {
+                    reader,
+                    writer,
+                    checkpointer,
+                })
             }
             DatabaseUrl::Postgres(raw) => {
                 let connect = PgConnectOptions::from_str(raw)?.statement_cache_capacity(STATEMENTS);
@@ -161,7 +169,12 @@ impl Pool {
 
     pub(crate) async fn close(&self) {
         match self {
-            Self::Sqlite { reader, writer } => {
+            Self::Sqlite {
+                reader,
+                writer,
+                checkpointer,
+            } => {
+                checkpointer.close().await;
                 reader.close().await;
                 writer.close().await;
             }
@@ -170,12 +183,25 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
+    /// PostgreSQL does that by itself.
+    pub(crate) async fn checkpoint(&self) -> Result<(), Error> {
+        if let Self::Sqlite { checkpointer, .. } = self {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                .execute(checkpointer)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
 /// Why PostgreSQL cannot be reached. A pool tries again until its time is over, and then says only that.
 async fn why_not(connect: &PgConnectOptions, wait: Duration, error: sqlx::Error) -> Error {
     if !matches!(error, sqlx::Error::PoolTimedOut) {
         return Error::Sql(error);
     }
-    match tokio::time::timeout(wait, sqlx::PgConnection::connect_with(connect)).await {
+    match tokio::time::timeout(wait, sqlx_postgres::PgConnection::connect_with(connect)).await {
         Ok(Err(reason)) => Error::Sql(reason),
         Ok(Ok(_)) => error.into(),
         Err(_) => Error::Unavailable(format!("no answer within {} s", wait.as_secs())),

@@ -11,7 +11,8 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use sqlx::{PgConnection, PgPool, SqliteConnection, SqlitePool};
+use sqlx_postgres::{PgConnection, PgPool};
+use sqlx_sqlite::{SqliteConnection, SqlitePool};
 
 /// A comment to PostgreSQL.
 const OR_FAIL: &str = "/*or fail*/";

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
 use crate::load::SPANS_PER_BATCH;
 use crate::spans::Batch;

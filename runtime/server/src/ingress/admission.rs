@@ -9,21 +9,18 @@ use crate::problem::Problem;
 /// Bytes that one permit stands for.
 const UNIT: usize = 4 << 10;
 
-/// The budget of bytes in flight, and the slots for decoding.
+/// The budget of bytes in flight.
 #[derive(Clone, Debug)]
 pub struct Admission {
     bytes: Arc<Semaphore>,
-    decoding: Arc<Semaphore>,
 }
 
 impl Admission {
     /// A budget of so many bytes.
     #[must_use]
     pub fn new(max_in_flight_bytes: usize) -> Self {
-        let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             bytes: Arc::new(Semaphore::new(max_in_flight_bytes / UNIT)),
-            decoding: Arc::new(Semaphore::new(n_cpus)),
         }
     }
 
@@ -35,12 +32,6 @@ impl Admission {
             taken: 0,
             used: 0,
         }
-    }
-
-    /// Waits for a turn to decode: what a body becomes is larger than the body.
-    pub(super) async fn decoding_slot(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let slot = Arc::clone(&self.decoding).acquire_owned().await;
-        slot.map_err(|_| Problem::unavailable("the server is shutting down"))
     }
 }
 

@@ -4,20 +4,22 @@
 //! - **200 means durable.** The answer leaves after the store's commit.
 //! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget;
 //!   a body that finds no room gets 503 and nothing of it is kept.
-//! - **The reactor is left alone.** Decompressing, decoding and mapping happen on blocking threads, and
-//!   no more of them at a time than there are CPUs.
+//! - **The reactor is left alone.** Decompressing, decoding, mapping and packing happen on threads of
+//!   their own, which stand behind all others.
 //! - **The answer speaks the request's encoding**, errors included.
 //!
 //! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
 
 mod admission;
 mod body;
+mod decoders;
 mod decompress;
 mod described;
 mod headers;
 mod reply;
 
 use assay_otlp::{Context, Encoding};
+use assay_store::telemetry::Prepared;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -29,6 +31,7 @@ use crate::auth::Ingest;
 use crate::problem::{Code, Problem};
 
 pub use admission::Admission;
+pub use decoders::Decoders;
 pub(crate) use described::paths;
 use headers::Sender;
 pub(crate) use headers::either;
@@ -121,29 +124,28 @@ async fn take(
     };
     let max_bytes = limits.max_body_bytes;
     let prices = app.prices.of(&app.store, &caller.project, now).await?;
-    let slot = app.admission.decoding_slot().await?;
     let work = move || {
-        let _slot = slot;
         let decoded = decompress::decompress(wire, compression, max_bytes)?;
-        translate(signal, decoded.bytes(), encoding, &context, &prices)
+        let taken = translate(signal, decoded.bytes(), encoding, &context, &prices)?;
+        let is_empty = taken.batch.observations.is_empty()
+            && taken.batch.scores.is_empty()
+            && taken.batch.logs.is_empty();
+        let prepared = match is_empty {
+            true => None,
+            false => Some(Prepared::new(taken.batch)?),
+        };
+        Ok((prepared, taken.answer))
     };
-    let taken = tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
-        Problem::internal()
-    })??;
+    let (prepared, answer) = app.decoders.run(work).await?;
 
-    let is_empty = taken.batch.observations.is_empty()
-        && taken.batch.scores.is_empty()
-        && taken.batch.logs.is_empty();
-    if !is_empty {
-        let n_observations = taken.batch.observations.len();
+    if let Some(batch) = prepared {
         app.store
-            .write_batch(&caller.project, taken.batch, now)
+            .write_prepared(&caller.project, batch, now)
             .await?;
         app.scheduler.wake();
-        tracing::debug!(project.id = %caller.project, n_observations, "batch stored");
+        tracing::debug!(project.id = %caller.project, "batch stored");
     }
-    Ok(taken.answer)
+    Ok(answer)
 }
 
 struct Taken {

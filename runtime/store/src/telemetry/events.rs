@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load};
 use super::gathered::Gathered;
-use super::prepare::prepare;
+use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
 use crate::db::{Arg, As, Cell, Db};
@@ -356,7 +356,7 @@ impl Store {
                 scores: work.scores[..work.scores.len().min(MAX_SCORES)].to_vec(),
                 logs: Vec::new(),
             };
-            let prepared = prepare(batch)?.replacing();
+            let prepared = Prepared::new(batch)?.replacing();
             let numbered = std::iter::once((tenant.number, &prepared, work.now));
             gathered.number(&mut db, numbered).await?;
             let arrival = Arrival {

@@ -45,6 +45,7 @@ use crate::Error;
 pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub use changed::Window;
 pub use events::EventBatch;
+pub use prepare::Prepared;
 pub(crate) use queue::Writer;
 pub use targets::Progress;
 pub(crate) use trace_marks::Marked;

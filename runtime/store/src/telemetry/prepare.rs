@@ -47,7 +47,7 @@ pub(super) struct PreparedTrace {
 
 /// A batch ready to be written.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub struct Prepared {
     pub(super) traces: Vec<PreparedTrace>,
     pub(super) logs: Vec<SpanLog>,
     pub(super) media: Vec<Media>,
@@ -59,6 +59,54 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// Serialises, compresses and folds a batch: the part of writing that needs nothing but a CPU.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
+    // Of several versions of one observation the right one is kept. Traces stand in the order of their
+    // ids: two nodes that write the same ones wait for each other instead of deadlocking.
+    pub fn new(batch: Batch) -> Result<Self, Error> {
+        let mut traces: BTreeMap<TraceId, Vec<Observation>> = BTreeMap::new();
+        let mut places: BTreeMap<(TraceId, ObservationId), usize> = BTreeMap::new();
+        for observation in batch.observations {
+            let of_trace = traces.entry(observation.trace_id.clone()).or_default();
+            match places.entry((observation.trace_id.clone(), observation.id.clone())) {
+                Entry::Vacant(slot) => {
+                    slot.insert(of_trace.len());
+                    of_trace.push(observation);
+                }
+                Entry::Occupied(slot) => {
+                    let standing = &mut of_trace[*slot.get()];
+                    if replaces(standing, &observation) {
+                        *standing = observation;
+                    }
+                }
+            }
+        }
+        let traces = traces
+            .into_iter()
+            .map(|(id, observations)| prepare_trace(id, observations))
+            .collect::<Result<Vec<_>, _>>()?;
+        let of_rows: usize = traces
+            .iter()
+            .flat_map(|trace| &trace.rows)
+            .map(PreparedRow::n_bytes)
+            .sum();
+        let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
+        let of_media: usize = batch.media.iter().map(|media| media.bytes.len()).sum();
+        let others = 1_000 * (batch.logs.len() + batch.scores.len());
+        let rows = traces.iter().flat_map(|trace| &trace.rows);
+        let sums = Changes::of_batch(rows.map(|row| &row.observation));
+        Ok(Self {
+            sums,
+            n_bytes: of_rows + of_blocks + of_media + others,
+            traces,
+            logs: batch.logs,
+            media: batch.media,
+            scores: batch.scores,
+        })
+    }
+
     /// Its observations hold all that is known of them.
     pub(super) fn replacing(mut self) -> Self {
         for row in self.traces.iter_mut().flat_map(|trace| &mut trace.rows) {
@@ -147,49 +195,5 @@ fn prepare_trace(id: TraceId, mut observations: Vec<Observation>) -> Result<Prep
         n_open,
         has_ended_root,
         has_marker,
-    })
-}
-
-/// Of several versions of one observation in the batch the right one is kept. Traces stand in the order
-/// of their ids: two nodes that write the same ones wait for each other instead of deadlocking.
-pub(super) fn prepare(batch: Batch) -> Result<Prepared, Error> {
-    let mut traces: BTreeMap<TraceId, Vec<Observation>> = BTreeMap::new();
-    let mut places: BTreeMap<(TraceId, ObservationId), usize> = BTreeMap::new();
-    for observation in batch.observations {
-        let of_trace = traces.entry(observation.trace_id.clone()).or_default();
-        match places.entry((observation.trace_id.clone(), observation.id.clone())) {
-            Entry::Vacant(slot) => {
-                slot.insert(of_trace.len());
-                of_trace.push(observation);
-            }
-            Entry::Occupied(slot) => {
-                let standing = &mut of_trace[*slot.get()];
-                if replaces(standing, &observation) {
-                    *standing = observation;
-                }
-            }
-        }
-    }
-    let traces = traces
-        .into_iter()
-        .map(|(id, observations)| prepare_trace(id, observations))
-        .collect::<Result<Vec<_>, _>>()?;
-    let of_rows: usize = traces
-        .iter()
-        .flat_map(|trace| &trace.rows)
-        .map(PreparedRow::n_bytes)
-        .sum();
-    let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
-    let of_media: usize = batch.media.iter().map(|media| media.bytes.len()).sum();
-    let others = 1_000 * (batch.logs.len() + batch.scores.len());
-    let rows = traces.iter().flat_map(|trace| &trace.rows);
-    let sums = Changes::of_batch(rows.map(|row| &row.observation));
-    Ok(Prepared {
-        sums,
-        n_bytes: of_rows + of_blocks + of_media + others,
-        traces,
-        logs: batch.logs,
-        media: batch.media,
-        scores: batch.scores,
     })
 }

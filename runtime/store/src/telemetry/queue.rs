@@ -7,12 +7,12 @@ use std::time::Duration;
 use assay_domain::batch::Batch;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::apply::{Arrival, apply};
 use super::gathered::Gathered;
-use super::prepare::{Prepared, prepare};
+use super::prepare::Prepared;
 use super::recent::Recent;
 use super::{Tenant, refresh};
 use crate::db::Db;
@@ -28,6 +28,8 @@ const GROUP_BATCHES: usize = 32;
 const GROUP_BYTES: usize = 8 << 20;
 /// How often stale traces are looked at while writes come in.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// How often the database takes over what was written: a page that several commits change is written once.
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
 
 struct Job {
     tenant: Tenant,
@@ -45,7 +47,6 @@ pub(crate) struct Writer {
     tenants: Mutex<HashMap<ProjectId, i64>>,
     pub(super) recent: Arc<Recent>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    closing: Arc<Notify>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -56,31 +57,23 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Writer {
     pub(crate) fn start(pool: &Pool) -> Arc<Self> {
         let (jobs, queue) = mpsc::channel(MAX_BATCHES);
-        let written = Arc::new(Notify::new());
-        let closing = Arc::new(Notify::new());
+        let (written, after_write) = watch::channel(());
         let recent = Arc::new(Recent::default());
-        let committing = tokio::spawn(commit_groups(
-            pool.clone(),
-            queue,
-            recent.clone(),
-            written.clone(),
-            closing.clone(),
-        ));
-        let refreshing = tokio::spawn(refresh_stale(pool.clone(), written, closing.clone()));
+        let committing = tokio::spawn(commit_groups(pool.clone(), queue, recent.clone(), written));
+        let refreshing = tokio::spawn(refresh_stale(pool.clone(), after_write.clone()));
+        let checkpointing = tokio::spawn(checkpoint(pool.clone(), after_write));
         Arc::new(Self {
             jobs: Mutex::new(Some(jobs)),
             room: Arc::new(Semaphore::new(MAX_KIB as usize)),
             tenants: Mutex::default(),
             recent,
-            tasks: Mutex::new(vec![committing, refreshing]),
-            closing,
+            tasks: Mutex::new(vec![committing, refreshing, checkpointing]),
         })
     }
 
     /// Takes no more, writes what was taken, and ends.
     pub(crate) async fn close(&self) {
         drop(lock(&self.jobs).take());
-        self.closing.notify_one();
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in tasks {
             if let Err(error) = task.await {
@@ -156,8 +149,7 @@ async fn commit_groups(
     pool: Pool,
     mut queue: mpsc::Receiver<Job>,
     recent: Arc<Recent>,
-    written: Arc<Notify>,
-    closing: Arc<Notify>,
+    written: watch::Sender<()>,
 ) {
     let is_only_writer = matches!(pool, Pool::Sqlite { .. });
     while let Some(group) = next_group(&mut queue).await {
@@ -190,24 +182,33 @@ async fn commit_groups(
                 }
             }
         }
-        written.notify_one();
+        written.send_replace(());
     }
-    // The last store was dropped or closed.
-    closing.notify_one();
 }
 
-async fn refresh_stale(pool: Pool, written: Arc<Notify>, closing: Arc<Notify>) {
+/// Waits; false when the last store was dropped or closed.
+async fn goes_on(after_write: &mut watch::Receiver<()>, pause: Duration) -> bool {
+    let ended = async { while after_write.changed().await.is_ok() {} };
+    tokio::time::timeout(pause, ended).await.is_err()
+}
+
+async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
+    while after_write.changed().await.is_ok() && goes_on(&mut after_write, CHECKPOINT_EVERY).await {
+        // Nothing depends on it: what is not moved now is moved later.
+        if let Err(error) = pool.checkpoint().await {
+            tracing::debug!(error = %error, "the log could not be taken over");
+        }
+    }
+}
+
+async fn refresh_stale(pool: Pool, mut after_write: watch::Receiver<()>) {
     let mut before = HashMap::new();
     loop {
-        if before.is_empty() {
-            tokio::select! {
-                () = written.notified() => {}
-                () = closing.notified() => return,
-            }
+        if before.is_empty() && after_write.changed().await.is_err() {
+            return;
         }
-        tokio::select! {
-            () = tokio::time::sleep(REFRESH_EVERY) => {}
-            () = closing.notified() => return,
+        if !goes_on(&mut after_write, REFRESH_EVERY).await {
+            return;
         }
         match refresh::quiet_ones(&pool, &before).await {
             Ok(now) => before = now,
@@ -271,10 +272,23 @@ impl Store {
         batch: Batch,
         now: Timestamp,
     ) -> Result<(), Error> {
+        self.write_prepared(project, Prepared::new(batch)?, now)
+            .await
+    }
+
+    /// As [`Self::write_batch`], for callers that prepare a batch on a thread of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn write_prepared(
+        &self,
+        project: &ProjectId,
+        batch: Prepared,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let full = || Error::Unavailable("too many batches are waiting".to_owned());
         let closed = || Error::Unavailable("the store is closing".to_owned());
         let tenant = self.make_tenant(project).await?;
-        let batch = prepare(batch)?;
         let n_kib = u32::try_from(batch.n_bytes >> 10).unwrap_or(u32::MAX);
         // A batch larger than all of the room waits alone.
         let n_kib = n_kib.clamp(1, MAX_KIB);

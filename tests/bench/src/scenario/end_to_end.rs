@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Row};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use crate::load::{Plan, SPANS_PER_BATCH, quantile, run};
 use crate::report::{Bar, Figure};

@@ -189,7 +189,7 @@ async fn more_batches_than_may_wait_are_refused_at_once_and_can_be_sent_again() 
     let DatabaseUrl::Sqlite(path) = database.url() else {
         unreachable!("a file was asked for");
     };
-    let other = sqlx::SqlitePool::connect(&format!("sqlite:{}", path.display()))
+    let other = sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display()))
         .await
         .unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
