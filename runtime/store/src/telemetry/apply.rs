@@ -469,12 +469,16 @@ async fn spans_to_join(
         .iter()
         .map(|log| (log.trace_id.clone(), log.observation_id.clone()))
         .collect();
+    if !batch.logs.is_empty() {
+        // Also for the batches of this transaction that follow.
+        gathered.has_logs.insert(tenant.number, true);
+    }
     if batch.traces.is_empty() {
         return Ok(pairs);
     }
     let has_logs = match gathered.has_logs.get(&tenant.number) {
-        Some(has_logs) if batch.logs.is_empty() => *has_logs,
-        _ => db.integer(HAS_LOGS, &[tenant.number.into()]).await? > 0,
+        Some(has_logs) => *has_logs,
+        None => db.integer(HAS_LOGS, &[tenant.number.into()]).await? > 0,
     };
     gathered.has_logs.insert(tenant.number, has_logs);
     if !has_logs {

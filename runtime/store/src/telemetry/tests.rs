@@ -238,6 +238,38 @@ fn log(trace: u32, id: u32, event: &str, content: &str) -> SpanLog {
 }
 
 #[tokio::test]
+async fn log_records_reach_a_span_of_the_same_commit_though_earlier_batches_of_it_had_none() {
+    on_each_database(|store| async move {
+        let p = project("p1");
+        store
+            .write_batch(&p, batch(vec![span(9, 9, None)]), at(0))
+            .await
+            .unwrap();
+        let logs = vec![log(1, 1, "gen_ai.user.message", "hi")];
+        let mut bare = span(1, 1, None);
+        bare.content = Content::default();
+        bare.has_content = false;
+        let only_logs = Batch {
+            logs: logs.clone(),
+            ..Batch::default()
+        };
+        // All three stand in the queue before the first is taken from it.
+        let (another, records, own) = futures_util::future::join3(
+            store.write_batch(&p, batch(vec![span(2, 1, None)]), at(1)),
+            store.write_batch(&p, only_logs, at(1)),
+            store.write_batch(&p, batch(vec![bare.clone()]), at(1)),
+        )
+        .await;
+        another.and(records).and(own).unwrap();
+        let mut expected = bare;
+        assay_domain::join::join_logs(&mut expected, &logs);
+        let all = all(&store, &p).await;
+        assert!(all.iter().any(|stored| stored.observation == expected));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn log_records_reach_their_span_whichever_side_comes_first() {
     on_each_database(|store| async move {
         let logs = vec![
@@ -436,7 +468,7 @@ async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
     let DatabaseUrl::Sqlite(path) = database.url() else {
         unreachable!("a file was asked for");
     };
-    let other = sqlx::SqlitePool::connect(&format!("sqlite:{}", path.display()))
+    let other = sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display()))
         .await
         .unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
