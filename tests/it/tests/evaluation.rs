@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use assay_domain::evaluation::Pause;
+use assay_domain::ids::RuleId;
 use assay_it::{OTLP, PROCESSES, TestApp, Trace, count};
 use assay_store::DatabaseUrl;
 use assay_store::testing::TempDatabase;
@@ -141,6 +143,77 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     assert_eq!(bad.status, 400);
     assert_eq!(bad.headers["content-type"], "application/problem+json");
     assert_eq!(bad.json()["code"], "invalid_query");
+}
+
+#[tokio::test]
+async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
+    let app = TestApp::new().await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
+    let rule = app.rule(&evaluator, json!({})).await.unwrap();
+    let pause = Pause {
+        reason: "PLUGIN_FAILING".to_owned(),
+        message: "20 failures in a row".to_owned(),
+        at: app.app.clock.now(),
+    };
+    let id = RuleId::new(&rule).unwrap();
+    let home = &app.app.home_project;
+    let is_paused = app.app.store.pause_rule(home, &id, &pause).await.unwrap();
+    assert!(is_paused);
+
+    let path = format!("/api/public/v2/evaluation-rules/{rule}");
+    let answer = app.client.get(&path).await.unwrap().json();
+    assert_eq!(answer["status"], "paused", "{answer}");
+    let renamed = json!({ "name": "still paused" });
+    let answer = app.client.json(Method::PATCH, &path, &renamed).await;
+    assert_eq!(answer.unwrap().json()["status"], "paused");
+    let enabled = json!({ "enabled": true });
+    let answer = app.client.json(Method::PATCH, &path, &enabled).await;
+    assert_eq!(answer.unwrap().json()["status"], "active");
+
+    let trace = Trace::new(3, "root").generation("answer", "x");
+    app.ingest(&trace).await.unwrap();
+    app.scores(1).await.unwrap();
+}
+
+#[tokio::test]
+async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_were_made() {
+    let app = TestApp::new().await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
+    let generations = json!({ "filter": [{
+        "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"],
+    }] });
+    app.rule(&evaluator, generations.clone()).await.unwrap();
+    let older = Trace::new(4, "root").generation("answer", "x");
+    app.ingest(&older).await.unwrap();
+    // It has been looked at.
+    app.scores(1).await.unwrap();
+    let rule = app.rule(&evaluator, generations).await.unwrap();
+    let later = Trace::new(5, "root").generation("answer", "x");
+    app.ingest(&later).await.unwrap();
+    app.scores(3).await.unwrap();
+
+    let explain = async |trace: &Trace| {
+        let path = format!(
+            "/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId={}",
+            trace.id,
+            Trace::span_id(2)
+        );
+        app.client.get(&path).await.unwrap().json()
+    };
+    let of_older = explain(&older).await;
+    assert_eq!(of_older["executions"], json!([]), "{of_older}");
+    let said = of_older["explanation"].as_str().unwrap();
+    assert!(said.contains("made no execution"), "{of_older}");
+    let of_later = explain(&later).await;
+    assert_eq!(count(&json!({ "data": of_later["executions"] })), 1);
+    let said = of_later["explanation"].as_str().unwrap();
+    assert!(said.contains("say what became of it"), "{of_later}");
 }
 
 #[tokio::test]

@@ -218,6 +218,7 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
             completion,
             assignments,
         } => {
+            let is_made = assignments.iter().any(|a| a.execution.is_some());
             let assignments: Vec<Value> = assignments
                 .iter()
                 .map(|assignment| {
@@ -236,7 +237,13 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
                 "completionReason": completion.reason.as_str(),
                 "assignments": assignments,
             });
-            let sentence = "The rule takes the target; the executions say what became of it.";
+            let sentence = match is_made {
+                true => "The rule takes the target; the executions say what became of it.",
+                false => {
+                    "The rule would take the target as it is now, but made no execution when it arrived: \
+                     the rule, the target or its trace has changed since, or the rule was paused."
+                }
+            };
             ("taken", sentence.to_owned(), details)
         }
     }

@@ -46,6 +46,7 @@ pub(super) fn routes(routes: &mut Routes) {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RuleInput {
     name: Option<String>,
+    /// `true` also lets a paused rule go on.
     enabled: Option<bool>,
     /// Share of the targets that is scored, above 0 and at most 1.
     #[serde(default, deserialize_with = "present")]
@@ -409,10 +410,16 @@ pub(super) async fn patch_rule(
     let mut wanted = standing;
     apply(&mut wanted, &patch);
     check_whole(&app, &caller.project, &wanted).await?;
-    let rule = app
+    let mut rule = app
         .store
         .patch_rule(&caller.project, &wanted.id, &patch, now)
         .await?;
+    if patch.enabled == Some(true) && rule.paused.is_some() {
+        app.store
+            .unpause_rule(&caller.project, &rule.id, now)
+            .await?;
+        rule.paused = None;
+    }
     Ok(Json(view(&rule)))
 }
 

@@ -163,8 +163,8 @@ fn of_step(step: &Step) -> Option<Said> {
         }
         Step::Refused(refusal) => Some(of_refusal(refusal)),
         Step::Taken { sample, rate, .. } => {
-            let sentence = "The rule takes it as it is now, but did not when it arrived; it is scored \
-                            when something more of the trace arrives.";
+            let sentence = "The rule would take it as it is now, but did not when it arrived: the rule, \
+                            the target or its trace has changed since, or the rule was paused.";
             let said = Said::new("not scored", Tone::Plain, sentence);
             Some(
                 said.fact("Sampling number", sampled(*sample))

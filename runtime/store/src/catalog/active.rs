@@ -24,7 +24,7 @@ pub struct ActiveRule {
 pub struct ActiveCatalog {
     /// At least everything up to this revision is in here.
     pub revision: i64,
-    /// Enabled rules, paused ones too: what they match is held, not lost.
+    /// Enabled rules, paused ones too: what they refuse is counted, and what they hold is not given up.
     pub rules: Vec<ActiveRule>,
     /// The evaluators of these rules with their current version; they may be paused.
     pub evaluators: Vec<(ProjectId, Evaluator)>,
