@@ -185,7 +185,7 @@ pub fn has_messages(value: &Value) -> bool {
 }
 
 /// Where chat messages have what they say. Only these count in a message that has one of them.
-const BODY_KEYS: [&str; 13] = [
+const BODY_KEYS: [&str; 19] = [
     "content",
     "contents",
     "parts",
@@ -196,6 +196,12 @@ const BODY_KEYS: [&str; 13] = [
     "refusal",
     "reasoning",
     "reasoning_content",
+    "reasoning_details",
+    "thinking",
+    "thinking_blocks",
+    "tool_call",
+    "toolInvocations",
+    "additional_kwargs",
     "audio",
     "images",
     "data",
@@ -278,6 +284,8 @@ mod tests {
             json!([{ "role": "assistant", "content": "", "tool_calls": [{ "id": "1" }] }]),
             json!([{ "role": "assistant", "parts": [{ "type": "text" }] }]),
             json!([{ "role": "assistant", "message": { "content": "hi" } }]),
+            json!([{ "role": "assistant", "content": "", "thinking": "hm" }]),
+            json!([{ "role": "assistant", "content": "", "toolInvocations": [{ "toolName": "f" }] }]),
             json!([{ "role": "user", "gen_ai.event.content": "hi" }]),
             json!([{ "type": "reasoning", "id": "r" }]),
             json!([{ "text": "a document" }]),

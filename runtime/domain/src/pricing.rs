@@ -6,7 +6,7 @@
 mod models;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 use regex::Regex;
@@ -217,7 +217,10 @@ impl PriceTable {
                 continue;
             }
             let name = entry.model.to_lowercase();
-            if let Some((_, tail)) = name.rsplit_once('/') {
+            // Behind its provider, and by its last word.
+            let tails = [name.split_once('/'), name.rsplit_once('/')];
+            let tails: BTreeSet<&str> = tails.into_iter().flatten().map(|(_, tail)| tail).collect();
+            for tail in tails {
                 table.tails.entry(tail.to_owned()).or_default().push(at);
             }
             table.literals.entry(name).or_default().push(at);
@@ -310,10 +313,9 @@ impl PriceTable {
         {
             return Arc::clone(found);
         }
-        let names_provider = model.contains('/');
         let found: Arc<[usize]> = candidate_names(model)
             .iter()
-            .map(|name| self.matching_name(name, provider, names_provider))
+            .map(|name| self.matching_name(name, provider, model.starts_with(name)))
             .find(|found| !found.is_empty())
             .unwrap_or_default()
             .into();
@@ -326,12 +328,7 @@ impl PriceTable {
         found
     }
 
-    fn matching_name(
-        &self,
-        name: &str,
-        provider: Option<&str>,
-        names_provider: bool,
-    ) -> Vec<usize> {
+    fn matching_name(&self, name: &str, provider: Option<&str>, is_whole: bool) -> Vec<usize> {
         let lower = name.to_lowercase();
         let literal = self.literals.get(&lower).into_iter().flatten();
         let mut found: Vec<usize> = literal.copied().collect();
@@ -344,7 +341,7 @@ impl PriceTable {
         found.retain(|at| self.entries[*at].accepts(provider));
         if found.is_empty() {
             let tail = self.tail_of(&lower, provider);
-            found.extend(tail.or_else(|| (!names_provider).then(|| self.only_tail(&lower))?));
+            found.extend(tail.or_else(|| is_whole.then(|| self.only_tail(&lower))?));
         }
         found
     }
@@ -352,14 +349,14 @@ impl PriceTable {
     /// The entry `provider/name` of the observation's own provider.
     fn tail_of(&self, name: &str, provider: Option<&str>) -> Option<usize> {
         let provider = provider?;
-        let words: Vec<&str> = provider.split(['.', '_']).collect();
-        let mut candidates = self.tails.get(name)?.iter();
-        let own = candidates.find(|at| {
-            let entry = self.entries[**at].model.to_lowercase();
-            let prefix = entry.split('/').next().unwrap_or_default().to_owned();
-            prefix == provider || words.contains(&prefix.as_str())
+        let candidates = self.tails.get(name)?.iter().copied();
+        let agreeing = candidates.filter_map(|at| {
+            Some((
+                agreement(&self.entries[at].model, provider)?,
+                std::cmp::Reverse(at),
+            ))
         });
-        own.copied()
+        agreeing.max().map(|(_, std::cmp::Reverse(at))| at)
     }
 
     /// The entry `provider/name` for a name that nobody else offers. One that costs nothing is no price of a
@@ -369,6 +366,29 @@ impl PriceTable {
             [only] if self.entries[*only].costs_something() => Some(*only),
             _ => None,
         }
+    }
+}
+
+/// How well the provider before an entry's name agrees with the one that an observation names, which are spelled
+/// in many ways: `together` for `together_ai`, `gcp.vertex_ai` for `vertex_ai`, `azure.ai.openai` for `azure`.
+fn agreement(entry: &str, provider: &str) -> Option<u8> {
+    let plain = |text: &str| -> String {
+        let letters = text.chars().filter(char::is_ascii_alphanumeric);
+        letters.collect::<String>().to_ascii_lowercase()
+    };
+    let (prefix, provider_plain) = (plain(entry.split_once('/')?.0), plain(provider));
+    if prefix.is_empty() || provider_plain.is_empty() {
+        return None;
+    }
+    let mut words = provider.split(['.', '_']).map(plain);
+    if prefix == provider_plain {
+        Some(3)
+    } else if words.any(|word| word == prefix) {
+        Some(2)
+    } else if provider_plain.ends_with(&prefix) || prefix.starts_with(&provider_plain) {
+        Some(1)
+    } else {
+        None
     }
 }
 

@@ -1,7 +1,5 @@
 //! Tool calls inside an output, in the shapes that providers and libraries write (otlp.md 2.7).
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 
 use crate::observation::ToolCall;
@@ -72,10 +70,11 @@ fn is_of_type(members: &Map<String, Value>, kind: &str) -> bool {
 
 /// Leaves out the calls of one message that are told twice: as parts of its content and in its list.
 fn leave_out_repeats(calls: &mut Vec<ToolCall>, first: usize) {
-    let mut seen = HashSet::new();
-    let mut own = calls.split_off(first);
-    own.retain(|call| call.id.is_none() || seen.insert((call.id.clone(), call.name.clone())));
-    calls.append(&mut own);
+    for call in calls.split_off(first) {
+        if call.id.is_none() || !calls[first..].contains(&call) {
+            calls.push(call);
+        }
+    }
 }
 
 /// A part of a message that is a call: GenAI, Anthropic, AI SDK.

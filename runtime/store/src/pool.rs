@@ -305,3 +305,23 @@ macro_rules! in_transaction {
     };
 }
 pub(crate) use in_transaction;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_engine_is_one_that_may_checkpoint_beside_its_writer() {
+        let memory = SqlitePoolOptions::new().connect("sqlite::memory:").await;
+        let version: String = sqlx::query_scalar("SELECT sqlite_version()")
+            .fetch_one(&memory.unwrap())
+            .await
+            .unwrap();
+        let parts: Vec<u32> = version
+            .split('.')
+            .map(|part| part.parse().unwrap())
+            .collect();
+        // Before, a log begun anew during a checkpoint could lose commits: sqlite.org/wal.html#walresetbug.
+        assert!(vec![3, 51, 3] <= parts, "SQLite {version}");
+    }
+}

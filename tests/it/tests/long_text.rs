@@ -61,7 +61,7 @@ async fn spans_keep_what_fits_and_say_what_was_cut() {
     let (status, answer) = send(&app, Method::POST, assay_it::OTLP, &body).await;
     assert_eq!((status, answer), (200, json!({})));
     let cut = observation(&app, "b7ad6b7169203331").await;
-    assert!(cut["name"].as_str().unwrap().len() <= 1_200);
+    assert!(cut["name"].as_str().unwrap().len() <= 2_400);
     assert!(cut["model"].as_str().unwrap().starts_with("字x字x"));
     assert!(cut["model"].as_str().unwrap().len() <= 2_400);
     assert_eq!(cut["environment"], "default");

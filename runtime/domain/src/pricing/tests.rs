@@ -103,6 +103,36 @@ fn a_model_of_another_provider_or_without_a_known_price_is_not_priced_by_its_las
 }
 
 #[test]
+fn a_model_whose_own_name_has_slashes_is_priced_as_its_provider_spells_it() {
+    let table = table(json!({ "entries": [
+        { "model": "fireworks_ai/accounts/fireworks/models/deep-x", "prices": { "input": "1" } },
+        { "model": "together_ai/Qwen/Qwen-x", "prices": { "input": "2" } },
+        { "model": "vertex_ai/deepseek-ai/deep-maas", "prices": { "input": "3" } },
+        { "model": "novita/deepseek-ai/deep-maas", "prices": { "input": "4" } },
+    ] }));
+    let fireworks = Some("built-in:fireworks_ai/accounts/fireworks/models/deep-x");
+    for provider in [None, Some("openai"), Some("fireworks")] {
+        let found = find(&table, "accounts/fireworks/models/deep-x", provider);
+        assert_eq!(found, fireworks, "{provider:?}");
+    }
+    for provider in ["together", "togetherai", "together_ai"] {
+        let found = find(&table, "Qwen/Qwen-x", Some(provider));
+        assert_eq!(
+            found,
+            Some("built-in:together_ai/Qwen/Qwen-x"),
+            "{provider}"
+        );
+    }
+    let vertex = find(&table, "deepseek-ai/deep-maas", Some("gcp.vertex_ai"));
+    assert_eq!(vertex, Some("built-in:vertex_ai/deepseek-ai/deep-maas"));
+    assert_eq!(
+        find(&table, "deepseek-ai/deep-maas", None),
+        None,
+        "two have it"
+    );
+}
+
+#[test]
 fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
     let base = Arc::new(table(
         json!({ "entries": [{ "model": "m", "prices": { "input": "1" } }] }),

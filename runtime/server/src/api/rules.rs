@@ -410,16 +410,10 @@ pub(super) async fn patch_rule(
     let mut wanted = standing;
     apply(&mut wanted, &patch);
     check_whole(&app, &caller.project, &wanted).await?;
-    let mut rule = app
+    let rule = app
         .store
         .patch_rule(&caller.project, &wanted.id, &patch, now)
         .await?;
-    if patch.enabled == Some(true) && rule.paused.is_some() {
-        app.store
-            .unpause_rule(&caller.project, &rule.id, now)
-            .await?;
-        rule.paused = None;
-    }
     Ok(Json(view(&rule)))
 }
 

@@ -9,9 +9,6 @@ use tokio::sync::oneshot;
 
 use crate::problem::Problem;
 
-/// Steps below the other threads of the program (`nice`): a third of their share of a CPU that both want.
-const BEHIND: i32 = 5;
-
 /// Threads for work that needs nothing but a CPU.
 #[derive(Debug)]
 pub struct Decoders(ThreadPool);
@@ -42,16 +39,62 @@ impl Decoders {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let (done, result) = oneshot::channel();
-        // Nobody waits any more when a request was given up.
-        self.0.spawn(move || drop(done.send(work())));
+        self.0.spawn(move || {
+            // Nobody waits any more when a request was given up: it makes room for those that are not.
+            if !done.is_closed() {
+                drop(done.send(work()));
+            }
+        });
         result.await.unwrap_or_else(|_| Err(Problem::internal()))
     }
 }
 
 fn step_back() {
-    // On Linux the calling thread alone; elsewhere it would be the whole program.
+    // On Linux the calling thread alone; elsewhere it would be the whole program. Five steps are a third of
+    // the share of a CPU that a thread of the others wants too.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(BEHIND) {
+    if let Err(error) = rustix::process::nice(5) {
         tracing::debug!(%error, "a decoder stays in front");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_is_left_out() {
+        let decoders = Decoders::start().unwrap();
+        let (open, gate) = mpsc::channel::<()>();
+        let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+        for _ in 0..decoders.0.current_num_threads() {
+            let gate = gate.clone();
+            decoders.0.spawn(move || drop(gate.lock().unwrap().recv()));
+        }
+        let (told, heard) = mpsc::channel();
+        let mut given_up = Box::pin(decoders.run(move || {
+            told.send(()).unwrap();
+            Ok(())
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(
+            given_up.as_mut().poll(&mut context),
+            Poll::Pending
+        ));
+        drop(given_up);
+        drop(open);
+        assert_eq!(decoders.run(|| Ok(7)).await.ok(), Some(7));
+        assert!(heard.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_answered_with_an_internal_error() {
+        let decoders = Decoders::start().unwrap();
+        let result: Result<(), Problem> = decoders.run(|| panic!("a fault")).await;
+        assert!(result.is_err());
+        assert_eq!(decoders.run(|| Ok(7)).await.ok(), Some(7));
     }
 }

@@ -394,6 +394,14 @@ impl Store {
             let mut rule = read_rule!(&mut *tx, project, id).ok_or(Error::NotFound)?;
             patch.apply(&mut rule, now);
             write_rule!(tx, project, rule);
+            if patch.enabled == Some(true) && rule.paused.take().is_some() {
+                sqlx::query(UNPAUSE)
+                    .bind(project.as_str())
+                    .bind(id.as_str())
+                    .bind(now.as_micros())
+                    .execute(&mut *tx)
+                    .await?;
+            }
             rule
         }))
     }

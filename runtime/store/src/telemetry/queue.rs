@@ -193,11 +193,14 @@ async fn goes_on(after_write: &mut watch::Receiver<()>, pause: Duration) -> bool
 }
 
 async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
+    let mut failed = false;
     while after_write.changed().await.is_ok() && goes_on(&mut after_write, CHECKPOINT_EVERY).await {
-        // Nothing depends on it: what is not moved now is moved later.
-        if let Err(error) = pool.checkpoint().await {
-            tracing::debug!(error = %error, "the log could not be taken over");
+        let moved = pool.checkpoint().await;
+        // What is not moved now is moved later: one word is enough.
+        if let (Err(error), false) = (&moved, failed) {
+            tracing::warn!(error = %error, "the database cannot take over its log, which grows");
         }
+        failed = moved.is_err();
     }
 }
 
