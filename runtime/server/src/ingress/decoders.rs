@@ -72,7 +72,9 @@ mod tests {
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
         for _ in 0..decoders.0.current_num_threads() {
             let gate = gate.clone();
-            decoders.0.spawn(move || drop(gate.lock().unwrap().recv()));
+            decoders
+                .0
+                .spawn(move || assert!(gate.lock().unwrap().recv().is_err()));
         }
         let (told, heard) = mpsc::channel();
         let mut given_up = Box::pin(decoders.run(move || {
