@@ -231,6 +231,9 @@ pub struct Observation {
     pub trace: Option<Box<TraceFacts>>,
     /// `assay.trace.complete` was set: the sender knows that nothing more comes.
     pub is_complete_marker: bool,
+    /// It came in parts, as create and update events: more of it may follow although it has ended.
+    #[serde(default)]
+    pub is_in_parts: bool,
     /// Experiment attributes.
     pub experiment: Option<Box<ExperimentLink>>,
     /// Number of attributes received: of two versions of one span the richer one stays.

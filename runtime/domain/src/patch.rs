@@ -378,6 +378,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
         called_tools: content.tool_calls.iter().map(|c| c.name.clone()).collect(),
         trace: facts,
         is_complete_marker: false,
+        is_in_parts: true,
         experiment: None,
         attribute_count: u32::try_from(parts.0.len()).unwrap_or(u32::MAX),
         has_content: content.input.is_some() || content.output.is_some(),

@@ -304,6 +304,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
             .collect(),
         trace: trace_facts(source),
         is_complete_marker: attributes.native("trace.complete").is_some_and(is_true),
+        is_in_parts: false,
         experiment: experiment(source),
         attribute_count: u32::try_from(span.attributes.len()).unwrap_or(u32::MAX),
         has_content: content.input.is_some() || content.output.is_some(),

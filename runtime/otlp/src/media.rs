@@ -383,6 +383,12 @@ mod tests {
     use super::*;
 
     fn extract(payload: Payload) -> (Payload, Vec<Media>) {
+        let ([payload], found) = extract_each([payload]);
+        (payload, found)
+    }
+
+    /// Payloads of one field.
+    fn extract_each<const N: usize>(payloads: [Payload; N]) -> ([Payload; N], Vec<Media>) {
         let mut found = Vec::new();
         let (trace_id, observation_id) =
             (TraceId::new("t").unwrap(), ObservationId::new("o").unwrap());
@@ -392,9 +398,12 @@ mod tests {
             max_bytes: 100,
             found: &mut found,
         };
-        let mut payload = Some(payload);
-        extractor.payload(&mut payload, "input");
-        (payload.unwrap(), found)
+        let payloads = payloads.map(|payload| {
+            let mut payload = Some(payload);
+            extractor.payload(&mut payload, "input");
+            payload.unwrap()
+        });
+        (payloads, found)
     }
 
     #[test]
@@ -469,21 +478,10 @@ mod tests {
 
     #[test]
     fn the_same_media_in_two_payloads_of_a_field_is_replaced_in_both() {
-        let mut found = Vec::new();
-        let (trace_id, observation_id) =
-            (TraceId::new("t").unwrap(), ObservationId::new("o").unwrap());
-        let mut extractor = Extractor {
-            trace_id: &trace_id,
-            observation_id: &observation_id,
-            max_bytes: 100,
-            found: &mut found,
-        };
-        let sent = json!([{ "url": "data:image/png;base64,AP8=" }]);
-        let mut payloads = [sent.clone(), sent].map(|sent| Some(Payload::from_value(sent)));
-        for payload in &mut payloads {
-            extractor.payload(payload, "input");
-        }
-        assert_eq!((found.len(), &payloads[0]), (1, &payloads[1]));
+        let sent = Payload::from_value(json!([{ "url": "data:image/png;base64,AP8=" }]));
+        let ([first, second], found) = extract_each([sent.clone(), sent.clone()]);
+        assert_eq!((found.len(), &first), (1, &second));
+        assert_ne!(first, sent);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use assay_domain::evaluation::{Evaluator, Rule, TargetKind};
 use assay_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
 use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use assay_domain::mapping::{self, Plan};
+use assay_domain::observation::Observation;
 use assay_domain::plugin::{ItemParts, Origin};
 use assay_store::{Error, Store};
 use tokio::sync::Mutex;
@@ -24,6 +25,16 @@ pub struct PreparedRule {
     pub(crate) reads_content: bool,
     /// The filter of an observation rule looks at its trace.
     pub(crate) reads_trace: bool,
+}
+
+impl PreparedRule {
+    /// Whether the filter asks for what only the trace of this observation knows.
+    pub(crate) fn waits_for_trace(&self, own: &Observation) -> bool {
+        self.reads_trace
+            && (self.filter.reads(&["traceName", "tags"])
+                || (own.user_id.is_none() && self.filter.reads(&["userId"]))
+                || (own.session_id.is_none() && self.filter.reads(&["sessionId"])))
+    }
 }
 
 #[derive(Debug)]

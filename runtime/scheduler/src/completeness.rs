@@ -1,6 +1,7 @@
 //! When a target is complete (evaluation.md 1.4). All times are the server's receive times.
 
 use assay_domain::evaluation::{CompletionReason, Timing};
+use assay_domain::observation::Observation;
 use assay_domain::time::Timestamp;
 use assay_store::telemetry::Progress;
 
@@ -18,24 +19,21 @@ pub struct Completion {
     pub reason: CompletionReason,
 }
 
-/// When a trace is complete for a rule with this timing: the earliest of all ways.
+/// When a trace that is waited for since `began_at` is complete for a rule with this timing: the earliest
+/// of all ways.
 #[must_use]
-pub fn completion(progress: &Progress, timing: &Timing) -> Completion {
+pub fn completion(progress: &Progress, timing: &Timing, began_at: Timestamp) -> Completion {
     let way = |from: Timestamp, ms: i64, reason| Completion {
         at: from.plus_millis(ms.max(0)),
         reason,
     };
     let last = progress.last_seen;
     let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
-    let mut ways = vec![way(
-        progress.first_seen,
-        max_wait,
-        CompletionReason::MaxWait,
-    )];
+    let mut ways = vec![way(began_at, max_wait, CompletionReason::MaxWait)];
     if progress.has_marker {
         ways.push(way(last, MARKER_MS, CompletionReason::Marker));
     }
-    if progress.root_ended && progress.n_open == 0 {
+    if progress.root_ended_at.is_some() && progress.n_open == 0 {
         let settle = timing.settle_ms.unwrap_or(SETTLE_MS);
         ways.push(way(last, settle, CompletionReason::RootEnded));
     }
@@ -50,11 +48,28 @@ pub fn completion(progress: &Progress, timing: &Timing) -> Completion {
         .unwrap_or_else(|| way(last, max_wait, CompletionReason::MaxWait))
 }
 
-/// When an ended observation is complete: OTLP spans arrive ended, so by default at once.
+/// When an ended observation is complete for a rule with this timing. OTLP spans arrive ended, so by
+/// default at once; what came in parts may go on after its end. A rule whose filter asks for what only the
+/// trace knows gives its `trace`: it waits for the root, which says most of that and is often sent last.
 #[must_use]
-pub(crate) fn observation_completion(changed_at: Timestamp, timing: &Timing) -> Completion {
+pub(crate) fn observation_completion(
+    own: &Observation,
+    changed_at: Timestamp,
+    timing: &Timing,
+    trace: Option<&Progress>,
+) -> Completion {
+    let settle = if own.is_in_parts { SETTLE_MS } else { 0 };
+    let settled = changed_at.plus_millis(timing.settle_ms.unwrap_or(settle).max(0));
+    let known = trace.map(|trace| {
+        let quiet = trace
+            .last_seen
+            .plus_millis(timing.quiet_ms.unwrap_or(QUIET_MS));
+        let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
+        let longest = trace.first_seen.plus_millis(max_wait);
+        trace.root_ended_at.unwrap_or(quiet.min(longest))
+    });
     Completion {
-        at: changed_at.plus_millis(timing.settle_ms.unwrap_or(0).max(0)),
+        at: known.map_or(settled, |known| known.max(settled)),
         reason: CompletionReason::Ended,
     }
 }
@@ -68,7 +83,7 @@ mod tests {
             first_seen: Timestamp::from_millis(0),
             last_seen: Timestamp::from_millis(300_000),
             has_root: true,
-            root_ended: true,
+            root_ended_at: Some(Timestamp::from_millis(300_000)),
             n_open: 0,
             has_marker: false,
             n_observations: 3,
@@ -76,7 +91,7 @@ mod tests {
     }
 
     fn at(progress: &Progress) -> (i64, CompletionReason) {
-        let completion = completion(progress, &Timing::default());
+        let completion = completion(progress, &Timing::default(), progress.first_seen);
         (completion.at.as_millis(), completion.reason)
     }
 
@@ -103,7 +118,7 @@ mod tests {
     fn a_trace_without_root_is_complete_when_it_is_quiet() {
         let rootless = Progress {
             has_root: false,
-            root_ended: false,
+            root_ended_at: None,
             ..progress()
         };
         assert_eq!(at(&rootless), (480_000, CompletionReason::Quiet));

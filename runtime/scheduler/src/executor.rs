@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use assay_domain::evaluation::{Execution, OnMissing, Pause, TargetKind};
+use assay_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, TargetKind};
 use assay_domain::identity;
 use assay_domain::ids::{EvaluatorId, ProjectId};
 use assay_domain::mapping::Subject;
 use assay_domain::observation::Observation;
-use assay_domain::plugin::{Call, CallResult, FailureClass, Purpose};
+use assay_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 use assay_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
@@ -67,7 +67,7 @@ struct Sorted<'c> {
 }
 
 impl Inner {
-    /// Batches of one evaluator each, so that a slow one holds up only itself.
+    /// Batches of one evaluator each: a slow one holds up no result of another.
     pub(crate) fn split(&self, leased: Vec<Leased>, lease: Lease) -> Vec<Work> {
         let mut by_evaluator: BTreeMap<(ProjectId, EvaluatorId), Vec<Leased>> = BTreeMap::new();
         for each in leased {
@@ -366,7 +366,7 @@ impl Inner {
                 .store
                 .target_observations(project, &keys, true)
                 .await?;
-            let mut found: HashMap<_, _> = found
+            let found: HashMap<_, _> = found
                 .into_iter()
                 .map(|own| ((own.trace_id.clone(), own.id.clone()), own))
                 .collect();
@@ -375,7 +375,6 @@ impl Inner {
                     loaded.insert(each.seq, own.clone());
                 }
             }
-            found.clear();
         }
         Ok(loaded)
     }
@@ -496,6 +495,7 @@ impl Inner {
     ) -> Option<Finished> {
         let execution = &prepared.leased.execution;
         let evaluator = &prepared.assignment.evaluator;
+        log_lines(&execution.made, &result.log);
         let outcome = match result.outcome {
             Ok(given) if given.is_empty() => {
                 Outcome::Skipped(attempt("not_applicable", "the evaluator gave no score"))
@@ -580,6 +580,19 @@ fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r P
     let used = assignments.find(|each| each.evaluator.id() == evaluator);
     let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
     rule.rule.paused.as_ref().or(of_evaluator)
+}
+
+/// What an evaluator logged goes to the server's log, for operators that ask for it. Never louder than
+/// `debug`, and as a quoted field: it may be long, come often, and hold what users wrote.
+fn log_lines(made: &NewExecution, lines: &[LogLine]) {
+    for line in lines {
+        tracing::debug!(
+            target: "assay::plugin",
+            { execution.id = %made.id, evaluator.id = %made.evaluator_id, level = line.level,
+              line = line.message, fields = line.fields },
+            "an evaluator says"
+        );
+    }
 }
 
 fn attempt(class: &str, message: &str) -> Attempt {

@@ -143,7 +143,9 @@ impl Scheduler {
             return Ok(Step::NotComplete { complete_at: None });
         }
         // The last change of its trace is the latest that its own can have been.
-        let completion = observation_completion(asked.progress.last_seen, &asked.rule.rule.timing);
+        let trace = Some(&asked.progress).filter(|_| asked.rule.waits_for_trace(&own));
+        let changed_at = asked.progress.last_seen;
+        let completion = observation_completion(&own, changed_at, &asked.rule.rule.timing, trace);
         let row = ObservationRow {
             observation: &own,
             trace: asked.rule.reads_trace.then_some(asked.trace),
@@ -152,7 +154,8 @@ impl Scheduler {
     }
 
     async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
-        let completion = completion(&asked.progress, &asked.rule.rule.timing);
+        let progress = &asked.progress;
+        let completion = completion(progress, &asked.rule.rule.timing, progress.first_seen);
         let ids = [asked.target.trace_id.clone()];
         let scores = self
             .inner

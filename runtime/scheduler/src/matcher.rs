@@ -1,14 +1,16 @@
 //! From touched rows and due watches to executions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target, TargetKind};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
+use assay_domain::observation::Observation;
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
 use assay_store::evaluation::{Lease, Leased, MatchBatch, NewWatch, Touched, Watch};
+use assay_store::telemetry::Progress;
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -32,6 +34,22 @@ struct Pass<'p> {
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
     /// Executions in the batch: a target may be touched while its watch is due.
     asked_for: HashSet<ExecutionId>,
+}
+
+/// An observation to decide: one just touched, or one whose watch came due.
+#[derive(Clone, Copy)]
+struct Change<'w> {
+    at: Timestamp,
+    watch: Option<&'w Watch>,
+}
+
+/// Changes of observations of one project.
+type Changes<'w> = BTreeMap<(TraceId, ObservationId), Change<'w>>;
+
+/// What the rules of a pass ask of a trace.
+struct OfTrace {
+    trace: Option<Trace>,
+    progress: Option<Progress>,
 }
 
 /// As many touched rows as one transaction takes, one at least.
@@ -85,48 +103,50 @@ impl Inner {
     }
 
     async fn match_touched(&self, pass: &mut Pass<'_>, touched: &[Touched]) -> Result<(), Error> {
-        let mut observations: HashMap<&ProjectId, Vec<(TraceId, ObservationId)>> = HashMap::new();
+        let mut observations: HashMap<&ProjectId, Changes<'_>> = HashMap::new();
         let mut traces: HashMap<&ProjectId, HashMap<&TraceId, Timestamp>> = HashMap::new();
         for row in touched {
             pass.batch.touched.push(row.seq);
+            let at = row.received_at;
             let catalog = pass.catalog;
             if !catalog
                 .rules(&row.project, TargetKind::Observation)
                 .is_empty()
             {
-                let keys = observations.entry(&row.project).or_default();
-                keys.extend(row.observations.iter().cloned());
+                let changes = observations.entry(&row.project).or_default();
+                for key in &row.observations {
+                    let new = Change { at, watch: None };
+                    let change = changes.entry(key.clone()).or_insert(new);
+                    change.at = change.at.max(at);
+                }
             }
             if !catalog.rules(&row.project, TargetKind::Trace).is_empty() {
                 let changed = traces.entry(&row.project).or_default();
                 for (trace, _) in &row.observations {
-                    let at = changed.entry(trace).or_insert(row.received_at);
-                    *at = row.received_at.max(*at);
+                    let last = changed.entry(trace).or_insert(at);
+                    *last = at.max(*last);
                 }
             }
         }
-        for (project, mut keys) in observations {
-            keys.sort_unstable();
-            keys.dedup();
-            let received_at = touched.iter().map(|row| row.received_at).max();
-            let changed_at = received_at.unwrap_or(pass.now);
-            self.match_observations(pass, project, &keys, changed_at, None)
-                .await?;
+        for (project, changes) in observations {
+            self.match_observations(pass, project, &changes).await?;
         }
         for (project, changed) in traces {
             let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
             let found = self.deps.store.trace_progress(project, &ids).await?;
             for (trace, progress) in found {
                 let rules = pass.catalog.rules(project, TargetKind::Trace);
+                // At the earliest: since when it is waited for shows when it is looked at.
                 let due = rules
                     .iter()
-                    .map(|rule| completion(&progress, &rule.rule.timing).at);
+                    .map(|rule| completion(&progress, &rule.rule.timing, progress.first_seen).at);
                 if let (Some(due_at), Some(at)) = (due.min(), changed.get(&trace)) {
                     pass.batch.watches.push(NewWatch {
                         watch: Watch {
                             project: project.clone(),
                             trace,
                             observation: None,
+                            began_at: *at,
                             changed_at: *at,
                             looked_at: Timestamp::from_micros(0),
                             due_at,
@@ -139,57 +159,98 @@ impl Inner {
         Ok(())
     }
 
-    /// Decides observations of one project: those just touched, or one whose watch came due.
+    /// Decides observations of one project.
     async fn match_observations(
         &self,
         pass: &mut Pass<'_>,
         project: &ProjectId,
-        keys: &[(TraceId, ObservationId)],
-        changed_at: Timestamp,
-        watch: Option<&Watch>,
+        changes: &Changes<'_>,
     ) -> Result<(), Error> {
         let rules = pass.catalog.rules(project, TargetKind::Observation);
         let reads_content = rules.iter().any(|rule| rule.reads_content);
         let reads_trace = rules.iter().any(|rule| rule.reads_trace);
         let store = &self.deps.store;
+        let keys: Vec<_> = changes.keys().cloned().collect();
         let found = store
-            .target_observations(project, keys, reads_content)
+            .target_observations(project, &keys, reads_content)
             .await?;
-        let mut traces: HashMap<TraceId, Option<Trace>> = HashMap::new();
-        if reads_trace {
-            for observation in &found {
-                if !traces.contains_key(&observation.trace_id) {
-                    let trace = store.target_trace(project, &observation.trace_id).await?;
-                    traces.insert(observation.trace_id.clone(), trace);
-                }
-            }
-        }
+        let traces = if reads_trace {
+            self.of_traces(project, &found).await?
+        } else {
+            HashMap::new()
+        };
         for observation in &found {
+            let key = (observation.trace_id.clone(), observation.id.clone());
+            let Some(change) = changes.get(&key) else {
+                continue;
+            };
+            let of_trace = traces.get(&observation.trace_id);
+            let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
+            if let (true, None, Some(from)) = (
+                observation.is_root(),
+                change.watch,
+                progress.and_then(|progress| progress.root_ended_at),
+            ) {
+                // Others of its trace may have waited for it.
+                pass.batch.rooted.push((project.clone(), key.0, from));
+            }
             // What is still open is touched again when its end arrives; the record of a trace is no step.
             if observation.end.is_some() && !observation.is_trace_record() {
-                let trace = traces.get(&observation.trace_id).and_then(Option::as_ref);
+                let trace = of_trace.and_then(|of_trace| of_trace.trace.as_ref());
                 let row = ObservationRow { observation, trace };
-                pass.take_observation(&rules, project, row, changed_at, watch);
+                pass.take_observation(&rules, project, row, progress, *change);
             }
         }
         Ok(())
     }
 
+    /// The traces of these observations.
+    async fn of_traces(
+        &self,
+        project: &ProjectId,
+        observations: &[Observation],
+    ) -> Result<HashMap<TraceId, OfTrace>, Error> {
+        let store = &self.deps.store;
+        let ids: BTreeSet<&TraceId> = observations.iter().map(|own| &own.trace_id).collect();
+        let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
+        let progress = store.trace_progress(project, &ids).await?;
+        let mut progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
+        let mut traces = HashMap::with_capacity(ids.len());
+        for id in ids {
+            let of_trace = OfTrace {
+                trace: store.target_trace(project, &id).await?,
+                progress: progress.remove(&id),
+            };
+            traces.insert(id, of_trace);
+        }
+        Ok(traces)
+    }
+
     async fn match_watches(&self, pass: &mut Pass<'_>, watches: Vec<Watch>) -> Result<(), Error> {
-        for watch in watches {
-            let n_before = pass.batch.watches.len();
+        let n_before = pass.batch.watches.len();
+        let mut observations: BTreeMap<&ProjectId, Changes<'_>> = BTreeMap::new();
+        for watch in &watches {
             match &watch.observation {
                 Some(observation) => {
-                    let keys = [(watch.trace.clone(), observation.clone())];
-                    let (project, changed_at) = (&watch.project, watch.changed_at);
-                    self.match_observations(pass, project, &keys, changed_at, Some(&watch))
-                        .await?;
+                    let change = Change {
+                        at: watch.changed_at,
+                        watch: Some(watch),
+                    };
+                    let changes = observations.entry(&watch.project).or_default();
+                    changes.insert((watch.trace.clone(), observation.clone()), change);
                 }
-                None => self.match_trace(pass, &watch).await?,
+                None => self.match_trace(pass, watch).await?,
             }
-            if pass.batch.watches.len() == n_before {
+        }
+        for (project, changes) in observations {
+            self.match_observations(pass, project, &changes).await?;
+        }
+        let moved = pass.batch.watches.iter().skip(n_before);
+        let moved: HashSet<_> = moved.map(|new| key(&new.watch)).collect();
+        for watch in &watches {
+            if !moved.contains(&key(watch)) {
                 // The target is gone.
-                pass.move_watch(&watch, None);
+                pass.move_watch(watch, None);
             }
         }
         Ok(())
@@ -207,7 +268,8 @@ impl Inner {
         let mut next: Option<Timestamp> = None;
         let mut due: Vec<(&Arc<PreparedRule>, Completion)> = Vec::new();
         for rule in pass.catalog.rules(project, TargetKind::Trace) {
-            let completion = completion(&progress, &rule.rule.timing);
+            let began_at = progress.first_seen.max(watch.began_at);
+            let completion = completion(&progress, &rule.rule.timing, began_at);
             if pass.now < completion.at {
                 next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
             } else if watch.looked_at < completion.at || watch.looked_at < progress.last_seen {
@@ -351,8 +413,8 @@ impl Pass<'_> {
         rules: &[&Arc<PreparedRule>],
         project: &ProjectId,
         row: ObservationRow<'_>,
-        changed_at: Timestamp,
-        watch: Option<&Watch>,
+        trace: Option<&Progress>,
+        change: Change<'_>,
     ) {
         let own = row.observation;
         let target = Target {
@@ -361,12 +423,16 @@ impl Pass<'_> {
         };
         let mut next: Option<Timestamp> = None;
         for rule in rules {
-            let completion = observation_completion(changed_at, &rule.rule.timing);
+            let trace = trace.filter(|_| rule.waits_for_trace(own));
+            let completion = observation_completion(own, change.at, &rule.rule.timing, trace);
             if self.now < completion.at {
                 next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
                 continue;
             }
-            if watch.is_some_and(|watch| completion.at <= watch.looked_at) {
+            if change
+                .watch
+                .is_some_and(|watch| completion.at <= watch.looked_at)
+            {
                 continue;
             }
             let complete = Complete {
@@ -379,7 +445,7 @@ impl Pass<'_> {
             };
             self.take(rule, &complete, &[]);
         }
-        match (watch, next) {
+        match (change.watch, next) {
             (Some(watch), next) => self.move_watch(watch, next),
             (None, None) => {}
             (None, Some(due_at)) => self.batch.watches.push(NewWatch {
@@ -387,7 +453,8 @@ impl Pass<'_> {
                     project: project.clone(),
                     trace: target.trace_id,
                     observation: target.observation_id,
-                    changed_at,
+                    began_at: change.at,
+                    changed_at: change.at,
                     looked_at: self.now,
                     due_at,
                 },

@@ -7,14 +7,13 @@
 )]
 
 mod support;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::evaluation::{
-    CompletionReason, ExecutionState, Late, OnMissing, Pause, Target, TargetKind,
-};
+use assay_domain::evaluation::{CompletionReason, ExecutionState, Pause, Target, TargetKind};
 use assay_domain::observation::ObservationKind;
 use assay_domain::plugin::FailureClass;
 use assay_domain::score::{ScoreSource, ScoreValue, Subject};
@@ -30,6 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 const OBSERVATION: TargetKind = TargetKind::Observation;
 const LEASE_MS: i64 = 61_000;
+
+fn enabled() -> assay_store::catalog::RulePatch {
+    assay_store::catalog::RulePatch {
+        enabled: Some(true),
+        ..Default::default()
+    }
+}
 
 #[tokio::test]
 async fn every_generation_is_scored_once_and_the_score_says_by_what() {
@@ -281,80 +287,6 @@ async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
 }
 
 #[tokio::test]
-async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
-    on_each_database(|store| async move {
-        let world = World::new(store).await;
-        world
-            .rule("r", TargetKind::Trace, |rule| {
-                rule.on_missing = OnMissing::Empty
-            })
-            .await;
-        let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Ok(1.0)));
-        let mut orphan = generation(1, 1);
-        orphan.parent_id = Some("00000000000000ff".parse().unwrap());
-        let mut marked = generation(2, 2);
-        marked.parent_id = Some("00000000000000ff".parse().unwrap());
-        marked.is_complete_marker = true;
-        world.ingest(vec![orphan, marked]).await;
-        for (wait_ms, n_scores) in [(0, 0), (1_000, 1), (178_999, 1), (1, 2)] {
-            world.clock.advance(wait_ms);
-            scheduler.run_until_idle().await.unwrap();
-            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
-        }
-        let quiet = world
-            .store
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
-        assert_eq!(quiet[0].execution.made.completion, CompletionReason::Quiet);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
-    on_each_database(|store| async move {
-        let world = World::new(store).await;
-        world.rule("ignores", TargetKind::Trace, |_| {}).await;
-        world
-            .rule("rescores", TargetKind::Trace, |rule| {
-                rule.late = Late::Rescore
-            })
-            .await;
-        let scheduler = world.scheduler(FakeEvaluate::length());
-        let root = generation(1, 1);
-        world.ingest(vec![root.clone()]).await;
-        world.clock.advance(10_000);
-        scheduler.run_until_idle().await.unwrap();
-        world
-            .ingest(vec![child_of(&root, 2, ObservationKind::Tool)])
-            .await;
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 2);
-        world.clock.advance(10_000);
-        scheduler.run_until_idle().await.unwrap();
-
-        let all = world
-            .store
-            .trace_executions(&world.project, &trace_id(1))
-            .await
-            .unwrap();
-        let seen: Vec<_> = all
-            .iter()
-            .map(|row| {
-                let made = &row.execution.made;
-                (made.rule_id.as_str(), made.generation, row.n_late)
-            })
-            .collect();
-        assert_eq!(
-            seen,
-            [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
-        );
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn failures_are_retried_given_up_or_held_by_their_class() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
@@ -411,9 +343,10 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         let now = world.clock.now();
         let dead = world
             .store
-            .failed_executions(&world.project, now, 10)
+            .failed_executions(&world.project, None, 10)
             .await
-            .unwrap();
+            .unwrap()
+            .items;
         assert_eq!(dead.len(), 1);
         assert_eq!(world.counts(&rule).await["failed"], 1);
         world
@@ -453,7 +386,7 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
         let now = world.clock.now();
         world
             .store
-            .unpause_rule(&world.project, &rule.id, now)
+            .patch_rule(&world.project, &rule.id, &enabled(), now)
             .await
             .unwrap();
         let scheduler = world.scheduler(FakeEvaluate::length());
@@ -599,48 +532,6 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
 }
 
 #[tokio::test]
-async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
-    on_each_database(|store| async move {
-        let world = World::new(store).await;
-        let rule = world
-            .rule("settles", OBSERVATION, |rule| {
-                rule.timing.settle_ms = Some(10_000);
-            })
-            .await;
-        let at_once = world.rule("at-once", OBSERVATION, |_| {}).await;
-        let scheduler = world.scheduler(FakeEvaluate::length());
-        let first = generation(1, 1);
-        world.ingest(vec![first.clone()]).await;
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 1);
-        // A change starts the wait anew.
-        world.clock.advance(6_000);
-        let mut second = first.clone();
-        second.attribute_count = 2;
-        world.ingest(vec![second.clone()]).await;
-        scheduler.run_until_idle().await.unwrap();
-        world.clock.advance(6_000);
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 1);
-        // Due and touched in one pass: one execution, called once.
-        world.clock.advance(6_000);
-        let mut third = second;
-        third.attribute_count = 3;
-        world.ingest(vec![third]).await;
-        scheduler.run_until_idle().await.unwrap();
-        world.clock.advance(10_000);
-        scheduler.run_until_idle().await.unwrap();
-        world.clock.advance(60_000);
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 2);
-        let counts = world.counts(&rule).await;
-        assert_eq!((counts["made"], counts["completed"]), (1, 1));
-        assert_eq!(world.counts(&at_once).await["made"], 1);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_target_touched_while_its_watch_is_due_is_called_once() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
@@ -706,7 +597,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         let now = world.clock.now();
         world
             .store
-            .unpause_rule(&world.project, &paused, now)
+            .patch_rule(&world.project, &paused, &enabled(), now)
             .await
             .unwrap();
         // The other half of one scheduler: it sees the new catalog before anything is held.

@@ -56,6 +56,10 @@ const STEPS: &[(&str, &str)] = &[
         "blob exports",
         include_str!("../migrations/0021_blob_exports.sql"),
     ),
+    (
+        "watches began",
+        include_str!("../migrations/0022_watches_began.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

@@ -167,6 +167,17 @@ impl Pool {
         }
     }
 
+    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
+    /// PostgreSQL does that by itself.
+    pub(crate) async fn checkpoint(&self) -> Result<(), Error> {
+        if let Self::Sqlite { checkpointer, .. } = self {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                .execute(checkpointer)
+                .await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite {
@@ -180,19 +191,6 @@ impl Pool {
             }
             Self::Postgres(pool) => pool.close().await,
         }
-    }
-}
-
-impl Pool {
-    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
-    /// PostgreSQL does that by itself.
-    pub(crate) async fn checkpoint(&self) -> Result<(), Error> {
-        if let Self::Sqlite { checkpointer, .. } = self {
-            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
-                .execute(checkpointer)
-                .await?;
-        }
-        Ok(())
     }
 }
 

@@ -340,5 +340,6 @@ fn rules() -> RulesPage {
                 .to_owned(),
             paused: None,
         }],
+        has_more: false,
     }
 }

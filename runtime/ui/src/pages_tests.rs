@@ -311,8 +311,9 @@ fn the_other_pages_are_inert() {
             fingerprint: "ab".repeat(32),
             paused: Some(text(HOSTILE)),
         }],
+        has_more: true,
     };
-    checked(&rules);
+    assert!(checked(&rules).contains("The newest 200 of each"));
     let schema = json!({
         "description": HOSTILE,
         "required": [HOSTILE],

@@ -15,6 +15,13 @@ pub struct RulesPage {
     pub rules: Vec<RuleRow>,
     /// Evaluators, newest first.
     pub evaluators: Vec<EvaluatorRow>,
+    /// There are more rules, or more evaluators, than the page shows.
+    pub has_more: bool,
+}
+
+impl RulesPage {
+    /// More than a page should hold.
+    pub const LIMIT: u32 = 200;
 }
 
 /// One rule.

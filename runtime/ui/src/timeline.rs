@@ -117,6 +117,7 @@ pub(crate) mod tests {
             called_tools: Vec::new(),
             trace: None,
             is_complete_marker: false,
+            is_in_parts: false,
             experiment: None,
             attribute_count: 0,
             has_content: false,

@@ -217,6 +217,78 @@ async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_wer
 }
 
 #[tokio::test]
+async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
+    let app = TestApp::new().await.unwrap();
+    let evaluator = app
+        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .await
+        .unwrap();
+    app.rule(&evaluator, json!({})).await.unwrap();
+    // The roots have nothing whose length could be measured, the generation has.
+    for n in 7..9 {
+        let trace = Trace::new(n, "root").generation("answer", "x");
+        app.ingest(&trace).await.unwrap();
+    }
+    let failed = "/api/v1/executions?state=failed";
+    let all_failed = |answer: &Value| count(answer) == 2;
+    let listed = app.wait_for(failed, all_failed).await.unwrap();
+    let first = app.client.get(&format!("{failed}&limit=1")).await.unwrap();
+    let first = first.json();
+    let cursor = first["meta"]["cursor"].as_str().unwrap();
+    let rest = format!("{failed}&limit=1&cursor={cursor}");
+    let rest = app.client.get(&rest).await.unwrap().json();
+    let pages = [&first["data"][0], &rest["data"][0]];
+    assert_eq!(pages, [&listed["data"][0], &listed["data"][1]]);
+    assert_eq!(rest["meta"], json!({}), "{rest}");
+
+    let id = first["data"][0]["id"].as_str().unwrap();
+    let one = format!("/api/v1/executions/{id}");
+    let shown = app.client.get(&one).await.unwrap().json();
+    let attempts = shown["failedAttempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 1, "{shown}");
+    assert_eq!(attempts[0]["errorClass"], shown["errorClass"]);
+    let requeue = format!("{one}/requeue");
+    let post = async |path: &str| {
+        let answer = app.client.json(Method::POST, path, &json!({})).await;
+        answer.unwrap()
+    };
+    assert_eq!(post(&requeue).await.status, 200);
+    // It is tried once more, and fails for the same reason.
+    let tried_again = |answer: &Value| {
+        answer["state"] == "failed" && answer["failedAttempts"].as_array().unwrap().len() == 2
+    };
+    let shown = app.wait_for(&one, tried_again).await.unwrap();
+    assert_eq!(shown["attempts"], 1, "counted anew");
+
+    let path = format!("/api/v1/executions?traceId={}", Trace::new(7, "").id);
+    let of_trace = app.client.get(&path).await.unwrap().json();
+    let of_trace = of_trace["data"].as_array().unwrap().clone();
+    let done = of_trace.iter().find(|each| each["state"] == "completed");
+    let done = done.unwrap()["id"].as_str().unwrap();
+    let answer = post(&format!("/api/v1/executions/{done}/requeue")).await;
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (409, Some("conflict"))
+    );
+    let other = app.other_project().await.unwrap();
+    for id in [id, "none"] {
+        let path = format!("/api/v1/executions/{id}");
+        assert_eq!(other.get(&path).await.unwrap().status, 404);
+        let answer = other.json(Method::POST, &format!("{path}/requeue"), &json!({}));
+        assert_eq!(answer.await.unwrap().status, 404);
+    }
+    for wrong in [
+        "state=pending",
+        "state=failed&traceId=1",
+        "state=failed&cursor=x",
+        "",
+    ] {
+        let answer = app.client.get(&format!("/api/v1/executions?{wrong}")).await;
+        assert_eq!(answer.unwrap().status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
 async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app

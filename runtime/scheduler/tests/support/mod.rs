@@ -406,6 +406,7 @@ pub fn span(trace: u64, id: u64, kind: ObservationKind) -> Observation {
         called_tools: Vec::new(),
         trace: None,
         is_complete_marker: false,
+        is_in_parts: false,
         experiment: None,
         attribute_count: 1,
         has_content: true,

@@ -2,7 +2,7 @@
 //! target.
 
 use assay_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
-use assay_domain::ids::{ObservationId, TraceId};
+use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use assay_scheduler::{Explanation, Refusal, Step};
 use assay_store::evaluation::Ledger;
 use axum::Json;
@@ -10,11 +10,11 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
 use super::routes::{Operation, Routes};
-use super::rules;
+use super::{cursor, rules};
 use crate::App;
-use crate::auth::Reader;
+use crate::auth::{Reader, Writer};
 use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -26,7 +26,29 @@ const TARGET: &[Param] = &[
         "The observation, for rules whose target is one.",
     ),
 ];
-const TRACE: &[Param] = &[param("traceId", "string", "The trace.").needed()];
+const TRACE_OR_STATE: &[Param] = &[
+    param(
+        "traceId",
+        "string",
+        "The trace; all executions of it, in the order they were made.",
+    ),
+    param(
+        "state",
+        "string",
+        "`failed`, in the place of a trace: those of the project that failed for good, the last first.",
+    ),
+    param(
+        "limit",
+        "integer",
+        "With `state`: 1 to 100, 50 when absent.",
+    ),
+    param(
+        "cursor",
+        "string",
+        "With `state`: `meta.cursor` of the page before.",
+    ),
+];
+const ONE: &str = "/api/v1/executions/{executionId}";
 const COUNTERS: &[Param] = &[param(
     "hours",
     "integer",
@@ -46,9 +68,16 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(counters.query(COUNTERS), list_counters);
     let executions = Operation::get(
         "/api/v1/executions",
-        "Executions over a trace and what is in it",
+        "Executions over a trace and what is in it, or those of the project that failed",
     );
-    routes.add(executions.query(TRACE), list_executions);
+    routes.add(executions.query(TRACE_OR_STATE), list_executions);
+    let one = Operation::get(ONE, "One execution, with the attempts that gave no score");
+    routes.add(one, get_execution);
+    let requeue = Operation::post(
+        "/api/v1/executions/{executionId}/requeue",
+        "Put a failed execution back into the queue, its attempts counted anew",
+    );
+    routes.add(requeue, requeue_execution);
 }
 
 fn trace_id(params: &Params) -> Result<TraceId, Problem> {
@@ -102,10 +131,87 @@ async fn list_executions(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let id = trace_id(&params)?;
-    let rows = app.store.trace_executions(&caller.project, &id).await?;
-    let data: Vec<Value> = rows.iter().map(view).collect();
-    Ok(Json(json!({ "data": data })))
+    let (store, project) = (&app.store, &caller.project);
+    let Some(state) = params.text("state") else {
+        let rows = store.trace_executions(project, &trace_id(&params)?).await?;
+        let data: Vec<Value> = rows.iter().map(view).collect();
+        return Ok(Json(json!({ "data": data })));
+    };
+    if state != ExecutionState::Failed.as_str() {
+        let said = format!("{state:?} is none of failed; the others are listed by trace");
+        return Err(Problem::query("state", said));
+    }
+    if params.text("traceId").is_some() {
+        let said = "give a trace or a state, not both";
+        return Err(Problem::query("traceId", said));
+    }
+    let limit = params.int("limit", 1, 100, 50)?;
+    let after = match cursor::place(&params)? {
+        None => None,
+        Some(place) => {
+            let id: Result<ExecutionId, _> = place.id.parse();
+            Some((place.at, id.map_err(|_| cursor::broken())?))
+        }
+    };
+    let after = after.as_ref().map(|(at, id)| (*at, id));
+    let page = store.failed_executions(project, after, limit).await?;
+    let data: Vec<Value> = page.items.iter().map(view).collect();
+    let meta = cursor::meta(page.next.as_ref());
+    Ok(Json(json!({ "data": data, "meta": meta })))
+}
+
+async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Ledger, Problem> {
+    let none = || Problem::not_found("execution");
+    let id: ExecutionId = id.parse().map_err(|_| none())?;
+    app.store.execution(project, &id).await?.ok_or_else(none)
+}
+
+async fn get_execution(
+    State(app): State<App>,
+    caller: Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let row = existing(&app, &caller.project, &id).await?;
+    let id = &row.execution.made.id;
+    let attempts = app.store.attempts(&caller.project, id).await?;
+    let attempts: Vec<Value> = attempts
+        .iter()
+        .map(|attempt| {
+            json!({
+                "number": attempt.number,
+                "endedAt": attempt.ended_at,
+                "errorClass": attempt.class,
+                "errorMessage": attempt.message,
+                "evaluatorVersionId": attempt.version,
+                "cpuMicroseconds": attempt.cpu_us,
+            })
+        })
+        .collect();
+    let mut shown = view(&row);
+    shown["failedAttempts"] = attempts.into();
+    Ok(Json(shown))
+}
+
+async fn requeue_execution(
+    State(app): State<App>,
+    caller: Writer,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let row = existing(&app, &caller.project, &id).await?;
+    let now = app.clock.now();
+    let id = &row.execution.made.id;
+    match app.store.requeue_execution(&caller.project, id, now).await {
+        Ok(()) => app.scheduler.wake(),
+        Err(assay_store::Error::NotFound) => {
+            let state = row.execution.state.as_str();
+            let said = format!("only a failed execution can be put back; this one is {state}");
+            return Err(Problem::new(Code::Conflict, said));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Json(view(
+        &existing(&app, &caller.project, id.as_str()).await?,
+    )))
 }
 
 async fn list_counters(
@@ -266,7 +372,8 @@ fn refusal_view(refusal: &Refusal) -> (String, Value) {
             actual,
         } => (
             format!(
-                "Condition {index} of the filter does not hold: the target has {actual} there."
+                "Condition {} of the filter does not hold: the target has {actual} there.",
+                index + 1
             ),
             json!({ "index": index, "condition": condition, "actual": actual }),
         ),

@@ -12,7 +12,9 @@ use super::{Pages, Viewer};
 use crate::problem::Problem;
 
 /// Rules asked for one page; the API answers for any one of them.
-const MAX_RULES: u32 = 50;
+const MAX_RULES: usize = 50;
+/// Rules read at a time.
+const PER_READ: u32 = 200;
 
 type Fact = (&'static str, Text);
 
@@ -39,9 +41,9 @@ impl Said {
         self
     }
 
-    fn verdict(self, rule: &Rule, evaluator: Option<&str>) -> Verdict {
+    fn verdict(self, rule: &str, evaluator: Option<&str>) -> Verdict {
         Verdict {
-            rule: Text::from(rule.name.as_str()),
+            rule: Text::from(rule),
             evaluator: evaluator.map(Text::from),
             state: self.state,
             tone: self.tone,
@@ -59,10 +61,22 @@ pub(super) async fn verdicts(
     scored: &HashSet<(RuleId, EvaluatorId)>,
 ) -> Result<Vec<Verdict>, Problem> {
     let (store, project) = (&pages.app.store, &viewer.project);
-    let rules = store.rules(project, None, MAX_RULES).await?.items;
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut place = None;
+    loop {
+        let page = store.rules(project, place.as_ref(), PER_READ).await?;
+        let is_for_it = |rule: &Rule| rule.target == target.kind();
+        rules.extend(page.items.into_iter().filter(is_for_it));
+        place = page.next;
+        if place.is_none() {
+            break;
+        }
+    }
+    let n_more = rules.len().saturating_sub(MAX_RULES);
+    rules.truncate(MAX_RULES);
     let mut names: HashMap<EvaluatorId, String> = HashMap::new();
     let mut verdicts = Vec::new();
-    for rule in rules.iter().filter(|rule| rule.target == target.kind()) {
+    for rule in &rules {
         let is_scored =
             |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
         let open: Vec<&EvaluatorId> = rule
@@ -85,15 +99,21 @@ pub(super) async fn verdicts(
                         names.insert(evaluator.clone(), found.name);
                     }
                     let name = names.get(evaluator).map(String::as_str);
-                    verdicts.push(of_execution(execution).verdict(rule, name));
+                    verdicts.push(of_execution(execution).verdict(&rule.name, name));
                 }
                 None => pending.push(evaluator),
             }
         }
         let has_more = !pending.is_empty() || rule.assignments.is_empty();
         if has_more && let Some(said) = of_step(&explanation.step) {
-            verdicts.push(said.verdict(rule, None));
+            verdicts.push(said.verdict(&rule.name, None));
         }
+    }
+    if 0 < n_more {
+        let sentence = "The newest rules are asked for this page. For any other one it is \
+                        GET /api/v1/evaluation-rules/{ruleId}/explain that answers.";
+        let said = Said::new("not asked", Tone::Plain, sentence);
+        verdicts.push(said.verdict(&format!("{n_more} more"), None));
     }
     Ok(verdicts)
 }

@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::{Pages, Viewer, page};
 use crate::problem::Problem;
 
-/// More than a page should hold; the API lists all of them.
-const LIMIT: u32 = 200;
-
 pub(super) async fn show(State(pages): State<Pages>, viewer: Viewer) -> Result<Response, Problem> {
     let store = &pages.app.store;
-    let rules = store.rules(&viewer.project, None, LIMIT).await?.items;
-    let evaluators = store.evaluators(&viewer.project, None, LIMIT).await?.items;
+    let limit = RulesPage::LIMIT;
+    let rules = store.rules(&viewer.project, None, limit).await?;
+    let evaluators = store.evaluators(&viewer.project, None, limit).await?;
+    let has_more = rules.next.is_some() || evaluators.next.is_some();
+    let (rules, evaluators) = (rules.items, evaluators.items);
     let names: HashMap<&EvaluatorId, &str> = evaluators
         .iter()
         .map(|evaluator| (&evaluator.id, evaluator.name.as_str()))
@@ -28,6 +28,7 @@ pub(super) async fn show(State(pages): State<Pages>, viewer: Viewer) -> Result<R
         shell: viewer.shell(Section::Rules),
         rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
         evaluators: evaluators.iter().map(evaluator_row).collect(),
+        has_more,
     };
     page(StatusCode::OK, &view)
 }

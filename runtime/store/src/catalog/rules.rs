@@ -178,7 +178,7 @@ pub(super) const ENABLED_ASSIGNMENTS: &str = "
      WHERE r.enabled = 1
      ORDER BY a.project_id, a.rule_id, a.place";
 const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1";
-/// Never the pause: whoever pauses or unpauses does only that.
+/// Never the pause, which has statements of its own.
 const PUT: &str = "
     INSERT INTO rules
         (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
@@ -342,20 +342,6 @@ impl Store {
         }))
     }
 
-    /// How many enabled rules a project has; it may have [`MAX_ACTIVE_RULES`].
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn count_active_rules(&self, project: &ProjectId) -> Result<u32, Error> {
-        let n: i64 = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(COUNT_ENABLED)
-                .bind(project.as_str())
-                .fetch_one(db)
-                .await?
-        });
-        Ok(u32::try_from(n).unwrap_or(u32::MAX))
-    }
-
     /// Makes a rule; a pause in it is not written.
     ///
     /// # Errors
@@ -378,7 +364,8 @@ impl Store {
     }
 
     /// Changes a rule and answers with what it is now. The change is applied to the rule as it stands,
-    /// not as the caller saw it: two patches of different fields both hold.
+    /// not as the caller saw it: two patches of different fields both hold. Enabling a paused rule lets it
+    /// go on.
     ///
     /// # Errors
     /// As [`Store::create_rule`]; [`Error::NotFound`] too when the project has no such rule.
@@ -429,29 +416,6 @@ impl Store {
                 .rows_affected()
         });
         Ok(n_paused == 1)
-    }
-
-    /// Lets a paused rule go on. `true` for the one caller that did it.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn unpause_rule(
-        &self,
-        project: &ProjectId,
-        id: &RuleId,
-        now: Timestamp,
-    ) -> Result<bool, Error> {
-        let n_unpaused = in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            sqlx::query(UNPAUSE)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .bind(now.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected()
-        });
-        Ok(n_unpaused == 1)
     }
 
     /// Deletes a rule with its assignments. Its scores stay.

@@ -36,6 +36,8 @@ pub struct Watch {
     pub trace: TraceId,
     /// The observation; `None` for the whole trace.
     pub observation: Option<ObservationId>,
+    /// Since when it is waited for; of a watch that stands already this stays as it is.
+    pub began_at: Timestamp,
     /// Last change.
     pub changed_at: Timestamp,
     /// Rules complete at this time have been decided.
@@ -60,6 +62,8 @@ pub struct MatchBatch {
     pub touched: Vec<i64>,
     /// Watches to set, move or drop.
     pub watches: Vec<NewWatch>,
+    /// Traces whose root was received, and when: their observations that wait are looked at again.
+    pub rooted: Vec<(ProjectId, TraceId, Timestamp)>,
     /// Executions to make; those that exist already are left alone.
     pub executions: Vec<(ProjectId, NewExecution)>,
     /// Late spans to note on an execution that has scored already: how many since.
@@ -88,6 +92,7 @@ struct WatchRow {
     project_id: String,
     trace_id: String,
     observation_id: String,
+    began_at: i64,
     changed_at: i64,
     looked_at: i64,
     due_at: i64,
@@ -105,6 +110,7 @@ impl TryFrom<WatchRow> for Watch {
             project: checked("watch", &row.project_id)?,
             trace: checked("watch", &row.trace_id)?,
             observation,
+            began_at: Timestamp::from_micros(row.began_at),
             changed_at: Timestamp::from_micros(row.changed_at),
             looked_at: Timestamp::from_micros(row.looked_at),
             due_at: Timestamp::from_micros(row.due_at),
@@ -115,9 +121,8 @@ impl TryFrom<WatchRow> for Watch {
 const TOUCHED: &str = "
     SELECT seq, project_id, received_at, body FROM touched ORDER BY seq LIMIT $1";
 const DUE_WATCHES: &str = "
-    SELECT project_id, trace_id, observation_id, changed_at, looked_at, due_at
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
       FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
-const NEXT_WATCH: &str = "SELECT MIN(due_at) FROM watches";
 
 static DELETE_TOUCHED: Sized =
     Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
@@ -129,11 +134,16 @@ const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
 const SET_WATCH: &str = "
-    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at)
-    VALUES ($1, $2, $3, $4, $5, $6)
+    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, began_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (project_id, trace_id, observation_id) DO UPDATE
        SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at
      WHERE watches.changed_at <= excluded.changed_at";
+/// Looks after `$4`, when the root was received, may not have seen it; those of now have.
+const WAKE_OF_TRACE: &str = "
+    UPDATE watches
+       SET due_at = $3, looked_at = CASE WHEN looked_at < $4 THEN looked_at ELSE $4 - 1 END
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND looked_at < $3";
 const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2 AND id = $3";
 
 static INSERT: Sized = Sized::repeatable(|n| {
@@ -174,7 +184,10 @@ async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Erro
             (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
             (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
             (None, true) => continue,
-            (None, false) => (SET_WATCH, [target, times].concat()),
+            (None, false) => {
+                let began_at = Arg::from(watch.began_at.as_micros());
+                (SET_WATCH, [&target[..], &times, &[began_at]].concat())
+            }
         };
         is_mine &= db.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
     }
@@ -275,17 +288,6 @@ impl Store {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// When the next watch comes due. Crosses tenants: for the engine.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn next_watch(&self) -> Result<Option<Timestamp>, Error> {
-        let due: Option<i64> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(NEXT_WATCH).fetch_one(db).await?
-        });
-        Ok(due.map(Timestamp::from_micros))
-    }
-
     /// Makes executions and forgets what led to them, in one transaction. The first `n_leased` of them
     /// start out running under `lease`, as if made and claimed at once; the others are pending.
     ///
@@ -311,6 +313,11 @@ impl Store {
                 || !set_watches(&mut db, &batch.watches).await?
             {
                 return Ok(None);
+            }
+            for (project, trace, from) in &batch.rooted {
+                let (now, from) = (now.as_micros().into(), from.as_micros().into());
+                let args = [project.as_str().into(), trace.as_str().into(), now, from];
+                db.execute(WAKE_OF_TRACE, &args).await?;
             }
             let mut fresh = Numbers::default();
             let running = Standing {

@@ -5,7 +5,7 @@ use assay_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, Trac
 use assay_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
-use crate::catalog::checked;
+use crate::catalog::{Cursor, Page, checked};
 use crate::pool::on_reader;
 use crate::{Error, Store};
 
@@ -50,8 +50,8 @@ const BY_ID: &str = " FROM executions WHERE project_id = $1 AND id = $2";
 const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
 const DEAD: &str = "
      FROM executions
-    WHERE project_id = $1 AND state = 6 AND finished_at < $2
-    ORDER BY finished_at DESC, seq DESC LIMIT $3";
+    WHERE project_id = $1 AND state = 6 AND (finished_at, id) < ($2, $3)
+    ORDER BY finished_at DESC, id DESC LIMIT $4";
 const ATTEMPTS: &str = "
     SELECT number, ended_at, class, message, evaluator_version_id, cpu_us
       FROM attempts WHERE execution_seq = $1 ORDER BY seq";
@@ -132,25 +132,36 @@ impl Store {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Executions that failed before `before`, the last first.
+    /// Executions that failed, the last first, from after a place in the list.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn failed_executions(
         &self,
         project: &ProjectId,
-        before: Timestamp,
+        after: Option<(Timestamp, &ExecutionId)>,
         limit: u32,
-    ) -> Result<Vec<Ledger>, Error> {
+    ) -> Result<Page<Ledger>, Error> {
+        let at = after.map_or(i64::MAX, |(at, _)| at.as_micros());
+        let id = after.and_then(|(_, id)| id_bytes(id)).unwrap_or_default();
         let rows: Vec<ExecutionRow> = on_reader!(&self.pool, |db| {
             sqlx::query_as(select(DEAD))
                 .bind(project.as_str())
-                .bind(before.as_micros())
-                .bind(i64::from(limit))
+                .bind(at)
+                .bind(id.to_vec())
+                .bind(i64::from(limit) + 1)
                 .fetch_all(db)
                 .await?
         });
-        rows.into_iter().map(TryInto::try_into).collect()
+        let rows = rows.into_iter().map(TryInto::try_into);
+        let rows = rows.collect::<Result<Vec<Ledger>, _>>()?;
+        Ok(Page::cut(rows, limit, |row| Cursor {
+            at: row
+                .execution
+                .finished_at
+                .unwrap_or(row.execution.created_at),
+            id: row.execution.made.id.to_string(),
+        }))
     }
 
     /// Attempts at an execution that gave no scores, in order.

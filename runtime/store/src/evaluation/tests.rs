@@ -275,6 +275,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             project: project(),
             trace: "t".parse().unwrap(),
             observation: None,
+            began_at: at(1),
             changed_at: at(1),
             looked_at: at(0),
             due_at: at(10),
@@ -295,7 +296,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             .unwrap();
         let due = store.due_watches(at(10), 9).await.unwrap();
         assert_eq!(due, std::slice::from_ref(&watch));
-        assert_eq!(store.next_watch().await.unwrap(), Some(at(10)));
+        assert_eq!(store.due_watches(at(9), 9).await.unwrap(), []);
         let moved = Watch {
             due_at: at(20),
             ..watch.clone()

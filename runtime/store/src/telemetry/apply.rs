@@ -1,6 +1,6 @@
 //! Writes prepared batches inside a transaction.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use assay_domain::batch::{Media, SpanLog};
 use assay_domain::fold::version_rank;
@@ -20,6 +20,13 @@ use crate::Error;
 use crate::db::{Arg, As, Db, Sized, value_list, value_rows};
 use crate::numbers::Table;
 
+/// On two nodes a span and its log records may be written at the same moment, and neither would see the
+/// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
+/// of spans do not wait for each other. SQLite has one writer at a time anyway.
+const LOCK_FOR_SPANS: &str = "SELECT COUNT(pg_advisory_xact_lock_shared($1))";
+const LOCK_FOR_LOGS: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
+/// Keeps these locks apart from others that are taken in this database.
+const FIRST_LOCK: i64 = 4_707_216 << 32;
 /// Log records without a span are kept this long.
 const LOGS_WAIT_MS: i64 = 3_600_000;
 static INSERT_OBSERVATIONS: Sized = Sized::repeatable(|n| {
@@ -96,6 +103,30 @@ pub(super) struct Arrival<'t> {
     pub(super) tenant: &'t Tenant,
     pub(super) now: Timestamp,
     pub(super) place: usize,
+}
+
+/// Before all else of a transaction that writes for these tenants, `true` for those with log records.
+pub(super) async fn take_turns(
+    db: &mut Db<'_>,
+    writers: impl IntoIterator<Item = (i64, bool)>,
+) -> Result<(), Error> {
+    if !db.is_postgres() {
+        return Ok(());
+    }
+    // In their order, so that nobody waits in a circle.
+    let mut tenants: BTreeMap<i64, bool> = BTreeMap::new();
+    for (tenant, has_logs) in writers {
+        *tenants.entry(tenant).or_default() |= has_logs;
+    }
+    for (tenant, has_logs) in tenants {
+        let sql = if has_logs {
+            LOCK_FOR_LOGS
+        } else {
+            LOCK_FOR_SPANS
+        };
+        db.integer(sql, &[(FIRST_LOCK + tenant).into()]).await?;
+    }
+    Ok(())
 }
 
 /// Writes one batch of those that share a transaction, whose traces have numbers.

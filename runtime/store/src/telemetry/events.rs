@@ -15,7 +15,7 @@ use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load};
+use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load, take_turns};
 use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::rollup::Changes;
@@ -347,6 +347,7 @@ impl Store {
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
         Ok(in_transaction!(&self.pool, |tx| {
             let mut db: Db<'_> = (&mut *tx).into();
+            take_turns(&mut db, [(tenant.number, false)]).await?;
             lock(&mut db, tenant.number, things).await?;
             let mut gathered = Gathered::default();
             let (n_things, merged) = merged(&mut db, work, things, &mut gathered.rollups).await?;

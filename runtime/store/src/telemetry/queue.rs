@@ -10,7 +10,7 @@ use assay_domain::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::apply::{Arrival, apply};
+use super::apply::{Arrival, apply, take_turns};
 use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::recent::Recent;
@@ -111,6 +111,9 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
     let n_forgotten = in_transaction!(pool, |tx| {
         let n_forgotten = recent.n_forgotten();
         let mut db: Db<'_> = (&mut *tx).into();
+        let writers = group.iter();
+        let writers = writers.map(|job| (job.tenant.number, !job.batch.logs.is_empty()));
+        take_turns(&mut db, writers).await?;
         let mut gathered = Gathered::default();
         let batches = group.iter();
         let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));

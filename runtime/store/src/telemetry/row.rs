@@ -59,6 +59,8 @@ struct DetailRef<'a> {
     trace: Option<&'a TraceFacts>,
     #[serde(skip_serializing_if = "is_false")]
     marker: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    in_parts: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     experiment: Option<&'a ExperimentLink>,
     n_attributes: u32,
@@ -94,6 +96,7 @@ struct Detail {
     called_tools: Vec<String>,
     trace: Option<Box<TraceFacts>>,
     marker: bool,
+    in_parts: bool,
     experiment: Option<Box<ExperimentLink>>,
     n_attributes: u32,
     has_content: bool,
@@ -118,6 +121,7 @@ pub(super) fn detail(observation: &Observation) -> Result<String, Error> {
         called_tools: &observation.called_tools,
         trace: observation.trace.as_deref(),
         marker: observation.is_complete_marker,
+        in_parts: observation.is_in_parts,
         experiment: observation.experiment.as_deref(),
         n_attributes: observation.attribute_count,
         has_content: observation.has_content,
@@ -353,6 +357,7 @@ impl OwnRow {
             called_tools: detail.called_tools,
             trace: detail.trace,
             is_complete_marker: detail.marker,
+            is_in_parts: detail.in_parts,
             experiment: detail.experiment,
             attribute_count: detail.n_attributes,
             has_content: detail.has_content,

@@ -26,8 +26,8 @@ pub struct Progress {
     pub last_seen: Timestamp,
     /// A root was seen.
     pub has_root: bool,
-    /// An ended root was seen.
-    pub root_ended: bool,
+    /// When an ended root was last received.
+    pub root_ended_at: Option<Timestamp>,
     /// Observations without an end.
     pub n_open: u32,
     /// A span said that nothing more comes.
@@ -230,7 +230,7 @@ impl Store {
                     first_seen: Timestamp::from_micros(row.first_seen),
                     last_seen: Timestamp::from_micros(row.last_seen),
                     has_root: row.has_root != 0,
-                    root_ended: row.root_ended_at.is_some(),
+                    root_ended_at: row.root_ended_at.map(Timestamp::from_micros),
                     n_open: count(row.n_open),
                     has_marker: row.has_marker != 0,
                     n_observations: count(row.n_observations),

@@ -85,6 +85,7 @@ fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
         called_tools: Vec::new(),
         trace: None,
         is_complete_marker: false,
+        is_in_parts: false,
         experiment: None,
         attribute_count: 5,
         has_content: true,

@@ -271,10 +271,6 @@ async fn a_project_has_at_most_500_active_rules() {
                 .await
                 .unwrap();
         }
-        assert_eq!(
-            store.count_active_rules(&home).await.unwrap(),
-            MAX_ACTIVE_RULES
-        );
         let surplus = store
             .create_rule(&home, &rule("surplus", &["e1"], at(1)))
             .await;
@@ -398,8 +394,17 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
             .await
             .unwrap();
         raised("pause rule").await;
-        store.unpause_rule(&home, &rule.id, at(1)).await.unwrap();
+        let enabled = RulePatch {
+            enabled: Some(true),
+            ..RulePatch::default()
+        };
+        let going_on = store.patch_rule(&home, &rule.id, &enabled, at(3)).await;
+        assert_eq!(going_on.unwrap().paused, None);
         raised("unpause rule").await;
+        assert_eq!(
+            store.rule(&home, &rule.id).await.unwrap().unwrap().paused,
+            None
+        );
         store.delete_rule(&home, &rule.id).await.unwrap();
         raised("delete rule").await;
         store

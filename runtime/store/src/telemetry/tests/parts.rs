@@ -51,6 +51,7 @@ async fn a_part_changes_of_a_span_only_what_it_says() {
         let mut expected = whole.clone();
         expected.status_message = Some("checked".to_owned());
         expected.attribute_count += 1;
+        expected.is_in_parts = true;
         assert_eq!(stored(&store, &p, &whole).await, expected);
         // A second part stands on the same base, and a span sent once more does not undo them.
         let mut second = update("2", &whole);
@@ -112,12 +113,15 @@ async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
         send(&store, &p, vec![record]).await;
         let progress = async || store.trace_progress(&p, &[trace_id(1)]).await.unwrap()[0].1;
         let begun = progress().await;
-        assert!(!begun.has_root && !begun.root_ended, "{begun:?}");
+        assert!(
+            !begun.has_root && begun.root_ended_at.is_none(),
+            "{begun:?}"
+        );
         assert_eq!((begun.n_observations, begun.n_open), (0, 0));
         let write = store.write_batch(&p, batch(vec![span(1, 1, None)]), at(0));
         write.await.unwrap();
         let done = progress().await;
-        assert!(done.has_root && done.root_ended, "{done:?}");
+        assert!(done.has_root && done.root_ended_at.is_some(), "{done:?}");
         assert_eq!(done.n_observations, 1);
     })
     .await;

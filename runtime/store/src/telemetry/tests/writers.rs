@@ -134,6 +134,43 @@ async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_su
 }
 
 #[tokio::test]
+async fn a_span_and_its_log_records_that_two_nodes_write_at_once_find_each_other() {
+    for database in TempDatabase::each().await {
+        let nodes = [database.open().await, database.open().await];
+        let p = project("p1");
+        nodes[0].make_tenant(&p).await.unwrap();
+        let logs = |n: u32| vec![log(n, n, "gen_ai.user.message", "hi")];
+        let bare = |n: u32| {
+            let mut bare = span(n, n, None);
+            bare.content = Content::default();
+            bare.has_content = false;
+            bare
+        };
+        for n in 1..=40_u32 {
+            let only_logs = Batch {
+                logs: logs(n),
+                ..Batch::default()
+            };
+            let (spans, records) = tokio::join!(
+                nodes[0].write_batch(&p, batch(vec![bare(n)]), at(1)),
+                nodes[1].write_batch(&p, only_logs, at(1)),
+            );
+            spans.and(records).unwrap();
+        }
+        let stored = all(&nodes[0], &p).await;
+        let found = |own: &Observation| stored.iter().any(|stored| stored.observation == *own);
+        for n in 1..=40_u32 {
+            let mut expected = bare(n);
+            assay_domain::join::join_logs(&mut expected, &logs(n));
+            assert!(found(&expected), "{n} on {}", database.url());
+        }
+        for node in nodes {
+            node.close().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time() {
     on_each_database(|store| async move {
         let p = project("p");
@@ -245,4 +282,28 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
     let n_locks = count().await.unwrap();
     assert!((200..=256).contains(&n_locks), "{n_locks}");
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_checkpoint_moves_what_was_committed_into_the_file_of_the_database() {
+    let database = TempDatabase::sqlite();
+    let DatabaseUrl::Sqlite(path) = database.url() else {
+        unreachable!("a file was asked for");
+    };
+    let store = database.open().await;
+    store
+        .write_batch(&project("p1"), batch(vec![span(1, 1, None)]), at(0))
+        .await
+        .unwrap();
+    store.pool.checkpoint().await.unwrap();
+    // Read as a file that nobody writes: without its log.
+    let file = sqlx_sqlite::SqliteConnectOptions::new()
+        .filename(path)
+        .immutable(true);
+    let file = sqlx_sqlite::SqlitePool::connect_with(file).await.unwrap();
+    let n_stored: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM observations")
+        .fetch_one(&file)
+        .await
+        .unwrap();
+    assert_eq!(n_stored, 1);
 }

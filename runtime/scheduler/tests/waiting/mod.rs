@@ -1,0 +1,319 @@
+//! When targets count as complete, and what comes after that.
+
+use std::collections::BTreeMap;
+
+use assay_domain::evaluation::{CompletionReason, Late, OnMissing, Rule, Target, TargetKind};
+use assay_domain::observation::ObservationKind;
+use assay_domain::patch::{About, Patch};
+use assay_domain::payload::Payload;
+use assay_domain::pricing::PriceTable;
+use assay_domain::score::ScoreValue;
+use assay_domain::time::Clock as _;
+use assay_scheduler::Step;
+use assay_store::telemetry::EventBatch;
+use assay_store::testing::on_each_database;
+use serde_json::{Value, json};
+
+use crate::support::{FakeEvaluate, World, child_of, generation, trace_id};
+
+#[tokio::test]
+async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world
+            .rule("r", TargetKind::Trace, |rule| {
+                rule.on_missing = OnMissing::Empty
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Ok(1.0)));
+        let mut orphan = generation(1, 1);
+        orphan.parent_id = Some("00000000000000ff".parse().unwrap());
+        let mut marked = generation(2, 2);
+        marked.parent_id = Some("00000000000000ff".parse().unwrap());
+        marked.is_complete_marker = true;
+        world.ingest(vec![orphan, marked]).await;
+        for (wait_ms, n_scores) in [(0, 0), (1_000, 1), (178_999, 1), (1, 2)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+        }
+        let quiet = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        assert_eq!(quiet[0].execution.made.completion, CompletionReason::Quiet);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("ignores", TargetKind::Trace, |_| {}).await;
+        world
+            .rule("rescores", TargetKind::Trace, |rule| {
+                rule.late = Late::Rescore
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let root = generation(1, 1);
+        world.ingest(vec![root.clone()]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        world
+            .ingest(vec![child_of(&root, 2, ObservationKind::Tool)])
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 2);
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+
+        let all = world
+            .store
+            .trace_executions(&world.project, &trace_id(1))
+            .await
+            .unwrap();
+        let seen: Vec<_> = all
+            .iter()
+            .map(|row| {
+                let made = &row.execution.made;
+                (made.rule_id.as_str(), made.generation, row.n_late)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world
+            .rule("settles", TargetKind::Observation, |rule| {
+                rule.timing.settle_ms = Some(10_000);
+            })
+            .await;
+        let at_once = world.rule("at-once", TargetKind::Observation, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let first = generation(1, 1);
+        world.ingest(vec![first.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 1);
+        // A change starts the wait anew.
+        world.clock.advance(6_000);
+        let mut second = first.clone();
+        second.attribute_count = 2;
+        world.ingest(vec![second.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(6_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 1);
+        // Due and touched in one pass: one execution, called once.
+        world.clock.advance(6_000);
+        let mut third = second;
+        third.attribute_count = 3;
+        world.ingest(vec![third]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(60_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 2);
+        let counts = world.counts(&rule).await;
+        assert_eq!((counts["made"], counts["completed"]), (1, 1));
+        assert_eq!(world.counts(&at_once).await["made"], 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world
+            .rule("rescores", TargetKind::Trace, |rule| {
+                rule.late = Late::Rescore
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let root = generation(1, 1);
+        world.ingest(vec![root.clone()]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        // A day later a conversation goes on, over some seconds.
+        world.clock.advance(86_400_000);
+        for n in 2..6 {
+            world
+                .ingest(vec![child_of(&root, n, ObservationKind::Tool)])
+                .await;
+            scheduler.run_until_idle().await.unwrap();
+            world.clock.advance(3_000);
+            scheduler.run_until_idle().await.unwrap();
+        }
+        assert_eq!(world.scores().await.len(), 1, "more may come");
+        world.clock.advance(7_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 2);
+        // One that never settles is scored after the longest wait all the same.
+        let mut open = child_of(&root, 7, ObservationKind::Tool);
+        open.end = None;
+        world.ingest(vec![open]).await;
+        scheduler.run_until_idle().await.unwrap();
+        for (wait_ms, n_scores) in [(3_599_999, 2), (1, 3)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+        }
+    })
+    .await;
+}
+
+/// Observations of traces of one name.
+fn of_the_trace_named(name: &str) -> Vec<Value> {
+    vec![json!({ "type": "string", "column": "traceName", "operator": "=", "value": name })]
+}
+
+#[tokio::test]
+async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world
+            .rule("r", TargetKind::Observation, |rule| {
+                rule.filter = of_the_trace_named("chat")
+            })
+            .await;
+        // Another rule for the same observations, which is complete at another time.
+        let settling = world
+            .rule("settling", TargetKind::Observation, |rule| {
+                rule.timing.settle_ms = Some(60_000)
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut root = generation(1, 1);
+        root.name = "chat".to_owned();
+        let children = vec![
+            child_of(&root, 2, ObservationKind::Tool),
+            child_of(&root, 3, ObservationKind::Tool),
+        ];
+        world.ingest(children).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(5_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert!(world.counts(&rule).await.is_empty(), "nothing is decided");
+        let waits = Target {
+            trace_id: trace_id(1),
+            observation_id: Some("0000000000000002".parse().unwrap()),
+        };
+        let explained = scheduler.explain(&world.project, &rule, &waits).await;
+        assert!(matches!(
+            explained.unwrap().step,
+            Step::NotComplete {
+                complete_at: Some(_)
+            }
+        ));
+        world.ingest(vec![root.clone()]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let expect = async |rule: &Rule, n: u64| {
+            let counts = world.counts(rule).await;
+            let expected = [("completed".to_owned(), n), ("made".to_owned(), n)];
+            assert_eq!(counts, BTreeMap::from(expected), "{}", rule.name);
+        };
+        expect(&rule, 3).await;
+        // What comes after the root need not wait.
+        world
+            .ingest(vec![child_of(&root, 4, ObservationKind::Tool)])
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        expect(&rule, 4).await;
+        world.clock.advance(60_000);
+        scheduler.run_until_idle().await.unwrap();
+        expect(&rule, 4).await;
+        expect(&settling, 4).await;
+        assert_eq!(world.scores().await.len(), 8);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_or_none_is_needed() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let named = world
+            .rule("named", TargetKind::Observation, |rule| {
+                rule.filter = of_the_trace_named("chat")
+            })
+            .await;
+        let of_user = world
+            .rule("user", TargetKind::Observation, |rule| {
+                rule.filter = vec![json!({
+                    "type": "string", "column": "userId", "operator": "=", "value": "u1"
+                })]
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut orphan = child_of(&generation(1, 1), 2, ObservationKind::Tool);
+        orphan.user_id = Some("u1".to_owned());
+        world.ingest(vec![orphan]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.counts(&of_user).await["made"], 1, "it says so itself");
+        for (wait_ms, n_decided) in [(179_999, 0), (1, 1)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            let counts = world.counts(&named).await;
+            let n = counts.get("not_matched").copied().unwrap_or_default();
+            assert_eq!(n, n_decided, "after {wait_ms}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_came_in_parts_is_scored_when_no_more_parts_came_for_a_while() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("r", TargetKind::Observation, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let part = |event: &str, is_update: bool, output: &str| {
+            let now = world.clock.now();
+            let about = About::Observation("o1".parse().unwrap());
+            let mut part = Patch::new(event.to_owned(), now, is_update, about);
+            part.trace_id = Some(trace_id(1));
+            part.start = Some(now);
+            part.end = Some(now);
+            part.input = Some(Payload::Text("question".to_owned()));
+            part.output = Some(Payload::Text(output.to_owned()));
+            part
+        };
+        let send = async |part: Patch| {
+            let batch = EventBatch {
+                patches: vec![part],
+                ..EventBatch::default()
+            };
+            let (prices, now) = (PriceTable::default(), world.clock.now());
+            let written = world
+                .store
+                .write_events(&world.project, batch, &prices, now);
+            written.await.unwrap();
+            scheduler.run_until_idle().await.unwrap();
+        };
+        send(part("e1", false, "half")).await;
+        world.clock.advance(9_999);
+        scheduler.run_until_idle().await.unwrap();
+        send(part("e2", true, "the whole")).await;
+        world.clock.advance(9_999);
+        scheduler.run_until_idle().await.unwrap();
+        assert!(world.scores().await.is_empty());
+        world.clock.advance(1);
+        scheduler.run_until_idle().await.unwrap();
+        let scores = world.scores().await;
+        let values: Vec<_> = scores.iter().map(|score| &score.written.value).collect();
+        assert_eq!(values, [&ScoreValue::Numeric(9.0)]);
+    })
+    .await;
+}
