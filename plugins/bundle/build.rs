@@ -103,14 +103,15 @@ fn watch(root: &Path) {
             root.join(folder).join("Cargo.toml").display()
         );
     }
-    println!(
-        "cargo::rerun-if-changed={}",
-        root.join("plugin-sdk/wit").display()
-    );
-    println!(
-        "cargo::rerun-if-changed={}",
-        root.join("rust-toolchain.toml").display()
-    );
+    // The profile and the versions of the libraries too.
+    for path in [
+        "plugin-sdk/wit",
+        "rust-toolchain.toml",
+        "Cargo.toml",
+        "Cargo.lock",
+    ] {
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
+    }
     println!("cargo::rerun-if-changed=build.rs");
 }
 

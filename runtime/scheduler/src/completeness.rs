@@ -61,12 +61,11 @@ pub(crate) fn observation_completion(
     let settle = if own.is_in_parts { SETTLE_MS } else { 0 };
     let settled = changed_at.plus_millis(timing.settle_ms.unwrap_or(settle).max(0));
     let known = trace.map(|trace| {
-        let quiet = trace
-            .last_seen
-            .plus_millis(timing.quiet_ms.unwrap_or(QUIET_MS));
+        // A trace may go on for long before its root comes.
+        let quiet = timing.quiet_ms.unwrap_or(QUIET_MS);
         let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
-        let longest = trace.first_seen.plus_millis(max_wait);
-        trace.root_ended_at.unwrap_or(quiet.min(longest))
+        let never = (trace.last_seen.plus_millis(quiet)).min(changed_at.plus_millis(max_wait));
+        trace.root_ended_at.unwrap_or(never)
     });
     Completion {
         at: known.map_or(settled, |known| known.max(settled)),

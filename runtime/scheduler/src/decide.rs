@@ -5,6 +5,7 @@ use assay_domain::filter::Row;
 use assay_domain::identity::ExecutionKey;
 use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use assay_domain::sampling;
+use assay_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::PreparedRule;
@@ -68,6 +69,8 @@ pub struct Standing {
     pub generation: u32,
     /// Observations of the trace when it was made.
     pub n_observations: u32,
+    /// When it was made.
+    pub made_at: Timestamp,
 }
 
 /// What becomes of one assignment of a rule that takes the target.

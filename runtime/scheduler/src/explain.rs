@@ -8,7 +8,7 @@ use assay_domain::filter::Row;
 use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use assay_domain::time::Timestamp;
 use assay_domain::trace::Trace;
-use assay_store::evaluation::Ledger;
+use assay_store::evaluation::{Ledger, Watch};
 use assay_store::telemetry::Progress;
 
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
@@ -122,6 +122,7 @@ impl Scheduler {
             standing,
             trace: &trace,
             progress,
+            watch: store.watch(project, target).await?,
         };
         match &target.observation_id {
             Some(id) => self.of_observation(&asked, id).await,
@@ -131,23 +132,19 @@ impl Scheduler {
 
     async fn of_observation(&self, asked: &Asked<'_>, id: &ObservationId) -> Result<Step, Error> {
         let store = &self.inner.deps.store;
-        let keys = [(asked.target.trace_id.clone(), id.clone())];
-        let found = store
-            .target_observations(asked.project, &keys, true)
-            .await?
-            .pop();
-        let Some(own) = found else {
+        let found = store.observation_of(asked.project, &asked.target.trace_id, id);
+        let Some(stored) = found.await? else {
             return Ok(Step::NoSuchTarget);
         };
+        let own = &stored.observation;
         if own.end.is_none() {
             return Ok(Step::NotComplete { complete_at: None });
         }
-        // The last change of its trace is the latest that its own can have been.
-        let trace = Some(&asked.progress).filter(|_| asked.rule.waits_for_trace(&own));
-        let changed_at = asked.progress.last_seen;
-        let completion = observation_completion(&own, changed_at, &asked.rule.rule.timing, trace);
+        let trace = Some(&asked.progress).filter(|_| asked.rule.waits_for_trace(own));
+        let changed_at = stored.updated_at;
+        let completion = observation_completion(own, changed_at, &asked.rule.rule.timing, trace);
         let row = ObservationRow {
-            observation: &own,
+            observation: own,
             trace: asked.rule.reads_trace.then_some(asked.trace),
         };
         Ok(self.answer(asked, completion, &own.environment, &row, 1))
@@ -155,7 +152,9 @@ impl Scheduler {
 
     async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
         let progress = &asked.progress;
-        let completion = completion(progress, &asked.rule.rule.timing, progress.first_seen);
+        let began_at = asked.watch.as_ref().map(|watch| watch.began_at);
+        let began_at = began_at.map_or(progress.first_seen, |at| at.max(progress.first_seen));
+        let completion = completion(progress, &asked.rule.rule.timing, began_at);
         let ids = [asked.target.trace_id.clone()];
         let scores = self
             .inner
@@ -212,6 +211,7 @@ struct Asked<'a> {
     standing: &'a [Standing],
     trace: &'a Trace,
     progress: Progress,
+    watch: Option<Watch>,
 }
 
 fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {

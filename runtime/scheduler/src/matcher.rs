@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target, TargetKind};
+use assay_domain::evaluation::{
+    CompletionReason, Execution, ExecutionState, NewExecution, Target, TargetKind,
+};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::observation::Observation;
 use assay_domain::score::NewScore;
@@ -39,6 +41,8 @@ struct Pass<'p> {
 /// An observation to decide: one just touched, or one whose watch came due.
 #[derive(Clone, Copy)]
 struct Change<'w> {
+    /// The first and the last change that this pass deals with.
+    since: Timestamp,
     at: Timestamp,
     watch: Option<&'w Watch>,
 }
@@ -115,8 +119,10 @@ impl Inner {
             {
                 let changes = observations.entry(&row.project).or_default();
                 for key in &row.observations {
-                    let new = Change { at, watch: None };
+                    let (since, watch) = (at, None);
+                    let new = Change { since, at, watch };
                     let change = changes.entry(key.clone()).or_insert(new);
+                    change.since = change.since.min(at);
                     change.at = change.at.max(at);
                 }
             }
@@ -186,13 +192,15 @@ impl Inner {
             };
             let of_trace = traces.get(&observation.trace_id);
             let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
-            if let (true, None, Some(from)) = (
-                observation.is_root(),
-                change.watch,
-                progress.and_then(|progress| progress.root_ended_at),
-            ) {
+            if let Some(from) = progress.and_then(|progress| progress.root_ended_at)
+                && change.watch.is_none()
+                && change.since <= from
+                && observation.is_root()
+                && !observation.is_trace_record()
+            {
                 // Others of its trace may have waited for it.
-                pass.batch.rooted.push((project.clone(), key.0, from));
+                let trace = (project.clone(), key.0);
+                pass.batch.rooted.insert(trace, from);
             }
             // What is still open is touched again when its end arrives; the record of a trace is no step.
             if observation.end.is_some() && !observation.is_trace_record() {
@@ -233,6 +241,7 @@ impl Inner {
             match &watch.observation {
                 Some(observation) => {
                     let change = Change {
+                        since: watch.changed_at,
                         at: watch.changed_at,
                         watch: Some(watch),
                     };
@@ -287,6 +296,13 @@ impl Inner {
                 observation_id: None,
             };
             for (rule, completion) in due {
+                let standing = of_rule(&standing, &rule.rule.id, &target);
+                if let Some(later) = waits_on(&progress, rule, completion, &standing)
+                    && pass.now < later
+                {
+                    next = Some(next.map_or(later, |at| at.min(later)));
+                    continue;
+                }
                 let row = TraceRow {
                     trace: &trace,
                     completion: Some(completion.reason),
@@ -300,7 +316,6 @@ impl Inner {
                     completion,
                     n_observations: progress.n_observations,
                 };
-                let standing = of_rule(&standing, &rule.rule.id, &target);
                 pass.take(rule, &complete, &standing);
             }
         }
@@ -388,20 +403,36 @@ fn key(watch: &Watch) -> (ProjectId, TraceId, Option<ObservationId>) {
     (watch.project.clone(), watch.trace.clone(), observation)
 }
 
+/// Until when a rule waits that has scored the trace already, and for which the longest wait is over: a
+/// watch that stands for other rules began before that.
+fn waits_on(
+    progress: &Progress,
+    rule: &PreparedRule,
+    reached: Completion,
+    standing: &[Standing],
+) -> Option<Timestamp> {
+    let made_at = standing.iter().map(|each| each.made_at).max()?;
+    let is_over = reached.reason == CompletionReason::MaxWait;
+    is_over.then(|| completion(progress, &rule.rule.timing, made_at).at)
+}
+
 /// The executions of a rule over a target.
 pub(crate) fn of_rule(
     standing: &[assay_store::evaluation::Ledger],
     rule: &RuleId,
     target: &Target,
 ) -> Vec<Standing> {
-    let of_rule = standing.iter().map(|row| &row.execution.made);
-    let of_rule = of_rule.filter(|made| made.rule_id == *rule && made.target == *target);
+    let of_rule = standing
+        .iter()
+        .map(|row| (&row.execution.made, row.execution.created_at));
+    let of_rule = of_rule.filter(|(made, _)| made.rule_id == *rule && made.target == *target);
     of_rule
-        .map(|made| Standing {
+        .map(|(made, made_at)| Standing {
             id: made.id.clone(),
             evaluator: made.evaluator_id.clone(),
             generation: made.generation,
             n_observations: made.n_observations,
+            made_at,
         })
         .collect()
 }
@@ -445,10 +476,12 @@ impl Pass<'_> {
             };
             self.take(rule, &complete, &[]);
         }
+        // Another touch may have left a watch, for a root that has come since.
+        let may_be_watched = || rules.iter().any(|rule| rule.reads_trace);
         match (change.watch, next) {
             (Some(watch), next) => self.move_watch(watch, next),
-            (None, None) => {}
-            (None, Some(due_at)) => self.batch.watches.push(NewWatch {
+            (None, None) if !may_be_watched() => {}
+            (None, next) => self.batch.watches.push(NewWatch {
                 watch: Watch {
                     project: project.clone(),
                     trace: target.trace_id,
@@ -456,7 +489,7 @@ impl Pass<'_> {
                     began_at: change.at,
                     changed_at: change.at,
                     looked_at: self.now,
-                    due_at,
+                    due_at: next.unwrap_or(NewWatch::NEVER),
                 },
                 was_due_at: None,
             }),
@@ -500,7 +533,7 @@ impl Pass<'_> {
         self.batch.watches.push(NewWatch {
             watch: Watch {
                 looked_at: self.now,
-                due_at: next.unwrap_or(Timestamp::from_micros(i64::MAX)),
+                due_at: next.unwrap_or(NewWatch::NEVER),
                 ..watch.clone()
             },
             was_due_at: Some(watch.due_at),

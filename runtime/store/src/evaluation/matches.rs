@@ -1,6 +1,8 @@
 //! From what ingest touched to executions, in one transaction.
 
-use assay_domain::evaluation::{ExecutionState, NewExecution};
+use std::collections::BTreeMap;
+
+use assay_domain::evaluation::{ExecutionState, NewExecution, Target};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::time::Timestamp;
 
@@ -10,7 +12,7 @@ use super::row::{code, id_bytes};
 use crate::catalog::checked;
 use crate::db::{Arg, Db, Sized, value_list, value_rows};
 use crate::numbers::{Numbers, Table};
-use crate::pool::{in_transaction, on_reader};
+use crate::pool::{despite_collisions, in_transaction, on_reader};
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
 
@@ -49,10 +51,15 @@ pub struct Watch {
 /// A watch as it shall stand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewWatch {
-    /// With `due_at` in the future, [`Timestamp::from_micros`] of `i64::MAX` to drop it.
+    /// With `due_at` in the future, [`NewWatch::NEVER`] to drop it.
     pub watch: Watch,
     /// The `due_at` it stood with when it was read, for one that came due.
     pub was_due_at: Option<Timestamp>,
+}
+
+impl NewWatch {
+    /// When a watch that is dropped is due.
+    pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 }
 
 /// All that follows from a stretch of touched rows and due watches.
@@ -63,7 +70,7 @@ pub struct MatchBatch {
     /// Watches to set, move or drop.
     pub watches: Vec<NewWatch>,
     /// Traces whose root was received, and when: their observations that wait are looked at again.
-    pub rooted: Vec<(ProjectId, TraceId, Timestamp)>,
+    pub rooted: BTreeMap<(ProjectId, TraceId), Timestamp>,
     /// Executions to make; those that exist already are left alone.
     pub executions: Vec<(ProjectId, NewExecution)>,
     /// Late spans to note on an execution that has scored already: how many since.
@@ -124,6 +131,10 @@ const DUE_WATCHES: &str = "
     SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
       FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
 
+const WATCH: &str = "
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
+      FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
+
 static DELETE_TOUCHED: Sized =
     Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 /// A watch that came due is moved only from where it was read: somebody else may have moved it.
@@ -133,6 +144,8 @@ const MOVE_WATCH: &str = "
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
+const DROP_ANY_WATCH: &str = "
+    DELETE FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
 const SET_WATCH: &str = "
     INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, began_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -143,7 +156,7 @@ const SET_WATCH: &str = "
 const WAKE_OF_TRACE: &str = "
     UPDATE watches
        SET due_at = $3, looked_at = CASE WHEN looked_at < $4 THEN looked_at ELSE $4 - 1 END
-     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND looked_at < $3";
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND looked_at <> $3";
 const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2 AND id = $3";
 
 static INSERT: Sized = Sized::repeatable(|n| {
@@ -179,11 +192,11 @@ async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Erro
         let times = [watch.changed_at, watch.looked_at, watch.due_at];
         let times = times.map(|at| Arg::from(at.as_micros()));
         let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
-        let is_dropped = watch.due_at.as_micros() == i64::MAX;
+        let is_dropped = watch.due_at == NewWatch::NEVER;
         let (sql, args) = match (was, is_dropped) {
             (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
             (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
-            (None, true) => continue,
+            (None, true) => (DROP_ANY_WATCH, target.to_vec()),
             (None, false) => {
                 let began_at = Arg::from(watch.began_at.as_micros());
                 (SET_WATCH, [&target[..], &times, &[began_at]].concat())
@@ -288,6 +301,27 @@ impl Store {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
+    /// The watch of a target, while it is not complete for every rule.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn watch(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+    ) -> Result<Option<Watch>, Error> {
+        let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
+        let row: Option<WatchRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(WATCH)
+                .bind(project.as_str())
+                .bind(target.trace_id.as_str())
+                .bind(observation)
+                .fetch_optional(db)
+                .await?
+        });
+        row.map(TryInto::try_into).transpose()
+    }
+
     /// Makes executions and forgets what led to them, in one transaction. The first `n_leased` of them
     /// start out running under `lease`, as if made and claimed at once; the others are pending.
     ///
@@ -297,6 +331,16 @@ impl Store {
     /// # Errors
     /// When the database fails; nothing is written then.
     pub async fn commit_matches(
+        &self,
+        batch: &MatchBatch,
+        lease: Lease,
+        n_leased: usize,
+        now: Timestamp,
+    ) -> Result<Option<Made>, Error> {
+        despite_collisions!(self.commit_matches_once(batch, lease, n_leased, now).await)
+    }
+
+    async fn commit_matches_once(
         &self,
         batch: &MatchBatch,
         lease: Lease,
@@ -314,7 +358,7 @@ impl Store {
             {
                 return Ok(None);
             }
-            for (project, trace, from) in &batch.rooted {
+            for ((project, trace), from) in &batch.rooted {
                 let (now, from) = (now.as_micros().into(), from.as_micros().into());
                 let args = [project.as_str().into(), trace.as_str().into(), now, from];
                 db.execute(WAKE_OF_TRACE, &args).await?;

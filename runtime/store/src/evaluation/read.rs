@@ -23,7 +23,7 @@ pub struct Ledger {
 /// An attempt that gave no scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempted {
-    /// 1, 2, ...
+    /// 1, 2, ..., anew after it was put back.
     pub number: u32,
     /// When it ended.
     pub ended_at: Timestamp,

@@ -38,7 +38,7 @@ const STANDING: &str = "SELECT number FROM traces WHERE number >= $1 AND number 
 const TOUCH_TRACE: &str = "
     UPDATE traces
        SET revision = revision + 1, stale = 1, last_seen = $2,
-           root_ended_at = COALESCE($3, root_ended_at),
+           root_ended_at = COALESCE(root_ended_at, $3),
            n_open = n_open + $5,
            has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END
      WHERE number = $1";

@@ -105,7 +105,7 @@ pub struct Activity {
     pub first_seen: Timestamp,
     /// Last change received.
     pub last_seen: Timestamp,
-    /// When an ended root was last received.
+    /// When an ended root was first received.
     pub root_ended_at: Option<Timestamp>,
     /// Observations without an end.
     pub n_open: u32,

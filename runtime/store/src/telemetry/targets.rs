@@ -26,7 +26,7 @@ pub struct Progress {
     pub last_seen: Timestamp,
     /// A root was seen.
     pub has_root: bool,
-    /// When an ended root was last received.
+    /// When an ended root was first received.
     pub root_ended_at: Option<Timestamp>,
     /// Observations without an end.
     pub n_open: u32,
