@@ -588,7 +588,7 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
     for line in lines {
         tracing::debug!(
             target: "assay::plugin",
-            { execution.id = %made.id, evaluator.id = %made.evaluator_id, level = line.level,
+            { execution.id = %made.id, evaluator.id = %made.evaluator_id, plugin.level = line.level,
               line = line.message, fields = line.fields },
             "an evaluator says"
         );

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Rule, Target};
+use assay_domain::evaluation::{Late, Rule, Target};
 use assay_domain::filter::Row;
 use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use assay_domain::time::Timestamp;
@@ -14,7 +14,7 @@ use assay_store::telemetry::Progress;
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
-use crate::matcher::of_rule;
+use crate::matcher::{began_at, of_rule};
 use crate::target::{ObservationRow, TraceRow};
 use crate::{Error, Scheduler};
 
@@ -140,7 +140,9 @@ impl Scheduler {
         if own.end.is_none() {
             return Ok(Step::NotComplete { complete_at: None });
         }
-        let trace = Some(&asked.progress).filter(|_| asked.rule.waits_for_trace(own));
+        // Without a watch it does not wait any more.
+        let waits = asked.watch.is_some() && asked.rule.waits_for_trace(own);
+        let trace = Some(&asked.progress).filter(|_| waits);
         let changed_at = stored.updated_at;
         let completion = observation_completion(own, changed_at, &asked.rule.rule.timing, trace);
         let row = ObservationRow {
@@ -152,8 +154,7 @@ impl Scheduler {
 
     async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
         let progress = &asked.progress;
-        let began_at = asked.watch.as_ref().map(|watch| watch.began_at);
-        let began_at = began_at.map_or(progress.first_seen, |at| at.max(progress.first_seen));
+        let began_at = began_at(progress, asked.watch.as_ref(), asked.standing);
         let completion = completion(progress, &asked.rule.rule.timing, began_at);
         let ids = [asked.target.trace_id.clone()];
         let scores = self
@@ -186,7 +187,9 @@ impl Scheduler {
         row: &dyn Row,
         n_observations: u32,
     ) -> Step {
-        if self.inner.deps.clock.now() < completion.at && asked.standing.is_empty() {
+        let scores_again = asked.rule.rule.late == Late::Rescore && asked.watch.is_some();
+        let waits = asked.standing.is_empty() || scores_again;
+        if waits && self.inner.deps.clock.now() < completion.at {
             let complete_at = Some(completion.at);
             return Step::NotComplete { complete_at };
         }

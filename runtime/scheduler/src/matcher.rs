@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use assay_domain::evaluation::{
-    CompletionReason, Execution, ExecutionState, NewExecution, Target, TargetKind,
+    CompletionReason, Execution, ExecutionState, NewExecution, Rule, Target, TargetKind,
 };
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::observation::Observation;
@@ -274,35 +274,33 @@ impl Inner {
         let Some((_, progress)) = found.into_iter().next() else {
             return Ok(());
         };
+        let target = Target {
+            trace_id: id.clone(),
+            observation_id: None,
+        };
+        let all = store.trace_executions(project, id).await?;
         let mut next: Option<Timestamp> = None;
-        let mut due: Vec<(&Arc<PreparedRule>, Completion)> = Vec::new();
+        let mut due: Vec<(&Arc<PreparedRule>, Completion, Vec<Standing>)> = Vec::new();
         for rule in pass.catalog.rules(project, TargetKind::Trace) {
-            let began_at = progress.first_seen.max(watch.began_at);
+            let standing = of_rule(&all, &rule.rule.id, &target);
+            if is_up_to_date(&progress, &standing) {
+                continue;
+            }
+            let began_at = began_at(&progress, Some(watch), &standing);
             let completion = completion(&progress, &rule.rule.timing, began_at);
             if pass.now < completion.at {
                 next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
             } else if watch.looked_at < completion.at || watch.looked_at < progress.last_seen {
-                due.push((rule, completion));
+                due.push((rule, completion, standing));
             }
         }
         if !due.is_empty() {
             let Some(trace) = store.target_trace(project, id).await? else {
                 return Ok(());
             };
-            let scores = self.trace_scores(project, id, &due).await?;
-            let standing = store.trace_executions(project, id).await?;
-            let target = Target {
-                trace_id: id.clone(),
-                observation_id: None,
-            };
-            for (rule, completion) in due {
-                let standing = of_rule(&standing, &rule.rule.id, &target);
-                if let Some(later) = waits_on(&progress, rule, completion, &standing)
-                    && pass.now < later
-                {
-                    next = Some(next.map_or(later, |at| at.min(later)));
-                    continue;
-                }
+            let rules = due.iter().map(|(rule, ..)| *rule);
+            let scores = self.trace_scores(project, id, rules).await?;
+            for (rule, completion, standing) in due {
                 let row = TraceRow {
                     trace: &trace,
                     completion: Some(completion.reason),
@@ -328,10 +326,10 @@ impl Inner {
         &self,
         project: &ProjectId,
         id: &TraceId,
-        rules: &[(&Arc<PreparedRule>, Completion)],
+        mut rules: impl Iterator<Item = &Arc<PreparedRule>>,
     ) -> Result<Vec<NewScore>, Error> {
         let columns = ["scores_avg", "score_categories", "score_booleans"];
-        if rules.iter().any(|(rule, _)| rule.filter.reads(&columns)) {
+        if rules.any(|rule| rule.filter.reads(&columns)) {
             let stored = self
                 .deps
                 .store
@@ -403,17 +401,23 @@ fn key(watch: &Watch) -> (ProjectId, TraceId, Option<ObservationId>) {
     (watch.project.clone(), watch.trace.clone(), observation)
 }
 
-/// Until when a rule waits that has scored the trace already, and for which the longest wait is over: a
-/// watch that stands for other rules began before that.
-fn waits_on(
+/// Since when a rule waits for a trace: since it came, since it goes on, or since the rule last scored it.
+pub(crate) fn began_at(
     progress: &Progress,
-    rule: &PreparedRule,
-    reached: Completion,
+    watch: Option<&Watch>,
     standing: &[Standing],
-) -> Option<Timestamp> {
-    let made_at = standing.iter().map(|each| each.made_at).max()?;
-    let is_over = reached.reason == CompletionReason::MaxWait;
-    is_over.then(|| completion(progress, &rule.rule.timing, made_at).at)
+) -> Timestamp {
+    let watched = watch.map_or(progress.first_seen, |watch| watch.began_at);
+    let made_at = standing.iter().map(|each| each.made_at);
+    made_at.fold(progress.first_seen.max(watched), Timestamp::max)
+}
+
+/// Nothing has come since a rule made its newest executions over a trace.
+fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
+    let newest = standing.iter().max_by_key(|each| each.made_at);
+    newest.is_some_and(|newest| {
+        progress.last_seen <= newest.made_at && progress.n_observations <= newest.n_observations
+    })
 }
 
 /// The executions of a rule over a target.
@@ -460,10 +464,12 @@ impl Pass<'_> {
                 next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
                 continue;
             }
-            if change
-                .watch
-                .is_some_and(|watch| completion.at <= watch.looked_at)
-            {
+            // A rule that was changed since may wait for less.
+            let since = |watch: &Watch| watch.looked_at < rule.rule.updated_at;
+            let stood = |watch: &Watch| rule.rule.created_at <= watch.looked_at;
+            if change.watch.is_some_and(|watch| {
+                completion.at <= watch.looked_at && !(since(watch) && stood(watch))
+            }) {
                 continue;
             }
             let complete = Complete {
@@ -476,8 +482,10 @@ impl Pass<'_> {
             };
             self.take(rule, &complete, &[]);
         }
-        // Another touch may have left a watch, for a root that has come since.
-        let may_be_watched = || rules.iter().any(|rule| rule.reads_trace);
+        // Another touch may have left a watch, which has been waited out since.
+        let waits = |rule: &Rule| rule.timing.settle_ms.is_some_and(|ms| 0 < ms);
+        let may_be_watched =
+            || own.is_in_parts || rules.iter().any(|own| own.reads_trace || waits(&own.rule));
         match (change.watch, next) {
             (Some(watch), next) => self.move_watch(watch, next),
             (None, None) if !may_be_watched() => {}

@@ -174,6 +174,51 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
     .await;
 }
 
+#[tokio::test]
+async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        let short = world.rule("short", TargetKind::Trace, rescores).await;
+        let long = world
+            .rule("long", TargetKind::Trace, |rule| {
+                rescores(rule);
+                rule.timing.max_wait_ms = Some(3 * 3_600_000);
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let wait = async |ms: i64| {
+            world.clock.advance(ms);
+            scheduler.run_until_idle().await.unwrap();
+        };
+        let made = async |rule: &Rule| {
+            let counts = world.counts(rule).await;
+            let n = |reason: &str| counts.get(reason).copied().unwrap_or_default();
+            (n("made"), n("duplicate"))
+        };
+        let root = generation(1, 1);
+        let mut open = child_of(&root, 2, ObservationKind::Tool);
+        open.end = None;
+        world.ingest(vec![root.clone(), open.clone()]).await;
+        wait(0).await;
+        wait(3_600_000).await;
+        assert_eq!((made(&short).await, made(&long).await), ((1, 0), (0, 0)));
+        // Nothing came: nothing is asked again.
+        wait(3_600_000).await;
+        assert_eq!((made(&short).await, made(&long).await), ((1, 0), (0, 0)));
+        open.end = Some(open.start);
+        let late = child_of(&root, 3, ObservationKind::Tool);
+        world.ingest(vec![open, late]).await;
+        wait(0).await;
+        wait(9_999).await;
+        wait(1).await;
+        assert_eq!((made(&short).await, made(&long).await), ((2, 0), (1, 0)));
+        wait(86_400_000).await;
+        assert_eq!((made(&short).await, made(&long).await), ((2, 0), (1, 0)));
+    })
+    .await;
+}
+
 /// Observations of traces of one name.
 fn of_the_trace_named(name: &str) -> Vec<Value> {
     vec![json!({ "type": "string", "column": "traceName", "operator": "=", "value": name })]

@@ -62,9 +62,14 @@ pub(super) struct RuleInput {
     schedule: Option<String>,
     /// Draw another sample than the other rules.
     sampling_independent: Option<bool>,
-    /// Waits before a target counts as complete, milliseconds.
+    /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
+    /// 10,000 for what came as create and update events, and for a trace whose root has ended.
     settle_ms: Option<i64>,
+    /// As `settleMs` where no root of the trace has come, 180,000 when absent: for a trace, and for an
+    /// observation when the filter asks for what only its trace knows (`traceName`, `tags`, and `userId`
+    /// or `sessionId` that it does not say itself).
     quiet_ms: Option<i64>,
+    /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent.
     max_wait_ms: Option<i64>,
     /// `fail`, `skip` or `empty`.
     on_missing: Option<String>,

@@ -46,8 +46,6 @@ pub enum Outcome {
     Skipped(Attempt),
     /// To be tried again at this time.
     Delayed(Attempt, Timestamp),
-    /// Waits for something outside, and is given up at this time.
-    Held(Attempt, Timestamp),
     /// For good. `true` when it speaks against the evaluator: so many in a row pause its rule.
     Failed(Attempt, bool),
     /// By deletion or the loop guard.
@@ -110,7 +108,6 @@ impl Outcome {
             Self::Completed(_) => ExecutionState::Completed,
             Self::Skipped(_) => ExecutionState::Skipped,
             Self::Delayed(..) => ExecutionState::Delayed,
-            Self::Held(..) => ExecutionState::Held,
             Self::Failed(..) => ExecutionState::Failed,
             Self::Cancelled(_) => ExecutionState::Cancelled,
         }
@@ -118,7 +115,7 @@ impl Outcome {
 
     const fn due_at(&self, now: Timestamp) -> Timestamp {
         match self {
-            Self::Delayed(_, at) | Self::Held(_, at) => *at,
+            Self::Delayed(_, at) => *at,
             _ => now,
         }
     }
@@ -129,7 +126,6 @@ impl Outcome {
             Self::Completed(_) => None,
             Self::Skipped(attempt)
             | Self::Delayed(attempt, _)
-            | Self::Held(attempt, _)
             | Self::Failed(attempt, _)
             | Self::Cancelled(attempt) => Some(attempt),
         }

@@ -38,11 +38,11 @@ pub struct Watch {
     pub trace: TraceId,
     /// The observation; `None` for the whole trace.
     pub observation: Option<ObservationId>,
-    /// Since when it is waited for; of a watch that stands already this stays as it is.
+    /// The change since which it is waited for; of a watch that stands already this stays as it is.
     pub began_at: Timestamp,
     /// Last change.
     pub changed_at: Timestamp,
-    /// Rules complete at this time have been decided.
+    /// When it was last looked at: rules complete at this time have been asked.
     pub looked_at: Timestamp,
     /// When to look again.
     pub due_at: Timestamp,
@@ -144,8 +144,12 @@ const MOVE_WATCH: &str = "
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
-const DROP_ANY_WATCH: &str = "
-    DELETE FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
+static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
+    format!(
+        "DELETE FROM watches WHERE (project_id, trace_id, observation_id) IN (VALUES {})",
+        value_rows(n, 3, 1)
+    )
+});
 const SET_WATCH: &str = "
     INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, began_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -175,20 +179,22 @@ async fn take_touched(db: &mut Db<'_>, seqs: &[i64]) -> Result<bool, Error> {
     Ok(db.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
 }
 
+fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
+    let observation = watch.observation.as_ref();
+    [
+        watch.project.as_str().into(),
+        watch.trace.as_str().into(),
+        observation.map_or("", |id| id.as_str()).into(),
+    ]
+}
+
 /// Sets, moves and drops watches. `false` when another matcher has moved one of them.
 async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Error> {
     let mut is_mine = true;
+    let mut dropped: Vec<&Watch> = Vec::new();
     for new in watches {
         let watch = &new.watch;
-        let target: [Arg<'_>; 3] = [
-            watch.project.as_str().into(),
-            watch.trace.as_str().into(),
-            watch
-                .observation
-                .as_ref()
-                .map_or("", |id| id.as_str())
-                .into(),
-        ];
+        let target = target_of(watch);
         let times = [watch.changed_at, watch.looked_at, watch.due_at];
         let times = times.map(|at| Arg::from(at.as_micros()));
         let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
@@ -196,7 +202,10 @@ async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Erro
         let (sql, args) = match (was, is_dropped) {
             (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
             (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
-            (None, true) => (DROP_ANY_WATCH, target.to_vec()),
+            (None, true) => {
+                dropped.push(watch);
+                continue;
+            }
             (None, false) => {
                 let began_at = Arg::from(watch.began_at.as_micros());
                 (SET_WATCH, [&target[..], &times, &[began_at]].concat())
@@ -204,6 +213,10 @@ async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Erro
         };
         is_mine &= db.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
     }
+    db.execute_for(&DROP_ANY_WATCHES, &dropped, |args, watch| {
+        args.extend(target_of(watch));
+    })
+    .await?;
     Ok(is_mine)
 }
 
