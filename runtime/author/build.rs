@@ -1,4 +1,4 @@
-//! Embeds what `assay plugin new` writes: templates, SDK sources and the contract.
+//! Embeds what `assay plugin new` writes: templates, SDK sources and the contract; and our answer to WASI 0.1.
 //!
 //! A build script and not a macro crate: it sees files that are added later, leaves out what toolchains
 //! leave behind, and makes the manifest of the Rust SDK stand alone.
@@ -17,16 +17,29 @@ const LEFT_OUT_ENDINGS: [&str; 2] = [".wasm", ".pyc"];
 const OURS: [&str; 2] = ["tests", "test"];
 
 fn main() {
-    if let Err(why) = embed() {
-        println!("cargo::error=the templates cannot be embedded: {why}");
+    if let Err(why) = embed().and_then(|()| assemble()) {
+        println!(
+            "cargo::error=the templates, or the answer to WASI 0.1, cannot be embedded: {why}"
+        );
         process::exit(1);
     }
 }
 
+/// `wasi.wat` as a module.
+fn assemble() -> io::Result<()> {
+    const TEXT: &str = "src/wasi.wat";
+    println!("cargo::rerun-if-changed={TEXT}");
+    let module = wat::parse_file(TEXT).map_err(io::Error::other)?;
+    fs::write(variable_path("OUT_DIR")?.join("wasi.wasm"), module)
+}
+
+fn variable_path(name: &str) -> io::Result<PathBuf> {
+    env::var(name).map(PathBuf::from).map_err(io::Error::other)
+}
+
 fn embed() -> io::Result<()> {
-    let variable = |name: &str| env::var(name).map_err(io::Error::other);
-    let out_dir = PathBuf::from(variable("OUT_DIR")?);
-    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
+    let out_dir = variable_path("OUT_DIR")?;
+    let root = variable_path("CARGO_MANIFEST_DIR")?.join("../..");
     let root = root.canonicalize()?;
     let sdk = root.join("plugin-sdk");
     println!("cargo::rerun-if-changed={}", sdk.display());

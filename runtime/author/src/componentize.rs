@@ -17,7 +17,7 @@ const WORLD: &str = "judge";
 /// Interfaces of the contract that a module may export besides: those it has are added to its world.
 const OPTIONAL: [&str; 2] = ["batch", "config-check"];
 
-const WASI: &str = include_str!("wasi.wat");
+const WASI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/wasi.wasm"));
 const WASI_NAME: &str = "wasi_snapshot_preview1";
 
 /// As much of WASI 0.2 as `wasi.wat` imports.
@@ -121,7 +121,7 @@ fn inert_wasi() -> anyhow::Result<Vec<u8>> {
     }
     let package = resolve.push_str("guest.wit", WASI_WORLD)?;
     let world = resolve.select_world(&[package], None)?;
-    let mut module = wat::parse_str(WASI)?;
+    let mut module = WASI.to_vec();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     Ok(module)
 }
