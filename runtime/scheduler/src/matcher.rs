@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use assay_domain::evaluation::{
-    CompletionReason, Execution, ExecutionState, NewExecution, Rule, Target, TargetKind,
-};
+use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Rule, Target, TargetKind};
 use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use assay_domain::observation::Observation;
 use assay_domain::score::NewScore;

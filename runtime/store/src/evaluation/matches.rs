@@ -144,9 +144,11 @@ const MOVE_WATCH: &str = "
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
+/// With a list of its own, without which SQLite reads all watches.
 static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
     format!(
-        "DELETE FROM watches WHERE (project_id, trace_id, observation_id) IN (VALUES {})",
+        "WITH k (project_id, trace_id, id) AS (VALUES {}) DELETE FROM watches \
+         WHERE (project_id, trace_id, observation_id) IN (SELECT project_id, trace_id, id FROM k)",
         value_rows(n, 3, 1)
     )
 });
