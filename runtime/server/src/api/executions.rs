@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
+use super::evaluators::PAGE;
 use super::routes::{Operation, Routes};
 use super::{cursor, rules};
 use crate::App;
@@ -26,28 +27,7 @@ const TARGET: &[Param] = &[
         "The observation, for rules whose target is one.",
     ),
 ];
-const TRACE_OR_STATE: &[Param] = &[
-    param(
-        "traceId",
-        "string",
-        "The trace; all executions of it, in the order they were made.",
-    ),
-    param(
-        "state",
-        "string",
-        "`failed`, in the place of a trace: those of the project that failed for good, the last first.",
-    ),
-    param(
-        "limit",
-        "integer",
-        "With `state`: 1 to 100, 50 when absent.",
-    ),
-    param(
-        "cursor",
-        "string",
-        "With `state`: `meta.cursor` of the page before.",
-    ),
-];
+const TRACE: &[Param] = &[param("traceId", "string", "The trace.").needed()];
 const ONE: &str = "/api/v1/executions/{executionId}";
 const COUNTERS: &[Param] = &[param(
     "hours",
@@ -68,9 +48,14 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(counters.query(COUNTERS), list_counters);
     let executions = Operation::get(
         "/api/v1/executions",
-        "Executions over a trace and what is in it, or those of the project that failed",
+        "Executions over a trace and what is in it",
     );
-    routes.add(executions.query(TRACE_OR_STATE), list_executions);
+    routes.add(executions.query(TRACE), list_executions);
+    let failed = Operation::get(
+        "/api/v1/failed-executions",
+        "Executions that failed for good, the last first",
+    );
+    routes.add(failed.query(PAGE), list_failed_executions);
     let one = Operation::get(ONE, "One execution, with the attempts that gave no score");
     routes.add(one, get_execution);
     let requeue = Operation::post(
@@ -131,20 +116,17 @@ async fn list_executions(
     caller: Reader,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let (store, project) = (&app.store, &caller.project);
-    let Some(state) = params.text("state") else {
-        let rows = store.trace_executions(project, &trace_id(&params)?).await?;
-        let data: Vec<Value> = rows.iter().map(view).collect();
-        return Ok(Json(json!({ "data": data })));
-    };
-    if state != ExecutionState::Failed.as_str() {
-        let said = format!("{state:?} is none of failed; the others are listed by trace");
-        return Err(Problem::query("state", said));
-    }
-    if params.text("traceId").is_some() {
-        let said = "give a trace or a state, not both";
-        return Err(Problem::query("traceId", said));
-    }
+    let id = trace_id(&params)?;
+    let rows = app.store.trace_executions(&caller.project, &id).await?;
+    let data: Vec<Value> = rows.iter().map(view).collect();
+    Ok(Json(json!({ "data": data })))
+}
+
+async fn list_failed_executions(
+    State(app): State<App>,
+    caller: Reader,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = match cursor::place(&params)? {
         None => None,
@@ -154,7 +136,8 @@ async fn list_executions(
         }
     };
     let after = after.as_ref().map(|(at, id)| (*at, id));
-    let page = store.failed_executions(project, after, limit).await?;
+    let failed = app.store.failed_executions(&caller.project, after, limit);
+    let page = failed.await?;
     let data: Vec<Value> = page.items.iter().map(view).collect();
     let meta = cursor::meta(page.next.as_ref());
     Ok(Json(json!({ "data": data, "meta": meta })))
