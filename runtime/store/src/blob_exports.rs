@@ -12,7 +12,7 @@ use assay_domain::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::{checked, from_json, to_json};
-use crate::db::{Arg, bind_args};
+use crate::db::{Arg, query};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -404,18 +404,10 @@ impl Store {
         ];
         let sql = format!("SELECT {COLUMNS} {CLAIMED}");
         let mut rows: Vec<ExportRow> = in_transaction!(&self.pool, |tx| {
-            let n = bind_args!(sqlx::query(CLAIM), &args)
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+            let n = query(CLAIM).bind_all(&args).execute(&mut tx).await?;
             match n {
                 0 => Vec::new(),
-                _ => {
-                    sqlx::query_as(sqlx::AssertSqlSafe(sql.as_str()))
-                        .bind(fence)
-                        .fetch_all(&mut *tx)
-                        .await?
-                }
+                _ => query(sql).bind(fence).fetch_all(&mut tx).await?,
             }
         });
         rows.pop().map(TryInto::try_into).transpose()

@@ -5,7 +5,7 @@ use assay_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::{from_json, to_json};
-use crate::db::{Arg, bind_args};
+use crate::db::{Arg, query, query_scalar};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
@@ -128,13 +128,11 @@ impl Store {
             connection.updated_at.as_micros().into(),
         ];
         Ok(in_transaction!(&self.pool, |tx| {
-            bind_args!(sqlx::query(UPSERT), &args)
-                .execute(&mut *tx)
-                .await?;
-            let standing: String = sqlx::query_scalar(STANDING)
+            query(UPSERT).bind_all(&args).execute(&mut tx).await?;
+            let standing: String = query_scalar(STANDING)
                 .bind(project.as_str())
                 .bind(&connection.provider)
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
             standing == connection.id
         }))

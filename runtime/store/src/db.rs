@@ -1,15 +1,21 @@
-//! One way to bind and execute for both drivers, inside a transaction.
+//! One way to bind and execute for both drivers.
+//!
+//! What awaits a driver is boxed here: its code then stands in this crate once, and not again in each
+//! function that has a statement, and in each crate that calls one.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use sqlx::{Row as _, ValueRef as _};
-use sqlx_postgres::PgConnection;
-use sqlx_sqlite::SqliteConnection;
+use futures_util::TryStreamExt as _;
+use futures_util::future::BoxFuture;
+use sqlx::{AssertSqlSafe, FromRow, Row as _, Transaction, ValueRef as _};
+use sqlx_postgres::{PgRow, Postgres};
+use sqlx_sqlite::{Sqlite, SqliteRow};
 
 use crate::Error;
-use crate::spell::Spell as _;
+use crate::pool::Pool;
+use crate::spell::for_sqlite;
 
 /// A value for a placeholder. Nulls have a type: PostgreSQL wants to know.
 #[derive(Clone, Debug)]
@@ -17,12 +23,18 @@ pub(crate) enum Arg<'a> {
     Int(Option<i64>),
     Float(Option<f64>),
     Text(Option<Cow<'a, str>>),
-    Blob(Option<&'a [u8]>),
+    Blob(Option<Cow<'a, [u8]>>),
 }
 
 impl From<i64> for Arg<'_> {
     fn from(value: i64) -> Self {
         Self::Int(Some(value))
+    }
+}
+
+impl From<i32> for Arg<'_> {
+    fn from(value: i32) -> Self {
+        Self::Int(Some(value.into()))
     }
 }
 
@@ -56,15 +68,45 @@ impl<'a> From<&'a str> for Arg<'a> {
     }
 }
 
+impl<'a> From<&'a String> for Arg<'a> {
+    fn from(value: &'a String) -> Self {
+        value.as_str().into()
+    }
+}
+
+impl From<String> for Arg<'_> {
+    fn from(value: String) -> Self {
+        Self::Text(Some(storable(&value).into_owned().into()))
+    }
+}
+
 impl<'a> From<Option<&'a str>> for Arg<'a> {
     fn from(value: Option<&'a str>) -> Self {
         Self::Text(value.map(storable))
     }
 }
 
+impl<'a> From<&'a Option<String>> for Arg<'a> {
+    fn from(value: &'a Option<String>) -> Self {
+        value.as_deref().into()
+    }
+}
+
+impl From<Option<String>> for Arg<'_> {
+    fn from(value: Option<String>) -> Self {
+        value.map_or(Self::Text(None), Self::from)
+    }
+}
+
 impl<'a> From<&'a [u8]> for Arg<'a> {
     fn from(value: &'a [u8]) -> Self {
-        Self::Blob(Some(value))
+        Self::Blob(Some(value.into()))
+    }
+}
+
+impl From<Vec<u8>> for Arg<'_> {
+    fn from(value: Vec<u8>) -> Self {
+        Self::Blob(Some(value.into()))
     }
 }
 
@@ -80,20 +122,19 @@ pub(crate) fn storable(text: &str) -> Cow<'_, str> {
 
 /// Binds values in order, for either driver.
 macro_rules! bind_args {
-    ($query:expr, $args:expr) => {{
-        let mut query = $query;
+    ($sql:expr, $args:expr) => {{
+        let mut query = sqlx::query(AssertSqlSafe($sql));
         for arg in $args {
             query = match arg {
-                $crate::db::Arg::Int(value) => query.bind(*value),
-                $crate::db::Arg::Float(value) => query.bind(*value),
-                $crate::db::Arg::Text(value) => query.bind(value.as_deref()),
-                $crate::db::Arg::Blob(value) => query.bind(*value),
+                Arg::Int(value) => query.bind(*value),
+                Arg::Float(value) => query.bind(*value),
+                Arg::Text(value) => query.bind(value.as_deref()),
+                Arg::Blob(value) => query.bind(value.as_deref()),
             };
         }
         query
     }};
 }
-pub(crate) use bind_args;
 
 /// A column of a row read in a transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +155,21 @@ pub(crate) enum As {
     Blob,
 }
 
+/// A row as the driver gives it.
+#[derive(Debug)]
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+/// What a row of either database can be read as.
+pub(crate) trait Record:
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send
+{
+}
+
+impl<T> Record for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send {}
+
 macro_rules! cells {
     ($row:expr, $types:expr) => {{
         let mut cells = Vec::with_capacity($types.len());
@@ -131,28 +187,313 @@ macro_rules! cells {
     }};
 }
 
-/// A connection inside a transaction: `(&mut *tx).into()` with either driver.
+impl Row {
+    fn read<R: Record>(&self) -> Result<R, Error> {
+        Ok(match self {
+            Self::Sqlite(row) => R::from_row(row)?,
+            Self::Postgres(row) => R::from_row(row)?,
+        })
+    }
+
+    /// Each column read as told.
+    pub(crate) fn cells(&self, types: &[As]) -> Result<Vec<Cell>, Error> {
+        Ok(match self {
+            Self::Sqlite(row) => cells!(row, types),
+            Self::Postgres(row) => cells!(row, types),
+        })
+    }
+}
+
+/// How many of the rows that a statement finds are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    First,
+}
+
+/// Takes rows, one after the other.
+pub(crate) type Put<'p> = &'p mut (dyn FnMut(Row) -> Result<(), Error> + Send);
+
+/// Where a statement is read from: the pool or an open transaction.
 #[derive(Debug)]
-pub(crate) enum Db<'t> {
-    Sqlite(&'t mut SqliteConnection),
-    Postgres(&'t mut PgConnection),
+pub(crate) enum Source<'s> {
+    Pool(&'s Pool),
+    Transaction(&'s mut Db),
 }
 
-impl<'t> From<&'t mut SqliteConnection> for Db<'t> {
-    fn from(connection: &'t mut SqliteConnection) -> Self {
-        Self::Sqlite(connection)
+impl<'s> From<&'s Pool> for Source<'s> {
+    fn from(pool: &'s Pool) -> Self {
+        Self::Pool(pool)
     }
 }
 
-impl<'t> From<&'t mut PgConnection> for Db<'t> {
-    fn from(connection: &'t mut PgConnection) -> Self {
-        Self::Postgres(connection)
+impl<'s> From<&'s mut Db> for Source<'s> {
+    fn from(db: &'s mut Db) -> Self {
+        Self::Transaction(db)
     }
 }
 
-impl Db<'_> {
+macro_rules! hand_on {
+    ($query:expr, $executor:expr, $wanted:expr, $put:expr, $row:path) => {{
+        let query = $query;
+        match $wanted {
+            Wanted::All => {
+                let mut rows = query.fetch($executor);
+                while let Some(row) = rows.try_next().await? {
+                    $put($row(row))?;
+                }
+            }
+            Wanted::First => {
+                if let Some(row) = query.fetch_optional($executor).await? {
+                    $put($row(row))?;
+                }
+            }
+        }
+    }};
+}
+
+impl<'s> Source<'s> {
+    /// The same, for one of several statements.
+    pub(crate) fn again(&mut self) -> Source<'_> {
+        match self {
+            Self::Pool(pool) => Source::Pool(pool),
+            Self::Transaction(db) => Source::Transaction(db),
+        }
+    }
+
+    /// Hands rows on, in the order in which they are found.
+    fn each<'a>(
+        self,
+        sql: Cow<'static, str>,
+        args: &'a [Arg<'a>],
+        wanted: Wanted,
+        put: Put<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>>
+    where
+        's: 'a,
+    {
+        Box::pin(async move {
+            match self {
+                Self::Pool(Pool::Sqlite { reader, .. }) => {
+                    let query = bind_args!(for_sqlite(sql), args);
+                    hand_on!(query, reader, wanted, put, Row::Sqlite);
+                }
+                Self::Pool(Pool::Postgres(pool)) => {
+                    let query = bind_args!(sql, args);
+                    hand_on!(query, pool, wanted, put, Row::Postgres);
+                }
+                Self::Transaction(Db::Sqlite(tx)) => {
+                    let query = bind_args!(for_sqlite(sql), args);
+                    hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
+                }
+                Self::Transaction(Db::Postgres(tx)) => {
+                    let query = bind_args!(sql, args);
+                    hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A statement and its values so far.
+#[derive(Debug)]
+pub(crate) struct Query<'q> {
+    sql: Cow<'static, str>,
+    args: Cow<'q, [Arg<'q>]>,
+}
+
+/// A statement, read by row.
+pub(crate) fn query<'q>(sql: impl Into<Cow<'static, str>>) -> Query<'q> {
+    Query {
+        sql: sql.into(),
+        args: Cow::Borrowed(&[]),
+    }
+}
+
+/// A statement whose rows have one column.
+pub(crate) fn query_scalar<'q>(sql: impl Into<Cow<'static, str>>) -> Scalars<'q> {
+    Scalars(query(sql))
+}
+
+impl<'q> Query<'q> {
+    /// With the value of the next placeholder.
+    pub(crate) fn bind(mut self, value: impl Into<Arg<'q>>) -> Self {
+        self.args.to_mut().push(value.into());
+        self
+    }
+
+    /// With the values of all placeholders.
+    pub(crate) fn bind_all(mut self, values: &'q [Arg<'q>]) -> Self {
+        self.args = values.into();
+        self
+    }
+
+    /// Rows changed.
+    pub(crate) async fn execute(self, db: &mut Db) -> Result<u64, Error> {
+        db.run(self.sql, &self.args).await
+    }
+
+    /// Hands rows on, in the order in which they are found.
+    pub(crate) async fn each(
+        self,
+        source: impl Into<Source<'_>>,
+        put: Put<'_>,
+    ) -> Result<(), Error> {
+        let source = source.into();
+        source.each(self.sql, &self.args, Wanted::All, put).await
+    }
+
+    /// All rows.
+    pub(crate) async fn fetch_all<R: Record>(
+        self,
+        source: impl Into<Source<'_>>,
+    ) -> Result<Vec<R>, Error> {
+        let mut found = Vec::new();
+        let put = &mut |row: Row| {
+            found.push(row.read()?);
+            Ok(())
+        };
+        self.each(source, put).await?;
+        Ok(found)
+    }
+
+    /// The first row.
+    pub(crate) async fn fetch_optional<R: Record>(
+        self,
+        source: impl Into<Source<'_>>,
+    ) -> Result<Option<R>, Error> {
+        let mut found = None;
+        let put = &mut |row: Row| {
+            found = Some(row.read()?);
+            Ok(())
+        };
+        let source = source.into();
+        source
+            .each(self.sql, &self.args, Wanted::First, put)
+            .await?;
+        Ok(found)
+    }
+
+    /// The first row of a statement that always has one.
+    pub(crate) async fn fetch_one<R: Record>(
+        self,
+        source: impl Into<Source<'_>>,
+    ) -> Result<R, Error> {
+        let found = self.fetch_optional(source).await?;
+        found.ok_or(Error::Sql(sqlx::Error::RowNotFound))
+    }
+}
+
+/// A [`Query`] whose rows have one column.
+#[derive(Debug)]
+pub(crate) struct Scalars<'q>(Query<'q>);
+
+impl<'q> Scalars<'q> {
+    /// With the value of the next placeholder.
+    pub(crate) fn bind(self, value: impl Into<Arg<'q>>) -> Self {
+        Self(self.0.bind(value))
+    }
+
+    /// With the values of all placeholders.
+    pub(crate) fn bind_all(self, values: &'q [Arg<'q>]) -> Self {
+        Self(self.0.bind_all(values))
+    }
+
+    /// The value of each row.
+    pub(crate) async fn fetch_all<T>(self, source: impl Into<Source<'_>>) -> Result<Vec<T>, Error>
+    where
+        (T,): Record,
+    {
+        let rows: Vec<(T,)> = self.0.fetch_all(source).await?;
+        Ok(rows.into_iter().map(|(value,)| value).collect())
+    }
+
+    /// The value of the first row.
+    pub(crate) async fn fetch_optional<T>(
+        self,
+        source: impl Into<Source<'_>>,
+    ) -> Result<Option<T>, Error>
+    where
+        (T,): Record,
+    {
+        let row: Option<(T,)> = self.0.fetch_optional(source).await?;
+        Ok(row.map(|(value,)| value))
+    }
+
+    /// The value of the first row of a statement that always has one.
+    pub(crate) async fn fetch_one<T>(self, source: impl Into<Source<'_>>) -> Result<T, Error>
+    where
+        (T,): Record,
+    {
+        let (value,): (T,) = self.0.fetch_one(source).await?;
+        Ok(value)
+    }
+}
+
+/// A write transaction. Dropped before it is committed, it is undone.
+#[derive(Debug)]
+pub(crate) enum Db {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+impl Db {
+    pub(crate) fn begin(pool: &Pool) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(async move {
+            Ok(match pool {
+                // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
+                Pool::Sqlite { writer, .. } => {
+                    Self::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
+                }
+                Pool::Postgres(pool) => Self::Postgres(pool.begin().await?),
+            })
+        })
+    }
+
+    pub(crate) fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(tx) => tx.commit().await?,
+                Self::Postgres(tx) => tx.commit().await?,
+            }
+            Ok(())
+        })
+    }
+
     pub(crate) const fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
+    }
+
+    fn run<'a>(
+        &'a mut self,
+        sql: Cow<'static, str>,
+        args: &'a [Arg<'a>],
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Sqlite(tx) => {
+                    let query = bind_args!(for_sqlite(sql), args);
+                    query.execute(&mut **tx).await?.rows_affected()
+                }
+                Self::Postgres(tx) => {
+                    let query = bind_args!(sql, args);
+                    query.execute(&mut **tx).await?.rows_affected()
+                }
+            })
+        })
+    }
+
+    /// Executes statements without values that one text holds.
+    pub(crate) fn run_script(&mut self, sql: String) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let script = sqlx::raw_sql(AssertSqlSafe(sql));
+            match self {
+                Self::Sqlite(tx) => script.execute(&mut **tx).await.map(|_| ())?,
+                Self::Postgres(tx) => script.execute(&mut **tx).await.map(|_| ())?,
+            }
+            Ok(())
+        })
     }
 
     /// Rows changed.
@@ -161,16 +502,7 @@ impl Db<'_> {
         sql: &'static str,
         args: &[Arg<'_>],
     ) -> Result<u64, Error> {
-        Ok(match self {
-            Self::Sqlite(db) => bind_args!(sqlx::query(db.spell(sql)), args)
-                .execute(&mut **db)
-                .await?
-                .rows_affected(),
-            Self::Postgres(db) => bind_args!(sqlx::query(db.spell(sql)), args)
-                .execute(&mut **db)
-                .await?
-                .rows_affected(),
-        })
+        self.run(sql.into(), args).await
     }
 
     /// Rows, each column read as told.
@@ -181,24 +513,13 @@ impl Db<'_> {
         types: &[As],
     ) -> Result<Vec<Vec<Cell>>, Error> {
         let mut found = Vec::new();
-        match self {
-            Self::Sqlite(db) => {
-                for row in bind_args!(sqlx::query(db.spell(sql)), args)
-                    .fetch_all(&mut **db)
-                    .await?
-                {
-                    found.push(cells!(row, types));
-                }
-            }
-            Self::Postgres(db) => {
-                for row in bind_args!(sqlx::query(db.spell(sql)), args)
-                    .fetch_all(&mut **db)
-                    .await?
-                {
-                    found.push(cells!(row, types));
-                }
-            }
-        }
+        let put = &mut |row: Row| {
+            found.push(row.cells(types)?);
+            Ok(())
+        };
+        Source::from(self)
+            .each(sql.into(), args, Wanted::All, put)
+            .await?;
         Ok(found)
     }
 
@@ -297,6 +618,30 @@ impl Cell {
         match self {
             Self::Blob(value) => value,
             _ => &[],
+        }
+    }
+
+    /// None when it is null.
+    pub(crate) fn into_int(self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// None when it is null.
+    pub(crate) fn into_float(self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// None when it is null.
+    pub(crate) fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(value) => Some(value),
+            _ => None,
         }
     }
 }

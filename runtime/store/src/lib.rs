@@ -128,9 +128,9 @@ impl Store {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), Error> {
-        pool::on_reader!(&self.pool, |db| {
-            sqlx::query("SELECT 1").execute(db).await?;
-        });
+        let _: i64 = db::query_scalar("SELECT CAST(1 AS BIGINT)")
+            .fetch_one(&self.pool)
+            .await?;
         Ok(())
     }
 }

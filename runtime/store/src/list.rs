@@ -1,11 +1,7 @@
 //! Statements with values, and numbered pages: what the small tables need, for either database.
 
-use sqlx::{AssertSqlSafe, FromRow};
-use sqlx_postgres::PgRow;
-use sqlx_sqlite::SqliteRow;
-
-use crate::db::{Arg, bind_args};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{Arg, Record, query};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// Which part of a list that is read by page.
@@ -51,17 +47,6 @@ impl<T> Numbered<T> {
     }
 }
 
-/// A row of either database.
-pub(crate) trait Record:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
-
-impl<T> Record for T where
-    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
-
 /// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed<'a> {
@@ -82,11 +67,10 @@ impl Store {
         sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Vec<R>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            bind_args!(sqlx::query_as(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_all(db)
-                .await?
-        }))
+        query(sql.to_owned())
+            .bind_all(args)
+            .fetch_all(&self.pool)
+            .await
     }
 
     /// The rows of one page, turned into what callers see, and how many there are on all pages.
@@ -122,10 +106,10 @@ impl Store {
     /// Runs one writing statement in a transaction of its own; the rows it changed.
     pub(crate) async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            bind_args!(sqlx::query(AssertSqlSafe(sql.to_owned())), args)
-                .execute(&mut *tx)
+            query(sql.to_owned())
+                .bind_all(args)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         }))
     }
 }

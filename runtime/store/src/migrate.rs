@@ -1,6 +1,7 @@
 //! The schema, step by step. A step that has shipped never changes.
 
 use crate::Error;
+use crate::db::{query, query_scalar};
 use crate::pool::{Pool, in_transaction};
 
 /// In order; the version of a step is its place, from 1. One text for both databases: words in
@@ -132,12 +133,12 @@ async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
     in_transaction!(pool, |tx| {
         if is_postgres {
             // Any constant will do: it only has to be the same for every node.
-            sqlx::query("SELECT pg_advisory_xact_lock(4707214)")
-                .execute(&mut *tx)
+            query("SELECT pg_advisory_xact_lock(4707214)")
+                .execute(&mut tx)
                 .await?;
         }
-        sqlx::query(CREATE_LEDGER).execute(&mut *tx).await?;
-        let found: i64 = sqlx::query_scalar(CURRENT).fetch_one(&mut *tx).await?;
+        query(CREATE_LEDGER).execute(&mut tx).await?;
+        let found: i64 = query_scalar(CURRENT).fetch_one(&mut tx).await?;
         if known < found {
             return Err(Error::TooNew { found, known });
         }
@@ -147,13 +148,11 @@ async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
             } else {
                 for_sqlite(step)
             };
-            sqlx::raw_sql(sqlx::AssertSqlSafe(step))
-                .execute(&mut *tx)
-                .await?;
-            sqlx::query(RECORD)
+            tx.run_script(step).await?;
+            query(RECORD)
                 .bind(at as i64 + 1)
                 .bind(*name)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         }
     });
@@ -163,7 +162,6 @@ async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::on_reader;
     use crate::testing::TempDatabase;
     use crate::{Options, Store};
 
@@ -207,9 +205,8 @@ mod tests {
                 store.change(sql, &[long.as_str().into()]).await.unwrap();
             }
             run(&store.pool).await.unwrap();
-            let shown: (String, String, String) = on_reader!(&store.pool, |db| {
-                sqlx::query_as(SHOWN).fetch_one(db).await.unwrap()
-            });
+            let shown: (String, String, String) =
+                query(SHOWN).fetch_one(&store.pool).await.unwrap();
             let cut = |n: usize| match store.pool {
                 Pool::Sqlite { .. } => long.clone(),
                 Pool::Postgres(_) => long.chars().take(n).collect(),

@@ -39,7 +39,7 @@ impl Numbers {
     /// So many fresh ones, ascending.
     pub(crate) async fn take(
         &mut self,
-        db: &mut Db<'_>,
+        db: &mut Db,
         table: Table,
         n: usize,
     ) -> Result<Vec<i64>, Error> {

@@ -264,43 +264,15 @@ macro_rules! despite_collisions {
 }
 pub(crate) use despite_collisions;
 
-/// Runs the body with an executor for reading, once for each driver: `on_reader!(&pool, |db| { .. })`.
-macro_rules! on_reader {
-    ($pool:expr, |$db:ident| $body:block) => {
-        match $pool {
-            $crate::pool::Pool::Sqlite { reader, .. } => {
-                let $db = reader;
-                $body
-            }
-            $crate::pool::Pool::Postgres(pool) => {
-                let $db = pool;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use on_reader;
-
-/// Runs the body in one write transaction, once for each driver, and commits it:
-/// `in_transaction!(&pool, |tx| { .. })`. `?` inside rolls back; pass `&mut *tx` to statements.
+/// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |db| { .. })`. `?` and
+/// `return` inside undo it.
 macro_rules! in_transaction {
-    ($pool:expr, |$tx:ident| $body:block) => {
-        match $pool {
-            $crate::pool::Pool::Sqlite { writer, .. } => {
-                // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
-                let mut $tx = writer.begin_with("BEGIN IMMEDIATE").await?;
-                let value = $body;
-                $tx.commit().await?;
-                value
-            }
-            $crate::pool::Pool::Postgres(pool) => {
-                let mut $tx = pool.begin().await?;
-                let value = $body;
-                $tx.commit().await?;
-                value
-            }
-        }
-    };
+    ($pool:expr, |$db:ident| $body:block) => {{
+        let mut $db = $crate::db::Db::begin($pool).await?;
+        let value = $body;
+        $db.commit().await?;
+        value
+    }};
 }
 pub(crate) use in_transaction;
 

@@ -8,68 +8,43 @@
 //! halfway, or whose transaction is over when they do. SQLite copies each page that another statement is
 //! about to change, to be able to take back that statement alone; these it lets stand half done.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
-
-use sqlx_postgres::{PgConnection, PgPool};
-use sqlx_sqlite::{SqliteConnection, SqlitePool};
 
 /// A comment to PostgreSQL.
 const OR_FAIL: &str = "/*or fail*/";
 
-/// What statements run on.
-pub(crate) trait Spell {
-    /// The statement as this driver likes it. Asked with the statements of the program only: each text
-    /// is kept for good.
-    fn spell(&self, sql: &'static str) -> &'static str;
-}
-
-impl Spell for PgConnection {
-    fn spell(&self, sql: &'static str) -> &'static str {
-        sql
+/// The statement as SQLite likes it. A text that stands for good is looked at once.
+pub(crate) fn for_sqlite(sql: Cow<'static, str>) -> Cow<'static, str> {
+    match sql {
+        Cow::Borrowed(sql) => bare(sql).into(),
+        Cow::Owned(sql) => sql.into(),
     }
 }
 
-impl Spell for PgPool {
-    fn spell(&self, sql: &'static str) -> &'static str {
-        sql
-    }
-}
-
-impl Spell for SqliteConnection {
-    fn spell(&self, sql: &'static str) -> &'static str {
-        bare(sql)
-    }
-}
-
-impl Spell for SqlitePool {
-    fn spell(&self, sql: &'static str) -> &'static str {
-        bare(sql)
-    }
-}
-
-/// The known texts by address: a statement is one text for as long as the program runs.
+/// The known texts by their place: a statement is one text for as long as the program runs.
 fn bare(sql: &'static str) -> &'static str {
-    static KNOWN: OnceLock<RwLock<HashMap<usize, &'static str>>> = OnceLock::new();
+    static KNOWN: OnceLock<RwLock<HashMap<(usize, usize), &'static str>>> = OnceLock::new();
     let known = KNOWN.get_or_init(RwLock::default);
-    let address = sql.as_ptr().addr();
+    let place = (sql.as_ptr().addr(), sql.len());
     if let Some(text) = known
         .read()
         .unwrap_or_else(PoisonError::into_inner)
-        .get(&address)
+        .get(&place)
     {
         return text;
     }
-    let text = for_sqlite(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
+    let text = spelled(sql).map_or(sql, |text| &*Box::leak(text.into_boxed_str()));
     known
         .write()
         .unwrap_or_else(PoisonError::into_inner)
-        .insert(address, text);
+        .insert(place, text);
     text
 }
 
 /// The statement as SQLite likes it, where that is another text.
-fn for_sqlite(sql: &str) -> Option<String> {
+fn spelled(sql: &str) -> Option<String> {
     match with_bare_placeholders(sql) {
         Some(bare) => Some(bare.replace(OR_FAIL, "OR FAIL")),
         None => sql
@@ -119,13 +94,13 @@ mod tests {
     #[test]
     fn sqlite_is_told_which_statements_need_not_be_taken_back_alone() {
         assert_eq!(
-            for_sqlite("INSERT /*or fail*/ INTO t VALUES ($1)").as_deref(),
+            spelled("INSERT /*or fail*/ INTO t VALUES ($1)").as_deref(),
             Some("INSERT OR FAIL INTO t VALUES (?)")
         );
         assert_eq!(
-            for_sqlite("UPDATE /*or fail*/ t SET a = $1 WHERE b = $1").as_deref(),
+            spelled("UPDATE /*or fail*/ t SET a = $1 WHERE b = $1").as_deref(),
             Some("UPDATE OR FAIL t SET a = $1 WHERE b = $1")
         );
-        assert_eq!(for_sqlite("SELECT $1 OR $1"), None);
+        assert_eq!(spelled("SELECT $1 OR $1"), None);
     }
 }

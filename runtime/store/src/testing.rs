@@ -261,9 +261,10 @@ mod tests {
         on_each_database(|store| async move {
             store.ping().await.unwrap();
             const N_KEYS: &str = "SELECT COUNT(*) FROM api_keys";
-            let n: i64 = crate::pool::on_reader!(&store.pool, |db| {
-                sqlx::query_scalar(N_KEYS).fetch_one(db).await.unwrap()
-            });
+            let n: i64 = crate::db::query_scalar(N_KEYS)
+                .fetch_one(&store.pool)
+                .await
+                .unwrap();
             assert_eq!(n, 0);
         })
         .await;

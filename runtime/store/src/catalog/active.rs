@@ -7,7 +7,7 @@ use assay_domain::ids::ProjectId;
 use super::checked;
 use super::evaluators::{self, EvaluatorRow};
 use super::rules::{self, AssignmentRow, RuleRow};
-use crate::pool::on_reader;
+use crate::db::{query, query_scalar};
 use crate::{Error, Store};
 
 /// An enabled rule and whose it is.
@@ -40,9 +40,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn catalog_revision(&self) -> Result<i64, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(REVISION).fetch_one(db).await?
-        }))
+        query_scalar(REVISION).fetch_one(&self.pool).await
     }
 
     /// All enabled rules with their evaluators. Crosses tenants: for the engine, which keeps the answer
@@ -54,18 +52,13 @@ impl Store {
         // The revision first: a change between the statements makes the rest newer than it says, and
         // the next comparison reads everything again.
         let revision = self.catalog_revision().await?;
-        let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) =
-            on_reader!(&self.pool, |db| {
-                (
-                    sqlx::query_as(rules::ENABLED).fetch_all(db).await?,
-                    sqlx::query_as(rules::ENABLED_ASSIGNMENTS)
-                        .fetch_all(db)
-                        .await?,
-                )
-            });
-        let evaluators: Vec<EvaluatorRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(evaluators::IN_USE).fetch_all(db).await?
-        });
+        let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) = (
+            query(rules::ENABLED).fetch_all(&self.pool).await?,
+            query(rules::ENABLED_ASSIGNMENTS)
+                .fetch_all(&self.pool)
+                .await?,
+        );
+        let evaluators: Vec<EvaluatorRow> = query(evaluators::IN_USE).fetch_all(&self.pool).await?;
         let owned = |row: EvaluatorRow| {
             let project = checked("evaluator", &row.project_id)?;
             Ok((project, row.try_into()?))

@@ -7,7 +7,8 @@ use assay_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{Db, query, query_scalar};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// An evaluator as it is made.
@@ -237,32 +238,38 @@ const DISABLE_EMPTY: &str = "
        AND NOT EXISTS (SELECT 1 FROM assignments a
                         WHERE a.project_id = rules.project_id AND a.rule_id = rules.id)";
 
-macro_rules! insert_version {
-    ($tx:ident, $project:expr, $evaluator:expr, $number:expr, $version:expr, $now:expr) => {
-        let n_held: i64 = sqlx::query_scalar(super::plugins::N_COMPONENTS)
-            .bind($version.plugin.as_bytes().as_slice())
-            .fetch_one(&mut *$tx)
-            .await?;
-        if n_held == 0 {
-            return Err(Error::Conflict("the plug-in was deleted"));
-        }
-        sqlx::query(INSERT_VERSION)
-            .bind($project.as_str())
-            .bind($evaluator.as_str())
-            .bind($number)
-            .bind($version.id.as_str())
-            .bind($version.plugin.as_bytes().as_slice())
-            .bind(&$version.plugin_name)
-            .bind(&$version.plugin_version)
-            .bind(&$version.plugin_evaluator)
-            .bind(to_json("evaluator version", &$version.config)?)
-            .bind(to_json("evaluator version", &$version.mapping)?)
-            .bind(to_json("evaluator version", &$version.grants)?)
-            .bind($version.fingerprint.as_bytes().as_slice())
-            .bind($now.as_micros())
-            .execute(&mut *$tx)
-            .await?;
-    };
+async fn insert_version(
+    db: &mut Db,
+    project: &ProjectId,
+    evaluator: &EvaluatorId,
+    number: i32,
+    version: &NewVersion,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let n_held: i64 = query_scalar(super::plugins::N_COMPONENTS)
+        .bind(version.plugin.as_bytes().as_slice())
+        .fetch_one(&mut *db)
+        .await?;
+    if n_held == 0 {
+        return Err(Error::Conflict("the plug-in was deleted"));
+    }
+    query(INSERT_VERSION)
+        .bind(project.as_str())
+        .bind(evaluator.as_str())
+        .bind(number)
+        .bind(version.id.as_str())
+        .bind(version.plugin.as_bytes().as_slice())
+        .bind(&version.plugin_name)
+        .bind(&version.plugin_version)
+        .bind(&version.plugin_evaluator)
+        .bind(to_json("evaluator version", &version.config)?)
+        .bind(to_json("evaluator version", &version.mapping)?)
+        .bind(to_json("evaluator version", &version.grants)?)
+        .bind(version.fingerprint.as_bytes().as_slice())
+        .bind(now.as_micros())
+        .execute(db)
+        .await?;
+    Ok(())
 }
 
 impl Store {
@@ -275,13 +282,11 @@ impl Store {
         project: &ProjectId,
         id: &EvaluatorId,
     ) -> Result<Option<Evaluator>, Error> {
-        let row: Option<EvaluatorRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(GET)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<EvaluatorRow> = query(GET)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -297,23 +302,23 @@ impl Store {
     ) -> Result<Page<Evaluator>, Error> {
         let n_wanted = i64::from(limit) + 1;
         let (at, id) = bounds(after);
-        let rows: Vec<EvaluatorRow> = on_reader!(&self.pool, |db| {
+        let rows: Vec<EvaluatorRow> = {
             if after.is_some() {
-                sqlx::query_as(LIST_AFTER)
+                query(LIST_AFTER)
                     .bind(project.as_str())
                     .bind(n_wanted)
                     .bind(at)
                     .bind(id)
-                    .fetch_all(db)
+                    .fetch_all(&self.pool)
                     .await?
             } else {
-                sqlx::query_as(LIST_FIRST)
+                query(LIST_FIRST)
                     .bind(project.as_str())
                     .bind(n_wanted)
-                    .fetch_all(db)
+                    .fetch_all(&self.pool)
                     .await?
             }
-        });
+        };
         let items: Result<Vec<Evaluator>, Error> =
             rows.into_iter().map(TryInto::try_into).collect();
         Ok(Page::cut(items?, limit, |evaluator| Cursor {
@@ -335,15 +340,13 @@ impl Store {
     ) -> Result<Vec<EvaluatorVersion>, Error> {
         self.evaluator(project, id).await?.ok_or(Error::NotFound)?;
         let below = before.map_or(i32::MAX, |n| i32::try_from(n).unwrap_or(i32::MAX));
-        let rows: Vec<VersionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(VERSIONS)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .bind(below)
-                .bind(i64::from(limit))
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<VersionRow> = query(VERSIONS)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .bind(below)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -356,13 +359,11 @@ impl Store {
         project: &ProjectId,
         id: &EvaluatorVersionId,
     ) -> Result<Option<(EvaluatorId, EvaluatorVersion)>, Error> {
-        let row: Option<VersionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(VERSION)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<VersionRow> = query(VERSION)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         let pair = |row: VersionRow| {
             let evaluator = checked("evaluator version", &row.evaluator_id)?;
             Ok((evaluator, row.try_into()?))
@@ -379,13 +380,11 @@ impl Store {
         project: &ProjectId,
         id: &EvaluatorId,
     ) -> Result<Vec<RuleUse>, Error> {
-        let rows: Vec<UseRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(USES)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<UseRow> = query(USES)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_all(&self.pool)
+            .await?;
         let of_row = |row: UseRow| {
             let mapping = row.mapping.map(|raw| from_json("assignment", &raw));
             Ok(RuleUse {
@@ -409,20 +408,19 @@ impl Store {
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            let n_made = sqlx::query(INSERT)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(new.id.as_str())
                 .bind(&new.name)
                 .bind(&new.description)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_made == 0 {
                 return Err(Error::Conflict("an evaluator with this id exists"));
             }
-            insert_version!(tx, project, new.id, 1_i32, new.version, now);
+            insert_version(&mut tx, project, &new.id, 1, &new.version, now).await?;
         });
         self.evaluator(project, &new.id)
             .await?
@@ -441,15 +439,15 @@ impl Store {
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            let number: Option<i32> = sqlx::query_scalar(NEXT_NUMBER)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            let number: Option<i32> = query_scalar(NEXT_NUMBER)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .fetch_optional(&mut *tx)
+                .fetch_optional(&mut tx)
                 .await?;
             let number = number.ok_or(Error::NotFound)?;
-            insert_version!(tx, project, id, number, version, now);
+            insert_version(&mut tx, project, id, number, version, now).await?;
         });
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
@@ -468,7 +466,7 @@ impl Store {
         let mut numbers = Vec::with_capacity(successors.len());
         in_transaction!(&self.pool, |tx| {
             // Also what is written at the same time waits for this, so that no two wait for each other.
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            query(super::active::RAISE).execute(&mut tx).await?;
             for Successor {
                 evaluator,
                 follows,
@@ -476,23 +474,23 @@ impl Store {
             } in successors
             {
                 let follows = i32::try_from(*follows).unwrap_or(i32::MAX);
-                let number: Option<i32> = sqlx::query_scalar(NEXT_NUMBER_AFTER)
+                let number: Option<i32> = query_scalar(NEXT_NUMBER_AFTER)
                     .bind(project.as_str())
                     .bind(evaluator.as_str())
                     .bind(now.as_micros())
                     .bind(follows)
-                    .fetch_optional(&mut *tx)
+                    .fetch_optional(&mut tx)
                     .await?;
                 let number = number.ok_or(Error::Conflict(
                     "an evaluator got another version or was deleted meanwhile: nothing was changed, look \
                      at the evaluators again",
                 ))?;
-                insert_version!(tx, project, evaluator, number, version, now);
-                sqlx::query(UNPAUSE)
+                insert_version(&mut tx, project, evaluator, number, version, now).await?;
+                query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(evaluator.as_str())
                     .bind(now.as_micros())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
                 numbers.push(number.max(0).cast_unsigned());
             }
@@ -513,25 +511,24 @@ impl Store {
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            let n_changed = sqlx::query(RENAME)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            let n_changed = query(RENAME)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(name)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_changed == 0 {
                 return Err(Error::NotFound);
             }
             if let Some(description) = description {
-                sqlx::query(DESCRIBE)
+                query(DESCRIBE)
                     .bind(project.as_str())
                     .bind(id.as_str())
                     .bind(description)
                     .bind(now.as_micros())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
         });
@@ -549,16 +546,15 @@ impl Store {
         pause: &Pause,
     ) -> Result<bool, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            sqlx::query(PAUSE)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         Ok(n_paused == 1)
     }
@@ -574,14 +570,13 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, Error> {
         let n_unpaused = in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            sqlx::query(UNPAUSE)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            query(UNPAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         Ok(n_unpaused == 1)
     }
@@ -598,20 +593,19 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            let n_gone = sqlx::query(DELETE)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            let n_gone = query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }
-            sqlx::query(DISABLE_EMPTY)
+            query(DISABLE_EMPTY)
                 .bind(project.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

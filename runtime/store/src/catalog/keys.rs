@@ -6,8 +6,8 @@ use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use assay_domain::time::Timestamp;
 
 use super::{SecretHash, checked};
-use crate::db::Arg;
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{Arg, Query, query, query_scalar};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// Keys that a project or an organization has at most: their list is shown whole.
@@ -148,29 +148,31 @@ const COUNT: &str = "SELECT COUNT(*) FROM api_keys WHERE project_id = $1";
 const COUNT_OF_ORGANIZATION: &str = "SELECT COUNT(*) FROM api_keys WHERE organization_id = $1";
 
 /// Makes nothing when the public key is taken.
-pub(super) const INSERT: &str = "
+const INSERT: &str = "
     INSERT INTO api_keys (public_key, id, project_id, organization_id, secret_hash, secret_hint, rights,
                           note, created_at, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ON CONFLICT (public_key) DO NOTHING";
 
-/// A statement of [`INSERT`], bound; project and organization as in the row, one of them absent.
-macro_rules! insert_key {
-    ($project:expr, $organization:expr, $key:expr, $now:expr) => {
-        sqlx::query($crate::catalog::keys::INSERT)
-            .bind($key.public_key.as_str())
-            .bind(&$key.id)
-            .bind($project)
-            .bind($organization)
-            .bind($key.secret_hash.to_string())
-            .bind(&$key.secret_hint)
-            .bind($key.rights.as_str())
-            .bind(&$key.note)
-            .bind($now.as_micros())
-            .bind($key.expires_at.map(Timestamp::as_micros))
-    };
+/// [`INSERT`] with its values; project and organization as in the row, one of them absent.
+pub(super) fn insert_key<'k>(
+    project: Option<&'k str>,
+    organization: Option<&'k str>,
+    key: &'k NewApiKey,
+    now: Timestamp,
+) -> Query<'k> {
+    query(INSERT)
+        .bind(key.public_key.as_str())
+        .bind(&key.id)
+        .bind(project)
+        .bind(organization)
+        .bind(key.secret_hash.to_string())
+        .bind(&key.secret_hint)
+        .bind(key.rights.as_str())
+        .bind(&key.note)
+        .bind(now.as_micros())
+        .bind(key.expires_at.map(Timestamp::as_micros))
 }
-pub(super) use insert_key;
 
 const GET_SECRET: &str = "SELECT value FROM server_secrets WHERE name = $1";
 const PUT_SECRET: &str = "
@@ -183,12 +185,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn api_key(&self, public_key: &PublicKey) -> Result<Option<ApiKey>, Error> {
-        let row: Option<KeyRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(GET)
-                .bind(public_key.as_str())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<KeyRow> = query(GET)
+            .bind(public_key.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -249,25 +249,17 @@ impl Store {
         };
         let n_made = in_transaction!(&self.pool, |tx| {
             let owner = project.or(organization);
-            let n_locked = sqlx::query(lock)
-                .bind(owner)
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+            let n_locked = query(lock).bind(owner).execute(&mut tx).await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
-            let n_keys: i64 = sqlx::query_scalar(count)
-                .bind(owner)
-                .fetch_one(&mut *tx)
-                .await?;
+            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut tx).await?;
             if i64::from(MAX_KEYS) <= n_keys {
                 return Err(Error::Conflict("there are 200 keys; delete one first"));
             }
-            insert_key!(project, organization, key, now)
-                .execute(&mut *tx)
+            insert_key(project, organization, key, now)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_made {
             0 => Err(Error::Conflict("the public key is taken")),
@@ -320,25 +312,23 @@ impl Store {
         name: &str,
         make: impl FnOnce() -> Vec<u8> + Send,
     ) -> Result<Vec<u8>, Error> {
-        let known: Option<Vec<u8>> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(GET_SECRET)
-                .bind(name)
-                .fetch_optional(db)
-                .await?
-        });
+        let known: Option<Vec<u8>> = query_scalar(GET_SECRET)
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await?;
         if let Some(value) = known {
             return Ok(value);
         }
         let made = make();
         let value = in_transaction!(&self.pool, |tx| {
-            sqlx::query(PUT_SECRET)
+            query(PUT_SECRET)
                 .bind(name)
-                .bind(&made)
-                .execute(&mut *tx)
+                .bind(made.as_slice())
+                .execute(&mut tx)
                 .await?;
-            sqlx::query_scalar(GET_SECRET)
+            query_scalar(GET_SECRET)
                 .bind(name)
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?
         });
         Ok(value)

@@ -11,7 +11,7 @@ use super::active::RAISE;
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
 use super::{Organization, Project, checked, to_json};
-use crate::db::Arg;
+use crate::db::{Arg, Db, query};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -67,25 +67,26 @@ const DELETE_MEMBERS: &str = "DELETE FROM project_members WHERE project_id = $1"
 const STOP_RULES: &str = "UPDATE rules SET enabled = 0 WHERE project_id = $1 AND enabled = 1";
 
 /// Locks the organization, so that names and counts hold until the commit, and counts its projects: all, and
-/// those other than `$id` with this name.
-macro_rules! lock_and_count {
-    ($tx:ident, $organization:expr, $name:expr, $id:expr) => {{
-        let n_locked = sqlx::query(LOCK_ORGANIZATION)
-            .bind($organization.as_str())
-            .execute(&mut *$tx)
-            .await?
-            .rows_affected();
-        if n_locked == 0 {
-            return Err(Error::NotFound);
-        }
-        let counted: (i64, i64) = sqlx::query_as(COUNT)
-            .bind($organization.as_str())
-            .bind($name)
-            .bind($id.as_str())
-            .fetch_one(&mut *$tx)
-            .await?;
-        counted
-    }};
+/// those other than `id` with this name.
+async fn lock_and_count(
+    db: &mut Db,
+    organization: &OrganizationId,
+    name: Option<&str>,
+    id: &ProjectId,
+) -> Result<(i64, i64), Error> {
+    let n_locked = query(LOCK_ORGANIZATION)
+        .bind(organization.as_str())
+        .execute(db)
+        .await?;
+    if n_locked == 0 {
+        return Err(Error::NotFound);
+    }
+    query(COUNT)
+        .bind(organization.as_str())
+        .bind(name)
+        .bind(id.as_str())
+        .fetch_one(db)
+        .await
 }
 
 impl Store {
@@ -143,22 +144,27 @@ impl Store {
     ) -> Result<(), Error> {
         let metadata = to_json("project", &project.metadata)?;
         in_transaction!(&self.pool, |tx| {
-            let (n_all, n_named) =
-                lock_and_count!(tx, organization, project.name.as_str(), project.id);
+            let (n_all, n_named) = lock_and_count(
+                &mut tx,
+                organization,
+                Some(project.name.as_str()),
+                &project.id,
+            )
+            .await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }
             if i64::from(MAX_PROJECTS) <= n_all {
                 return Err(FULL);
             }
-            sqlx::query(INSERT)
+            query(INSERT)
                 .bind(organization.as_str())
                 .bind(project.id.as_str())
                 .bind(&project.name)
                 .bind(&metadata)
                 .bind(i64::from(project.retention_days))
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())
@@ -179,20 +185,20 @@ impl Store {
         let metadata = patch.metadata.as_ref();
         let metadata = metadata.map(|all| to_json("project", all)).transpose()?;
         let n_changed = in_transaction!(&self.pool, |tx| {
-            let (_, n_named) = lock_and_count!(tx, organization, patch.name.as_deref(), project);
+            let (_, n_named) =
+                lock_and_count(&mut tx, organization, patch.name.as_deref(), project).await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }
-            sqlx::query(UPDATE)
+            query(UPDATE)
                 .bind(organization.as_str())
                 .bind(project.as_str())
                 .bind(patch.name.as_deref())
                 .bind(metadata.as_deref())
                 .bind(patch.retention_days.map(i64::from))
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         if n_changed == 0 {
             return Err(Error::NotFound);
@@ -213,20 +219,16 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let n_deleted = in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            let n_deleted = sqlx::query(DELETE)
+            query(RAISE).execute(&mut tx).await?;
+            let n_deleted = query(DELETE)
                 .bind(organization.as_str())
                 .bind(project.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if 0 < n_deleted {
                 for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
-                    sqlx::query(sql)
-                        .bind(project.as_str())
-                        .execute(&mut *tx)
-                        .await?;
+                    query(sql).bind(project.as_str()).execute(&mut tx).await?;
                 }
             }
             n_deleted

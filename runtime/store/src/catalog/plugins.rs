@@ -6,7 +6,8 @@ use assay_domain::time::Timestamp;
 use semver::Version;
 
 use super::{checked, digest, from_json, to_json};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{query, query_scalar};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// A registered plug-in.
@@ -156,22 +157,22 @@ impl Store {
         let name = owner.map_or("", ProjectId::as_str);
         in_transaction!(&self.pool, |tx| {
             // Deletions queue up behind this, so that none takes away the bytes in between.
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
+            query(super::active::RAISE).execute(&mut tx).await?;
             if owner.is_some() {
-                let n_held: i64 = sqlx::query_scalar(HELD_BY_SERVER)
+                let n_held: i64 = query_scalar(HELD_BY_SERVER)
                     .bind(&info.name)
-                    .fetch_one(&mut *tx)
+                    .fetch_one(&mut tx)
                     .await?;
                 if 0 < n_held {
                     return Err(Error::Conflict("a plug-in of the server has this name"));
                 }
             }
-            sqlx::query(INSERT_COMPONENT)
+            query(INSERT_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
                 .bind(bytes)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(INSERT)
+            query(INSERT)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
@@ -179,22 +180,22 @@ impl Store {
                 .bind(json)
                 .bind(bytes.len() as i64)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(REVIVE)
+            query(REVIVE)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            let standing: Option<Vec<u8>> = sqlx::query_scalar(STANDING)
+            let standing: Option<Vec<u8>> = query_scalar(STANDING)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
-                .fetch_optional(&mut *tx)
+                .fetch_optional(&mut tx)
                 .await?;
             if standing.is_none() {
                 return Err(Error::Conflict(
@@ -210,12 +211,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn plugins(&self, project: &ProjectId) -> Result<Vec<Plugin>, Error> {
-        let rows: Vec<PluginRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(VISIBLE)
-                .bind(project.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<PluginRow> = query(VISIBLE)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -228,13 +227,11 @@ impl Store {
         project: &ProjectId,
         digest: &Digest,
     ) -> Result<Option<Plugin>, Error> {
-        let row: Option<PluginRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(BY_DIGEST)
-                .bind(project.as_str())
-                .bind(digest.as_bytes().as_slice())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<PluginRow> = query(BY_DIGEST)
+            .bind(project.as_str())
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -256,13 +253,11 @@ impl Store {
             Some((name, version)) => (name, Some(version)),
             None => (reference, None),
         };
-        let rows: Vec<PluginRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(BY_NAME)
-                .bind(project.as_str())
-                .bind(name)
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<PluginRow> = query(BY_NAME)
+            .bind(project.as_str())
+            .bind(name)
+            .fetch_all(&self.pool)
+            .await?;
         let found: Result<Vec<Plugin>, Error> = rows.into_iter().map(TryInto::try_into).collect();
         let wanted = |plugin: &Plugin| version.is_none_or(|v| v == plugin.info.version);
         Ok(found?.into_iter().filter(wanted).max_by_key(Plugin::rank))
@@ -277,13 +272,11 @@ impl Store {
         project: &ProjectId,
         digest: &Digest,
     ) -> Result<Vec<PluginUser>, Error> {
-        let rows: Vec<PluginUserRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(USERS)
-                .bind(project.as_str())
-                .bind(digest.as_bytes().as_slice())
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<PluginUserRow> = query(USERS)
+            .bind(project.as_str())
+            .bind(digest.as_bytes().as_slice())
+            .fetch_all(&self.pool)
+            .await?;
         let mut users: Vec<PluginUser> = Vec::new();
         for row in rows {
             let evaluator = checked("evaluator", &row.id)?;
@@ -314,27 +307,26 @@ impl Store {
     pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             // Whoever writes a version of an evaluator raises it too: what is counted holds.
-            sqlx::query(super::active::RAISE).execute(&mut *tx).await?;
-            let n_deleted = sqlx::query(DELETE)
+            query(super::active::RAISE).execute(&mut tx).await?;
+            let n_deleted = query(DELETE)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_deleted == 0 {
                 return Err(Error::NotFound);
             }
-            let n_users: i64 = sqlx::query_scalar(N_USERS)
+            let n_users: i64 = query_scalar(N_USERS)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
             if 0 < n_users {
                 return Err(Error::Conflict("evaluators are made from this plug-in"));
             }
-            sqlx::query(DELETE_COMPONENT)
+            query(DELETE_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())
@@ -346,9 +338,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn component_digests(&self) -> Result<Vec<Digest>, Error> {
-        let rows: Vec<Vec<u8>> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(DIGESTS).fetch_all(db).await?
-        });
+        let rows: Vec<Vec<u8>> = query_scalar(DIGESTS).fetch_all(&self.pool).await?;
         rows.iter()
             .map(|bytes| digest("component", bytes))
             .collect()
@@ -360,11 +350,9 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn component(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(COMPONENT)
-                .bind(digest.as_bytes().as_slice())
-                .fetch_optional(db)
-                .await?
-        }))
+        query_scalar(COMPONENT)
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await
     }
 }

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::keys::insert_key;
 use super::{KeyOwner, NewApiKey, checked, from_json};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{query, query_scalar};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// The owner of projects.
@@ -118,12 +119,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn project(&self, project: &ProjectId) -> Result<Option<Project>, Error> {
-        let row: Option<ProjectRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(GET)
-                .bind(project.as_str())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<ProjectRow> = query(GET)
+            .bind(project.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -133,9 +132,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn first_project(&self) -> Result<Option<Project>, Error> {
-        let id: Option<String> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(ANY).fetch_optional(db).await?
-        });
+        let id: Option<String> = query_scalar(ANY).fetch_optional(&self.pool).await?;
         match id {
             Some(id) => self.project(&checked("project", &id)?).await,
             None => Ok(None),
@@ -159,46 +156,45 @@ impl Store {
         in_transaction!(&self.pool, |tx| {
             // The key first: of several nodes that start at once, one gets past this statement, and the
             // others find its project when it has committed.
-            let n_made = insert_key!(Some(init.project_id.as_str()), None::<&str>, &init.key, now)
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+            let n_made = insert_key(Some(init.project_id.as_str()), None, &init.key, now)
+                .execute(&mut tx)
+                .await?;
             if n_made == 1 {
-                let organization: Option<String> = sqlx::query_scalar(FIND_ORGANIZATION)
+                let organization: Option<String> = query_scalar(FIND_ORGANIZATION)
                     .bind(&init.organization_name)
-                    .fetch_optional(&mut *tx)
+                    .fetch_optional(&mut tx)
                     .await?;
                 if organization.is_none() {
-                    sqlx::query(INSERT_ORGANIZATION)
+                    query(INSERT_ORGANIZATION)
                         .bind(init.organization_id.as_str())
                         .bind(&init.organization_name)
                         .bind(now.as_micros())
-                        .execute(&mut *tx)
+                        .execute(&mut tx)
                         .await?;
                 }
                 let organization = organization
                     .as_deref()
                     .unwrap_or(init.organization_id.as_str());
-                let project: Option<String> = sqlx::query_scalar(FIND)
+                let project: Option<String> = query_scalar(FIND)
                     .bind(organization)
                     .bind(&init.project_name)
-                    .fetch_optional(&mut *tx)
+                    .fetch_optional(&mut tx)
                     .await?;
                 match project {
                     Some(project) => {
-                        sqlx::query(MOVE_KEY)
+                        query(MOVE_KEY)
                             .bind(project)
                             .bind(init.key.public_key.as_str())
-                            .execute(&mut *tx)
+                            .execute(&mut tx)
                             .await?;
                     }
                     None => {
-                        sqlx::query(INSERT)
+                        query(INSERT)
                             .bind(init.project_id.as_str())
                             .bind(organization)
                             .bind(&init.project_name)
                             .bind(now.as_micros())
-                            .execute(&mut *tx)
+                            .execute(&mut tx)
                             .await?;
                     }
                 }

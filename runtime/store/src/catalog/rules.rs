@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::active::RAISE;
 use super::{Cursor, Page, bounds, checked, from_json, row, to_json};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{Db, Source, query, query_scalar};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// Enabled rules a project may have (evaluation.md 1.2).
@@ -204,82 +205,79 @@ const UNPAUSE: &str = "
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
 /// Reads one whole rule.
-macro_rules! read_rule {
-    ($db:expr, $project:expr, $id:expr) => {{
-        let row: Option<RuleRow> = sqlx::query_as(GET)
-            .bind($project.as_str())
-            .bind($id.as_str())
-            .fetch_optional($db)
-            .await?;
-        match row {
-            Some(row) => {
-                let assignments: Vec<AssignmentRow> = sqlx::query_as(GET_ASSIGNMENTS)
-                    .bind($project.as_str())
-                    .bind($id.as_str())
-                    .fetch_all($db)
-                    .await?;
-                let assignments = assignments.into_iter().map(TryInto::try_into);
-                Some(row.with(assignments.collect::<Result<_, Error>>()?)?.1)
-            }
-            None => None,
-        }
-    }};
+async fn read_rule(
+    mut source: Source<'_>,
+    project: &ProjectId,
+    id: &RuleId,
+) -> Result<Option<Rule>, Error> {
+    let row: Option<RuleRow> = query(GET)
+        .bind(project.as_str())
+        .bind(id.as_str())
+        .fetch_optional(source.again())
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let assignments: Vec<AssignmentRow> = query(GET_ASSIGNMENTS)
+        .bind(project.as_str())
+        .bind(id.as_str())
+        .fetch_all(source)
+        .await?;
+    let assignments = assignments.into_iter().map(TryInto::try_into);
+    let (_, rule) = row.with(assignments.collect::<Result<_, Error>>()?)?;
+    Ok(Some(rule))
 }
 
 /// Writes one whole rule and checks what must hold for it.
-macro_rules! write_rule {
-    ($tx:ident, $project:expr, $rule:expr) => {{
-        if $rule.enabled && $rule.assignments.is_empty() {
-            return Err(Error::Conflict("an enabled rule needs an evaluator"));
-        }
-        sqlx::query(PUT)
-            .bind($project.as_str())
-            .bind($rule.id.as_str())
-            .bind(&$rule.name)
-            .bind($rule.target.as_str())
-            .bind(i16::from($rule.enabled))
-            .bind($rule.sampling)
-            .bind(i16::from($rule.sampling_independent))
-            .bind(to_json("rule", &$rule.filter)?)
-            .bind($rule.timing.settle_ms)
-            .bind($rule.timing.quiet_ms)
-            .bind($rule.timing.max_wait_ms)
-            .bind($rule.on_missing.as_str())
-            .bind($rule.late.as_str())
-            .bind($rule.created_at.as_micros())
-            .bind($rule.updated_at.as_micros())
-            .execute(&mut *$tx)
+async fn write_rule(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    if rule.enabled && rule.assignments.is_empty() {
+        return Err(Error::Conflict("an enabled rule needs an evaluator"));
+    }
+    query(PUT)
+        .bind(project.as_str())
+        .bind(rule.id.as_str())
+        .bind(&rule.name)
+        .bind(rule.target.as_str())
+        .bind(rule.enabled)
+        .bind(rule.sampling)
+        .bind(rule.sampling_independent)
+        .bind(to_json("rule", &rule.filter)?)
+        .bind(rule.timing.settle_ms)
+        .bind(rule.timing.quiet_ms)
+        .bind(rule.timing.max_wait_ms)
+        .bind(rule.on_missing.as_str())
+        .bind(rule.late.as_str())
+        .bind(rule.created_at.as_micros())
+        .bind(rule.updated_at.as_micros())
+        .execute(db)
+        .await?;
+    query(DROP_ASSIGNMENTS)
+        .bind(project.as_str())
+        .bind(rule.id.as_str())
+        .execute(db)
+        .await?;
+    for (place, assignment) in (0_i32..).zip(&rule.assignments) {
+        let mapping = assignment.mapping.as_ref();
+        let mapping = mapping.map(|mapping| to_json("assignment", mapping));
+        let n_made = query(INSERT_ASSIGNMENT)
+            .bind(project.as_str())
+            .bind(rule.id.as_str())
+            .bind(place)
+            .bind(assignment.id.as_str())
+            .bind(assignment.evaluator_id.as_str())
+            .bind(mapping.transpose()?)
+            .execute(db)
             .await?;
-        sqlx::query(DROP_ASSIGNMENTS)
-            .bind($project.as_str())
-            .bind($rule.id.as_str())
-            .execute(&mut *$tx)
-            .await?;
-        for (place, assignment) in (0_i32..).zip(&$rule.assignments) {
-            let mapping = assignment.mapping.as_ref();
-            let mapping = mapping.map(|mapping| to_json("assignment", mapping));
-            let n_made = sqlx::query(INSERT_ASSIGNMENT)
-                .bind($project.as_str())
-                .bind($rule.id.as_str())
-                .bind(place)
-                .bind(assignment.id.as_str())
-                .bind(assignment.evaluator_id.as_str())
-                .bind(mapping.transpose()?)
-                .execute(&mut *$tx)
-                .await?
-                .rows_affected();
-            if n_made == 0 {
-                return Err(Error::NotFound);
-            }
+        if n_made == 0 {
+            return Err(Error::NotFound);
         }
-        let n_enabled: i64 = sqlx::query_scalar(COUNT_ENABLED)
-            .bind($project.as_str())
-            .fetch_one(&mut *$tx)
-            .await?;
-        if $rule.enabled && i64::from(MAX_ACTIVE_RULES) < n_enabled {
-            return Err(Error::Conflict("a project has at most 500 active rules"));
-        }
-    }};
+    }
+    let n_enabled: i64 = query_scalar(COUNT_ENABLED)
+        .bind(project.as_str())
+        .fetch_one(db)
+        .await?;
+    if rule.enabled && i64::from(MAX_ACTIVE_RULES) < n_enabled {
+        return Err(Error::Conflict("a project has at most 500 active rules"));
+    }
+    Ok(())
 }
 
 impl Store {
@@ -288,7 +286,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn rule(&self, project: &ProjectId, id: &RuleId) -> Result<Option<Rule>, Error> {
-        Ok(on_reader!(&self.pool, |db| { read_rule!(db, project, id) }))
+        read_rule((&self.pool).into(), project, id).await
     }
 
     /// The rules of a project, newest first.
@@ -303,37 +301,37 @@ impl Store {
     ) -> Result<Page<Rule>, Error> {
         let n_wanted = i64::from(limit) + 1;
         let (at, id) = bounds(after);
-        let (rows, assignments) = on_reader!(&self.pool, |db| {
+        let (rows, assignments) = {
             let rows: Vec<RuleRow> = if after.is_some() {
-                sqlx::query_as(LIST_AFTER)
+                query(LIST_AFTER)
                     .bind(project.as_str())
                     .bind(n_wanted)
                     .bind(at)
                     .bind(id)
-                    .fetch_all(db)
+                    .fetch_all(&self.pool)
                     .await?
             } else {
-                sqlx::query_as(LIST_FIRST)
+                query(LIST_FIRST)
                     .bind(project.as_str())
                     .bind(n_wanted)
-                    .fetch_all(db)
+                    .fetch_all(&self.pool)
                     .await?
             };
             let assignments: Vec<AssignmentRow> = match (rows.first(), rows.last()) {
                 (Some(newest), Some(oldest)) => {
-                    sqlx::query_as(LIST_ASSIGNMENTS)
+                    query(LIST_ASSIGNMENTS)
                         .bind(project.as_str())
                         .bind(newest.created_at)
                         .bind(&newest.id)
                         .bind(oldest.created_at)
                         .bind(&oldest.id)
-                        .fetch_all(db)
+                        .fetch_all(&self.pool)
                         .await?
                 }
                 _ => Vec::new(),
             };
             (rows, assignments)
-        });
+        };
         let rules = assemble(rows, assignments)?.into_iter();
         let rules = rules.map(|(_, rule)| rule).collect();
         Ok(Page::cut(rules, limit, |rule: &Rule| Cursor {
@@ -349,16 +347,16 @@ impl Store {
     /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already.
     pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            let standing: Option<RuleRow> = sqlx::query_as(GET)
+            query(RAISE).execute(&mut tx).await?;
+            let standing: Option<RuleRow> = query(GET)
                 .bind(project.as_str())
                 .bind(rule.id.as_str())
-                .fetch_optional(&mut *tx)
+                .fetch_optional(&mut tx)
                 .await?;
             if standing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
-            write_rule!(tx, project, rule);
+            write_rule(&mut tx, project, rule).await?;
         });
         Ok(())
     }
@@ -377,16 +375,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Rule, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            let mut rule = read_rule!(&mut *tx, project, id).ok_or(Error::NotFound)?;
+            query(RAISE).execute(&mut tx).await?;
+            let mut rule = read_rule((&mut tx).into(), project, id)
+                .await?
+                .ok_or(Error::NotFound)?;
             patch.apply(&mut rule, now);
-            write_rule!(tx, project, rule);
+            write_rule(&mut tx, project, &rule).await?;
             if patch.enabled == Some(true) && rule.paused.take().is_some() {
-                sqlx::query(UNPAUSE)
+                query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(id.as_str())
                     .bind(now.as_micros())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
             rule
@@ -404,16 +404,15 @@ impl Store {
         pause: &Pause,
     ) -> Result<bool, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            sqlx::query(PAUSE)
+            query(RAISE).execute(&mut tx).await?;
+            query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         Ok(n_paused == 1)
     }
@@ -424,13 +423,12 @@ impl Store {
     /// [`Error::NotFound`] when the project has no such rule.
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
         let n_gone = in_transaction!(&self.pool, |tx| {
-            sqlx::query(RAISE).execute(&mut *tx).await?;
-            sqlx::query(DELETE)
+            query(RAISE).execute(&mut tx).await?;
+            query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_gone {
             0 => Err(Error::NotFound),

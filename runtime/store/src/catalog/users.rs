@@ -13,7 +13,7 @@ use assay_domain::time::Timestamp;
 
 use super::checked;
 use super::keys::LOCK_ORGANIZATION;
-use crate::db::Arg;
+use crate::db::{Arg, query, query_scalar};
 use crate::list::Numbered;
 use crate::pool::in_transaction;
 use crate::{Error, Store};
@@ -257,22 +257,21 @@ impl Store {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_made = in_transaction!(&self.pool, |tx| {
-            let n_locked = sqlx::query(LOCK_ORGANIZATION)
+            let n_locked = query(LOCK_ORGANIZATION)
                 .bind(organization.as_str())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
-            let n_known: i64 = sqlx::query_scalar(COUNT_ALL)
+            let n_known: i64 = query_scalar(COUNT_ALL)
                 .bind(organization.as_str())
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
             if i64::from(MAX_USERS) <= n_known {
                 return Err(Error::Conflict("the organization knows 10000 people"));
             }
-            sqlx::query(INSERT)
+            query(INSERT)
                 .bind(organization.as_str())
                 .bind(user.id.as_str())
                 .bind(&user.user_name)
@@ -281,9 +280,8 @@ impl Store {
                 .bind(user.role.as_str())
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         if n_made == 0 {
             return Err(Error::Conflict("the user name is taken"));
@@ -304,27 +302,27 @@ impl Store {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_changed = in_transaction!(&self.pool, |tx| {
-            sqlx::query(LOCK_ORGANIZATION)
+            query(LOCK_ORGANIZATION)
                 .bind(organization.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            let n_others: i64 = sqlx::query_scalar(IS_TAKEN)
+            let n_others: i64 = query_scalar(IS_TAKEN)
                 .bind(organization.as_str())
                 .bind(&user.user_name)
                 .bind(user.id.as_str())
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
             if 0 < n_others {
                 return Err(Error::Conflict("the user name is taken"));
             }
             if !user.is_active {
-                sqlx::query(UNASSIGN)
+                query(UNASSIGN)
                     .bind(organization.as_str())
                     .bind(user.id.as_str())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
-            sqlx::query(UPDATE)
+            query(UPDATE)
                 .bind(organization.as_str())
                 .bind(user.id.as_str())
                 .bind(&user.user_name)
@@ -333,9 +331,8 @@ impl Store {
                 .bind(user.role.as_str())
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         if n_changed == 0 {
             return Err(Error::NotFound);
@@ -388,19 +385,18 @@ impl Store {
     ) -> Result<(), Error> {
         let n_left = in_transaction!(&self.pool, |tx| {
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
-                sqlx::query(sql)
+                query(sql)
                     .bind(organization.as_str())
                     .bind(id.as_str())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
-            sqlx::query(LEAVE)
+            query(LEAVE)
                 .bind(organization.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_left {
             0 => Err(Error::NotFound),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::widgets::is_reference;
 use super::{Content, Dashboard, Placement, Tile};
 use crate::catalog::{from_json, to_json};
-use crate::db::{Arg, bind_args, value_list};
+use crate::db::{Arg, Db, query, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
@@ -149,26 +149,23 @@ fn row<'a>(
     ]
 }
 
-/// Runs a statement in a transaction; the rows it changed.
-macro_rules! run {
-    ($tx:ident, $sql:expr, $args:expr) => {{
-        let args = $args;
-        bind_args!(sqlx::query($sql), args)
-            .execute(&mut *$tx)
-            .await?
-            .rows_affected()
-    }};
-}
-
 /// Puts tiles on an empty grid.
-macro_rules! put_all {
-    ($tx:ident, $project:expr, $dashboard:expr, $placements:expr) => {
-        for (place, placement) in (0_i64..).zip($placements) {
-            if run!($tx, PUT, &row($project, $dashboard, placement, place)) == 0 {
-                return Err(Error::Conflict(SAME_ID));
-            }
+async fn put_all(
+    db: &mut Db,
+    project: &ProjectId,
+    dashboard: &str,
+    placements: &[Placement],
+) -> Result<(), Error> {
+    for (place, placement) in (0_i64..).zip(placements) {
+        if db
+            .execute(PUT, &row(project, dashboard, placement, place))
+            .await?
+            == 0
+        {
+            return Err(Error::Conflict(SAME_ID));
         }
-    };
+    }
+    Ok(())
 }
 
 const SAME_ID: &str = "the dashboard has a placement with this id";
@@ -211,8 +208,8 @@ impl Store {
             dashboard.updated_at.as_micros().into(),
         ];
         in_transaction!(&self.pool, |tx| {
-            run!(tx, INSERT, &args);
-            put_all!(tx, project, &dashboard.id, &dashboard.placements);
+            tx.execute(INSERT, &args).await?;
+            put_all(&mut tx, project, &dashboard.id, &dashboard.placements).await?;
         });
         Ok(())
     }
@@ -251,12 +248,12 @@ impl Store {
             now.as_micros().into(),
         ];
         in_transaction!(&self.pool, |tx| {
-            if run!(tx, UPDATE, &args) == 0 {
+            if tx.execute(UPDATE, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             if let Some(placements) = &patch.placements {
-                run!(tx, CLEAR, &args[..2]);
-                put_all!(tx, project, id, placements);
+                tx.execute(CLEAR, &args[..2]).await?;
+                put_all(&mut tx, project, id, placements).await?;
             }
         });
         Ok(())
@@ -369,13 +366,11 @@ impl Store {
             now.as_micros().into(),
         ];
         Ok(in_transaction!(&self.pool, |tx| {
-            if run!(tx, TOUCH, &args) == 0 {
+            if tx.execute(TOUCH, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             let (end, place, n_tiles): (i64, i64, i64) =
-                bind_args!(sqlx::query_as(END), &args[..2])
-                    .fetch_one(&mut *tx)
-                    .await?;
+                query(END).bind_all(&args[..2]).fetch_one(&mut tx).await?;
             if n_tiles >= max {
                 return Err(Error::Conflict(
                     "the dashboard has no room for more placements",
@@ -391,7 +386,11 @@ impl Store {
                     height: new.height,
                 },
             };
-            if run!(tx, PUT, &row(project, dashboard, &placement, place)) == 0 {
+            if tx
+                .execute(PUT, &row(project, dashboard, &placement, place))
+                .await?
+                == 0
+            {
                 return Err(Error::Conflict(SAME_ID));
             }
             placement
@@ -447,7 +446,7 @@ impl Store {
         let mut touch: Vec<Arg<'_>> = args.iter().take(2).cloned().collect();
         touch.push(now.as_micros().into());
         in_transaction!(&self.pool, |tx| {
-            if run!(tx, TOUCH, &touch) == 0 || run!(tx, sql, args) == 0 {
+            if tx.execute(TOUCH, &touch).await? == 0 || tx.execute(sql, args).await? == 0 {
                 return Err(Error::NotFound);
             }
         });

@@ -8,7 +8,7 @@ use assay_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
-use crate::db::{Arg, storable, value_list};
+use crate::db::{Arg, query, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::media::{LINK_ITEM, RENEW};
 use crate::pool::in_transaction;
@@ -259,63 +259,60 @@ impl Store {
         let item = &version.item;
         let media = media_of(item);
         Ok(in_transaction!(&self.pool, |tx| {
-            let n_turns = sqlx::query(TAKE_TURN)
+            let n_turns = query(TAKE_TURN)
                 .bind(project.as_str())
                 .bind(&item.dataset_id)
                 .bind(schema_revision)
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_turns == 0 {
                 return Ok(false);
             }
             if let Some(seen) = seen {
-                let n_ended = sqlx::query(END)
+                let n_ended = query(END)
                     .bind(project.as_str())
                     .bind(&item.id)
                     .bind(seen.as_micros())
                     .bind(item.valid_from.as_micros())
-                    .execute(&mut *tx)
-                    .await?
-                    .rows_affected();
+                    .execute(&mut tx)
+                    .await?;
                 if n_ended == 0 {
                     return Ok(false);
                 }
             }
-            let n_made = sqlx::query(INSERT)
+            let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(&item.id)
                 .bind(item.valid_from.as_micros())
-                .bind(i16::from(version.is_deleted))
+                .bind(version.is_deleted)
                 .bind(&item.dataset_id)
                 .bind(item.status.as_str())
                 .bind(to_json("dataset item", &item.input)?)
                 .bind(to_json("dataset item", &item.expected_output)?)
                 .bind(to_json("dataset item", &item.metadata)?)
-                .bind(item.source_trace_id.as_deref().map(storable))
-                .bind(item.source_observation_id.as_deref().map(storable))
+                .bind(item.source_trace_id.as_deref())
+                .bind(item.source_observation_id.as_deref())
                 .bind(item.created_at.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_made == 0 {
                 return Ok(false);
             }
             // What an item shows outlives the trace that it was made from.
             for (field, id) in &media {
-                sqlx::query(RENEW)
+                query(RENEW)
                     .bind(project.as_str())
                     .bind(*id)
                     .bind(item.valid_from.as_micros())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
-                sqlx::query(LINK_ITEM)
+                query(LINK_ITEM)
                     .bind(project.as_str())
                     .bind(&item.dataset_id)
                     .bind(&item.id)
                     .bind(*field)
                     .bind(*id)
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
             true

@@ -20,10 +20,9 @@ use assay_domain::dataset::{Dataset, DatasetPatch};
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 use serde_json::Value;
-use sqlx::AssertSqlSafe;
 
 use crate::catalog::to_json;
-use crate::db::Arg;
+use crate::db::{Arg, Db, query};
 use crate::list::{Listed, Numbered, Paging};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
@@ -108,19 +107,18 @@ fn some_json(value: Option<&Value>) -> Result<Option<String>, Error> {
 }
 
 /// Writes what a dataset says from now on.
-macro_rules! insert_version {
-    ($tx:ident, $project:expr, $dataset:expr) => {{
-        sqlx::query(INSERT_VERSION)
-            .bind($project.as_str())
-            .bind(&$dataset.id)
-            .bind($dataset.updated_at.as_micros())
-            .bind($dataset.description.as_deref().map(crate::db::storable))
-            .bind(to_json("dataset", &$dataset.metadata)?)
-            .bind(some_json($dataset.input_schema.as_ref())?)
-            .bind(some_json($dataset.expected_output_schema.as_ref())?)
-            .execute(&mut *$tx)
-            .await?;
-    }};
+async fn insert_version(db: &mut Db, project: &ProjectId, dataset: &Dataset) -> Result<(), Error> {
+    query(INSERT_VERSION)
+        .bind(project.as_str())
+        .bind(&dataset.id)
+        .bind(dataset.updated_at.as_micros())
+        .bind(dataset.description.as_deref())
+        .bind(to_json("dataset", &dataset.metadata)?)
+        .bind(some_json(dataset.input_schema.as_ref())?)
+        .bind(some_json(dataset.expected_output_schema.as_ref())?)
+        .execute(db)
+        .await?;
+    Ok(())
 }
 
 impl Store {
@@ -189,22 +187,21 @@ impl Store {
         dataset: &Dataset,
     ) -> Result<bool, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            let n_made = sqlx::query(INSERT)
+            let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(&dataset.id)
                 .bind(&dataset.name)
-                .bind(dataset.description.as_deref().map(crate::db::storable))
+                .bind(dataset.description.as_deref())
                 .bind(to_json("dataset", &dataset.metadata)?)
                 .bind(some_json(dataset.input_schema.as_ref())?)
                 .bind(some_json(dataset.expected_output_schema.as_ref())?)
                 .bind(dataset.created_at.as_micros())
-                .execute(&mut *tx)
-                .await?
-                .rows_affected();
+                .execute(&mut tx)
+                .await?;
             if n_made == 0 {
                 return Ok(false);
             }
-            insert_version!(tx, project, dataset);
+            insert_version(&mut tx, project, dataset).await?;
             true
         }))
     }
@@ -228,10 +225,10 @@ impl Store {
             find.push_str(" FOR UPDATE");
         }
         Ok(in_transaction!(&self.pool, |tx| {
-            let row: Option<DatasetRow> = sqlx::query_as(AssertSqlSafe(find))
+            let row: Option<DatasetRow> = query(find)
                 .bind(project.as_str())
                 .bind(&seen.dataset.id)
-                .fetch_optional(&mut *tx)
+                .fetch_optional(&mut tx)
                 .await?;
             let Some(row) = row else { return Ok(None) };
             let standing = StoredDataset::try_from(row)?;
@@ -244,18 +241,18 @@ impl Store {
             if next == standing.dataset {
                 return Ok(Some(next));
             }
-            sqlx::query(UPDATE)
+            query(UPDATE)
                 .bind(project.as_str())
                 .bind(&next.id)
-                .bind(next.description.as_deref().map(crate::db::storable))
+                .bind(next.description.as_deref())
                 .bind(to_json("dataset", &next.metadata)?)
                 .bind(some_json(next.input_schema.as_ref())?)
                 .bind(some_json(next.expected_output_schema.as_ref())?)
                 .bind(i64::from(is_new_schema))
                 .bind(next.updated_at.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            insert_version!(tx, project, next);
+            insert_version(&mut tx, project, &next).await?;
             Some(next)
         }))
     }

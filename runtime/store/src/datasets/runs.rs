@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::catalog::to_json;
-use crate::db::{Arg, storable};
+use crate::db::{Arg, query};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -93,17 +93,17 @@ impl Store {
             .map(|value| to_json("dataset run", value))
             .transpose()?;
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(PUT_RUN)
+            query(PUT_RUN)
                 .bind(project.as_str())
                 .bind(&run)
                 .bind(&dataset.id)
                 .bind(&new.run_name)
-                .bind(new.run_description.as_deref().map(storable))
+                .bind(new.run_description.as_deref())
                 .bind(metadata)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(PUT_LINK)
+            query(PUT_LINK)
                 .bind(project.as_str())
                 .bind(&run)
                 .bind(&id)
@@ -113,7 +113,7 @@ impl Store {
                 .bind(&new.observation_id)
                 .bind(new.created_at.as_micros())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         let sql = format!("SELECT {LINK_COLUMNS} {LINK_FROM} AND l.run_id = $2 AND l.id = $3");
@@ -173,16 +173,16 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(DELETE_RUN)
+            query(DELETE_RUN)
                 .bind(project.as_str())
                 .bind(id)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(REMEMBER_DELETION)
+            query(REMEMBER_DELETION)
                 .bind(project.as_str())
                 .bind(id)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -5,7 +5,7 @@ use assay_domain::ids::{ExecutionId, ProjectId, RuleId};
 use assay_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
-use crate::db::{Arg, Db, Sized, value_list};
+use crate::db::{Arg, Sized, query, query_scalar, value_list};
 use crate::pool::{Pool, in_transaction};
 use crate::{Error, Store};
 
@@ -116,12 +116,12 @@ impl Store {
         };
         let sql = format!("{text}{COLUMNS}");
         let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |tx| {
-            sqlx::query_as(sqlx::AssertSqlSafe(sql.as_str()))
+            query(sql)
                 .bind(lease.fence)
                 .bind(lease.until.as_micros())
                 .bind(now.as_micros())
                 .bind(i64::from(n))
-                .fetch_all(&mut *tx)
+                .fetch_all(&mut tx)
                 .await?
         });
         rows.sort_by_key(|row| row.seq);
@@ -139,9 +139,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn next_execution(&self) -> Result<Option<Timestamp>, Error> {
-        let due: Option<i64> = crate::pool::on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(NEXT_DUE).fetch_one(db).await?
-        });
+        let due: Option<i64> = query_scalar(NEXT_DUE).fetch_one(&self.pool).await?;
         Ok(due.map(Timestamp::from_micros))
     }
 
@@ -163,8 +161,7 @@ impl Store {
         first: &[Arg<'_>],
         seqs: &[i64],
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
-            let mut db: Db<'_> = (&mut *tx).into();
+        in_transaction!(&self.pool, |db| {
             let mut rest = seqs;
             while !rest.is_empty() {
                 let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
@@ -205,11 +202,10 @@ impl Store {
     /// When the database fails.
     pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(GIVE_BACK_ALL)
+            query(GIVE_BACK_ALL)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         }))
     }
 
@@ -219,11 +215,10 @@ impl Store {
     /// When the database fails.
     pub async fn give_up_held(&self, now: Timestamp) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(GIVE_UP_HELD)
+            query(GIVE_UP_HELD)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         }))
     }
 
@@ -234,9 +229,7 @@ impl Store {
     pub async fn held(
         &self,
     ) -> Result<Vec<(ProjectId, RuleId, assay_domain::ids::EvaluatorId)>, Error> {
-        let rows: Vec<(String, String, String)> = crate::pool::on_reader!(&self.pool, |db| {
-            sqlx::query_as(HELD_RULES).fetch_all(db).await?
-        });
+        let rows: Vec<(String, String, String)> = query(HELD_RULES).fetch_all(&self.pool).await?;
         let checked = |(project, rule, evaluator): (String, String, String)| {
             Ok((
                 crate::catalog::checked("execution", &project)?,
@@ -259,14 +252,13 @@ impl Store {
         now: Timestamp,
     ) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(UNHOLD)
+            query(UNHOLD)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(evaluator.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         }))
     }
 
@@ -282,14 +274,13 @@ impl Store {
         now: Timestamp,
     ) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(CANCEL_OF_RULE)
+            query(CANCEL_OF_RULE)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(class)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         }))
     }
 
@@ -305,13 +296,12 @@ impl Store {
     ) -> Result<(), Error> {
         let bytes = id_bytes(id).ok_or(Error::NotFound)?;
         let n_moved = in_transaction!(&self.pool, |tx| {
-            sqlx::query(REQUEUE)
+            query(REQUEUE)
                 .bind(project.as_str())
                 .bind(bytes.to_vec())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_moved {
             0 => Err(Error::NotFound),

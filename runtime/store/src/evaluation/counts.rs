@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use assay_domain::ids::{ProjectId, RuleId};
 use assay_domain::time::Timestamp;
 
-use crate::db::Db;
-use crate::pool::on_reader;
+use crate::db::{Db, query};
 use crate::{Error, Store};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
@@ -61,7 +60,7 @@ const OF_RULE: &str = "
 
 /// Adds to what was counted, inside a transaction.
 pub(super) async fn add(
-    db: &mut Db<'_>,
+    db: &mut Db,
     counts: &[(ProjectId, RuleId, &'static str, u64)],
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -89,14 +88,12 @@ impl Store {
         rule: &RuleId,
         from: Timestamp,
     ) -> Result<Vec<RuleCount>, Error> {
-        let rows: Vec<(i64, String, i64)> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(OF_RULE)
-                .bind(project.as_str())
-                .bind(rule.as_str())
-                .bind(from.as_micros().div_euclid(HOUR_MICROS) * HOUR_MICROS)
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<(i64, String, i64)> = query(OF_RULE)
+            .bind(project.as_str())
+            .bind(rule.as_str())
+            .bind(from.as_micros().div_euclid(HOUR_MICROS) * HOUR_MICROS)
+            .fetch_all(&self.pool)
+            .await?;
         let count = |(hour, reason, n): (i64, String, i64)| RuleCount {
             hour: Timestamp::from_micros(hour),
             reason,

@@ -9,7 +9,7 @@ use assay_domain::time::Timestamp;
 
 use super::counts;
 use super::row::code;
-use crate::db::{Arg, As, Db, Sized, value_list};
+use crate::db::{Arg, As, Db, Sized, query, value_list};
 use crate::pool::in_transaction;
 use crate::scores::{delete_others, put};
 use crate::{Error, Store};
@@ -171,7 +171,7 @@ struct Ending {
 
 /// Completes those of one version that are still under the lease; says which these are.
 async fn complete(
-    db: &mut Db<'_>,
+    db: &mut Db,
     ending: Ending,
     version: Option<&EvaluatorVersionId>,
     seqs: &[i64],
@@ -210,7 +210,7 @@ async fn complete(
 
 /// Ends one without scores, if it is still under the lease; true when it was.
 async fn end(
-    db: &mut Db<'_>,
+    db: &mut Db,
     ending: Ending,
     each: &Finished,
     attempt: &Attempt,
@@ -252,7 +252,7 @@ async fn end(
 
 /// Writes how rules fare; those with failures, and how many of them in a row now.
 async fn note_health(
-    db: &mut Db<'_>,
+    db: &mut Db,
     by_rule: BTreeMap<(&ProjectId, &RuleId), Health>,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
     let mut failures = Vec::new();
@@ -305,8 +305,7 @@ impl Store {
             now,
         };
         let mut ended = Ended::default();
-        in_transaction!(&self.pool, |tx| {
-            let mut db: Db<'_> = (&mut *tx).into();
+        in_transaction!(&self.pool, |db| {
             let mine = &mut ended.mine;
             for (version, seqs) in completed(finished) {
                 complete(&mut db, ending, version, &seqs, mine).await?;
@@ -350,10 +349,10 @@ impl Store {
     /// When the database fails.
     pub async fn forget_failures(&self, project: &ProjectId, rule: &RuleId) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(FORGET_FAILURES)
+            query(FORGET_FAILURES)
                 .bind(project.as_str())
                 .bind(rule.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -10,9 +10,9 @@ use super::claim::Lease;
 use super::counts;
 use super::row::{code, id_bytes};
 use crate::catalog::checked;
-use crate::db::{Arg, Db, Sized, value_list, value_rows};
+use crate::db::{Arg, Db, Sized, query, value_list, value_rows};
 use crate::numbers::{Numbers, Table};
-use crate::pool::{despite_collisions, in_transaction, on_reader};
+use crate::pool::{despite_collisions, in_transaction};
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
 
@@ -176,7 +176,7 @@ static INSERT: Sized = Sized::repeatable(|n| {
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
 /// Forgets touched rows. `false` when another matcher has taken some of them.
-async fn take_touched(db: &mut Db<'_>, seqs: &[i64]) -> Result<bool, Error> {
+async fn take_touched(db: &mut Db, seqs: &[i64]) -> Result<bool, Error> {
     let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
     Ok(db.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
 }
@@ -191,7 +191,7 @@ fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
 }
 
 /// Sets, moves and drops watches. `false` when another matcher has moved one of them.
-async fn set_watches(db: &mut Db<'_>, watches: &[NewWatch]) -> Result<bool, Error> {
+async fn set_watches(db: &mut Db, watches: &[NewWatch]) -> Result<bool, Error> {
     let mut is_mine = true;
     let mut dropped: Vec<&Watch> = Vec::new();
     for new in watches {
@@ -233,7 +233,7 @@ struct Standing {
 
 /// Makes executions; for each its place in the ledger, `None` when it existed already.
 async fn insert(
-    db: &mut Db<'_>,
+    db: &mut Db,
     fresh: &mut Numbers,
     executions: &[(ProjectId, NewExecution)],
     standing: Standing,
@@ -284,12 +284,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn touched(&self, limit: u32) -> Result<Vec<Touched>, Error> {
-        let rows: Vec<TouchedRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(TOUCHED)
-                .bind(i64::from(limit))
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<TouchedRow> = query(TOUCHED)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
         let touched = rows.into_iter().map(|row| {
             Ok(Touched {
                 seq: row.seq,
@@ -306,13 +304,11 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn due_watches(&self, now: Timestamp, limit: u32) -> Result<Vec<Watch>, Error> {
-        let rows: Vec<WatchRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(DUE_WATCHES)
-                .bind(now.as_micros())
-                .bind(i64::from(limit))
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<WatchRow> = query(DUE_WATCHES)
+            .bind(now.as_micros())
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -326,14 +322,12 @@ impl Store {
         target: &Target,
     ) -> Result<Option<Watch>, Error> {
         let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
-        let row: Option<WatchRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(WATCH)
-                .bind(project.as_str())
-                .bind(target.trace_id.as_str())
-                .bind(observation)
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<WatchRow> = query(WATCH)
+            .bind(project.as_str())
+            .bind(target.trace_id.as_str())
+            .bind(observation)
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -366,8 +360,7 @@ impl Store {
             .executions
             .split_at(n_leased.min(batch.executions.len()));
         let mut made = Made::default();
-        in_transaction!(&self.pool, |tx| {
-            let mut db: Db<'_> = (&mut *tx).into();
+        in_transaction!(&self.pool, |db| {
             if !take_touched(&mut db, &batch.touched).await?
                 || !set_watches(&mut db, &batch.watches).await?
             {

@@ -6,7 +6,7 @@ use assay_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
 use crate::catalog::{Cursor, Page, checked};
-use crate::pool::on_reader;
+use crate::db::query;
 use crate::{Error, Store};
 
 /// An execution with what only readers ask for.
@@ -86,8 +86,8 @@ impl TryFrom<ExecutionRow> for Ledger {
     }
 }
 
-fn select(rest: &str) -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(format!("SELECT {COLUMNS}{rest}"))
+fn select(rest: &str) -> String {
+    format!("SELECT {COLUMNS}{rest}")
 }
 
 impl Store {
@@ -103,13 +103,11 @@ impl Store {
         let Some(bytes) = id_bytes(id) else {
             return Ok(None);
         };
-        let row: Option<ExecutionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(select(BY_ID))
-                .bind(project.as_str())
-                .bind(bytes.to_vec())
-                .fetch_optional(db)
-                .await?
-        });
+        let row: Option<ExecutionRow> = query(select(BY_ID))
+            .bind(project.as_str())
+            .bind(bytes.to_vec())
+            .fetch_optional(&self.pool)
+            .await?;
         row.map(TryInto::try_into).transpose()
     }
 
@@ -122,13 +120,11 @@ impl Store {
         project: &ProjectId,
         trace: &TraceId,
     ) -> Result<Vec<Ledger>, Error> {
-        let rows: Vec<ExecutionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(select(BY_TRACE))
-                .bind(project.as_str())
-                .bind(trace.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<ExecutionRow> = query(select(BY_TRACE))
+            .bind(project.as_str())
+            .bind(trace.as_str())
+            .fetch_all(&self.pool)
+            .await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -144,15 +140,13 @@ impl Store {
     ) -> Result<Page<Ledger>, Error> {
         let at = after.map_or(i64::MAX, |(at, _)| at.as_micros());
         let id = after.and_then(|(_, id)| id_bytes(id)).unwrap_or_default();
-        let rows: Vec<ExecutionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(select(DEAD))
-                .bind(project.as_str())
-                .bind(at)
-                .bind(id.to_vec())
-                .bind(i64::from(limit) + 1)
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<ExecutionRow> = query(select(DEAD))
+            .bind(project.as_str())
+            .bind(at)
+            .bind(id.to_vec())
+            .bind(i64::from(limit) + 1)
+            .fetch_all(&self.pool)
+            .await?;
         let rows = rows.into_iter().map(TryInto::try_into);
         let rows = rows.collect::<Result<Vec<Ledger>, _>>()?;
         Ok(Page::cut(rows, limit, |row| Cursor {
@@ -176,12 +170,10 @@ impl Store {
         let Some(execution) = self.execution(project, id).await? else {
             return Ok(Vec::new());
         };
-        let rows: Vec<AttemptRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(ATTEMPTS)
-                .bind(execution.seq)
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<AttemptRow> = query(ATTEMPTS)
+            .bind(execution.seq)
+            .fetch_all(&self.pool)
+            .await?;
         let attempted = rows.into_iter().map(|row| {
             let version = row.evaluator_version_id;
             Ok(Attempted {
@@ -205,13 +197,11 @@ impl Store {
         project: &ProjectId,
         rule: &RuleId,
     ) -> Result<Vec<StateCount>, Error> {
-        let rows: Vec<(i16, i64)> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(STATES)
-                .bind(project.as_str())
-                .bind(rule.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<(i16, i64)> = query(STATES)
+            .bind(project.as_str())
+            .bind(rule.as_str())
+            .fetch_all(&self.pool)
+            .await?;
         let count = |(code, n): (i16, i64)| {
             Ok(StateCount {
                 state: state(code)?,

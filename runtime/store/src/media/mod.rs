@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
-use crate::db::{Arg, storable, value_list};
-use crate::pool::{in_transaction, on_reader};
+use crate::db::{Arg, query, query_scalar, value_list};
+use crate::pool::in_transaction;
 use crate::{Error, Store};
 
 /// What a client wants to upload.
@@ -183,24 +183,24 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(NUMBER)
+            query(NUMBER)
                 .bind(project.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(ANNOUNCE)
+            query(ANNOUNCE)
                 .bind(project.as_str())
                 .bind(&new.id)
                 .bind(new.sha256.as_slice())
                 .bind(&new.content_type)
                 .bind(new.content_length)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(RENEW)
+            query(RENEW)
                 .bind(project.as_str())
                 .bind(&new.id)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
             let (link, first, second) = match &new.place {
                 MediaPlace::Trace(trace, observation) => (
@@ -210,13 +210,13 @@ impl Store {
                 ),
                 MediaPlace::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
             };
-            sqlx::query(link)
+            query(link)
                 .bind(project.as_str())
                 .bind(first)
                 .bind(second)
                 .bind(&new.field)
                 .bind(&new.id)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
         });
         let standing = self.medium(project, &new.id).await?;
@@ -236,22 +236,21 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let n_announced = in_transaction!(&self.pool, |tx| {
-            sqlx::query(STORE_BYTES)
+            query(STORE_BYTES)
                 .bind(project.as_str())
                 .bind(&medium.id)
                 .bind(medium.sha256.as_slice())
                 .bind(&medium.content_type)
                 .bind(bytes)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            sqlx::query(ARRIVED)
+            query(ARRIVED)
                 .bind(project.as_str())
                 .bind(&medium.id)
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_announced {
             0 => Err(Error::NotFound),
@@ -270,15 +269,14 @@ impl Store {
         report: &UploadReport,
     ) -> Result<(), Error> {
         let n_known = in_transaction!(&self.pool, |tx| {
-            sqlx::query(REPORT)
+            query(REPORT)
                 .bind(project.as_str())
-                .bind(storable(id))
+                .bind(id)
                 .bind(report.http_status)
-                .bind(report.http_error.as_deref().map(storable))
+                .bind(report.http_error.as_deref())
                 .bind(report.time_ms)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_known {
             0 => Err(Error::NotFound),
@@ -341,12 +339,10 @@ impl Store {
         project: &ProjectId,
         id: &str,
     ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(BYTES)
-                .bind(project.as_str())
-                .bind(storable(id))
-                .fetch_optional(db)
-                .await?
-        }))
+        query_scalar(BYTES)
+            .bind(project.as_str())
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await
     }
 }

@@ -6,13 +6,10 @@ use assay_domain::metrics::{
     Accumulator, Aggregation, Granularity, Metric, Partial, Question, View,
 };
 use assay_domain::time::Timestamp;
-use futures_util::TryStreamExt as _;
-use sqlx::{AssertSqlSafe, Row as _};
 
 use super::Groups;
-use crate::db::{Arg, bind_args};
+use crate::db::{Arg, As, Cell, Row, query};
 use crate::filter_sql::{Expr, Sql};
-use crate::pool::on_reader;
 use crate::telemetry::Marked;
 use crate::telemetry::read::{observation_column, trace_column, where_of};
 use crate::telemetry::rollup::IS_STEP;
@@ -411,27 +408,27 @@ impl Store {
         sql: &str,
         args: &[Arg<'_>],
         fetched: &Fetched,
-        mut put: impl FnMut(FetchedRow) -> Result<(), Error>,
+        mut put: impl FnMut(FetchedRow) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
-        on_reader!(&self.pool, |db| {
-            let mut rows = bind_args!(sqlx::query(AssertSqlSafe(sql.to_owned())), args).fetch(db);
-            while let Some(row) = rows.try_next().await? {
-                let mut texts = Vec::with_capacity(fetched.n_texts);
-                for at in 0..fetched.n_texts {
-                    texts.push(row.try_get::<Option<String>, _>(at + 1)?);
-                }
-                let mut numbers = Vec::with_capacity(fetched.n_numbers);
-                for at in 0..fetched.n_numbers {
-                    numbers.push(row.try_get::<Option<f64>, _>(at + 1 + fetched.n_texts)?);
-                }
-                put(FetchedRow {
-                    at: row.try_get(0)?,
-                    texts,
-                    numbers,
-                })?;
-            }
-        });
-        Ok(())
+        let types: Vec<As> = [As::Int]
+            .into_iter()
+            .chain(std::iter::repeat_n(As::Text, fetched.n_texts))
+            .chain(std::iter::repeat_n(As::Float, fetched.n_numbers))
+            .collect();
+        let put = &mut |row: Row| {
+            let mut cells = row.cells(&types)?.into_iter();
+            put(FetchedRow {
+                at: cells.next().and_then(Cell::into_int),
+                texts: cells
+                    .by_ref()
+                    .take(fetched.n_texts)
+                    .map(Cell::into_text)
+                    .collect(),
+                numbers: cells.map(Cell::into_float).collect(),
+            })
+        };
+        let rows = query(sql.to_owned()).bind_all(args);
+        rows.each(&self.pool, put).await
     }
 
     /// Adds the rows of a question where columns can answer it; false where they cannot.

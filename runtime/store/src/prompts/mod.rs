@@ -18,7 +18,7 @@ use assay_domain::prompt::{PromptBody, PromptKind, PromptName};
 use assay_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::pool::on_reader;
+use crate::db::{Source, query, query_scalar};
 use crate::{Error, Store};
 
 pub use list::{PromptQuery, PromptSummary};
@@ -93,30 +93,25 @@ const PROTECTED: &str = "
     SELECT label FROM prompt_protected_labels WHERE project_id = $1 ORDER BY label";
 
 /// Reads one version.
-macro_rules! read_prompt {
-    ($db:expr, $project:expr, $name:expr, $selector:expr) => {{
-        let row: Option<$crate::prompts::row::PromptRow> = match $selector {
-            Selector::Version(version) => {
-                sqlx::query_as($crate::prompts::BY_VERSION)
-                    .bind($project.as_str())
-                    .bind($crate::db::storable($name))
-                    .bind(version)
-                    .fetch_optional($db)
-                    .await?
-            }
-            Selector::Label(label) => {
-                sqlx::query_as($crate::prompts::BY_LABEL)
-                    .bind($project.as_str())
-                    .bind($crate::db::storable($name))
-                    .bind($crate::db::storable(label))
-                    .fetch_optional($db)
-                    .await?
-            }
-        };
-        row.map(Prompt::try_from).transpose()?
-    }};
+async fn read_prompt(
+    source: impl Into<Source<'_>>,
+    project: &ProjectId,
+    name: &str,
+    selector: &Selector,
+) -> Result<Option<Prompt>, Error> {
+    let found = match selector {
+        Selector::Version(version) => query(BY_VERSION)
+            .bind(project.as_str())
+            .bind(name)
+            .bind(*version),
+        Selector::Label(label) => query(BY_LABEL)
+            .bind(project.as_str())
+            .bind(name)
+            .bind(label),
+    };
+    let row: Option<row::PromptRow> = found.fetch_optional(source).await?;
+    row.map(Prompt::try_from).transpose()
 }
-use read_prompt;
 
 impl Store {
     /// A version of a prompt.
@@ -129,9 +124,7 @@ impl Store {
         name: &PromptName,
         selector: &Selector,
     ) -> Result<Option<Prompt>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            read_prompt!(db, project, name.as_str(), selector)
-        }))
+        read_prompt(&self.pool, project, name.as_str(), selector).await
     }
 
     /// The version that the text of another prompt names.
@@ -143,9 +136,7 @@ impl Store {
         project: &ProjectId,
         reference: &Reference,
     ) -> Result<Option<Part>, Error> {
-        let found = on_reader!(&self.pool, |db| {
-            read_prompt!(db, project, &reference.name, &reference.selector)
-        });
+        let found = read_prompt(&self.pool, project, &reference.name, &reference.selector).await?;
         Ok(found.map(|prompt| prompt.part()))
     }
 
@@ -154,11 +145,9 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn protected_labels(&self, project: &ProjectId) -> Result<Vec<String>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(PROTECTED)
-                .bind(project.as_str())
-                .fetch_all(db)
-                .await?
-        }))
+        query_scalar(PROTECTED)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
 use crate::catalog::{from_json, to_json};
-use crate::db::storable;
+use crate::db::{Db, query, query_scalar};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -105,69 +105,80 @@ const UNPROTECT: &str = "DELETE FROM prompt_protected_labels WHERE project_id = 
 const PROTECT: &str = "INSERT INTO prompt_protected_labels (project_id, label) VALUES ($1, $2)";
 
 /// Puts labels on a version, taking them from others; both count as changed.
-macro_rules! move_labels {
-    ($tx:ident, $project:expr, $name:expr, $labels:expr, $version:expr, $now:expr) => {{
-        for label in $labels {
-            let former: Option<i64> = sqlx::query_scalar(VERSION_OF_LABEL)
-                .bind($project.as_str())
-                .bind($name)
-                .bind(label)
-                .fetch_optional(&mut *$tx)
-                .await?;
-            if former == Some($version) {
-                continue;
-            }
-            sqlx::query(MOVE_LABEL)
-                .bind($project.as_str())
-                .bind($name)
-                .bind(label)
-                .bind($version)
-                .execute(&mut *$tx)
-                .await?;
-            for changed in former.into_iter().chain([$version]) {
-                sqlx::query(CHANGED)
-                    .bind($project.as_str())
-                    .bind($name)
-                    .bind(changed)
-                    .bind($now.as_micros())
-                    .execute(&mut *$tx)
-                    .await?;
-            }
+async fn move_labels(
+    db: &mut Db,
+    project: &ProjectId,
+    name: &PromptName,
+    labels: &[&str],
+    version: i64,
+    now: Timestamp,
+) -> Result<(), Error> {
+    for label in labels.iter().copied() {
+        let former: Option<i64> = query_scalar(VERSION_OF_LABEL)
+            .bind(project.as_str())
+            .bind(name.as_str())
+            .bind(label)
+            .fetch_optional(&mut *db)
+            .await?;
+        if former == Some(version) {
+            continue;
         }
-    }};
+        query(MOVE_LABEL)
+            .bind(project.as_str())
+            .bind(name.as_str())
+            .bind(label)
+            .bind(version)
+            .execute(db)
+            .await?;
+        for changed in former.into_iter().chain([version]) {
+            query(CHANGED)
+                .bind(project.as_str())
+                .bind(name.as_str())
+                .bind(changed)
+                .bind(now.as_micros())
+                .execute(db)
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the row of a version and what it includes.
-macro_rules! insert_version {
-    ($tx:ident, $project:expr, $new:expr, $version:expr, $now:expr) => {{
-        sqlx::query(INSERT)
-            .bind($project.as_str())
-            .bind($new.name.as_str())
-            .bind($version)
-            .bind(&$new.id)
-            .bind(to_json("prompt", &$new.body.to_json())?)
-            .bind(to_json("prompt", &$new.config)?)
-            .bind($new.commit_message.as_deref().map(storable))
-            .bind(storable(&$new.created_by))
-            .bind($now.as_micros())
-            .execute(&mut *$tx)
+async fn insert_version(
+    db: &mut Db,
+    project: &ProjectId,
+    new: &NewPrompt,
+    version: i64,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(INSERT)
+        .bind(project.as_str())
+        .bind(new.name.as_str())
+        .bind(version)
+        .bind(&new.id)
+        .bind(to_json("prompt", &new.body.to_json())?)
+        .bind(to_json("prompt", &new.config)?)
+        .bind(new.commit_message.as_deref())
+        .bind(&new.created_by)
+        .bind(now.as_micros())
+        .execute(db)
+        .await?;
+    for reference in &new.references {
+        let (included, label) = match &reference.selector {
+            Selector::Version(version) => (Some(*version), None),
+            Selector::Label(label) => (None, Some(label.as_str())),
+        };
+        query(INSERT_REFERENCE)
+            .bind(project.as_str())
+            .bind(new.name.as_str())
+            .bind(version)
+            .bind(&reference.name)
+            .bind(included)
+            .bind(label)
+            .execute(db)
             .await?;
-        for reference in &$new.references {
-            let (version, label) = match &reference.selector {
-                Selector::Version(version) => (Some(*version), None),
-                Selector::Label(label) => (None, Some(label)),
-            };
-            sqlx::query(INSERT_REFERENCE)
-                .bind($project.as_str())
-                .bind($new.name.as_str())
-                .bind($version)
-                .bind(storable(&reference.name))
-                .bind(version)
-                .bind(label)
-                .execute(&mut *$tx)
-                .await?;
-        }
-    }};
+    }
+    Ok(())
 }
 
 /// Which versions go, and which of those that include them stand in the way.
@@ -242,17 +253,17 @@ impl Store {
     ) -> Result<Prompt, Error> {
         let name = new.name.as_str();
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(LOCK)
+            query(LOCK)
                 .bind(project.as_str())
                 .bind(name)
                 .bind(new.body.kind().as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            let standing: Standing = sqlx::query_as(STANDING)
+            let standing: Standing = query(STANDING)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
             if standing.kind != new.body.kind().as_str() {
                 return Err(Error::Conflict(
@@ -261,22 +272,24 @@ impl Store {
             }
             let former: Vec<String> = from_json("prompt", &standing.tags)?;
             if let Some(tags) = new.tags.as_ref().filter(|tags| **tags != former) {
-                sqlx::query(SET_TAGS)
+                query(SET_TAGS)
                     .bind(project.as_str())
                     .bind(name)
                     .bind(to_json("prompt", tags)?)
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
-            let version: i64 = sqlx::query_scalar(NEXT)
+            let version: i64 = query_scalar(NEXT)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut *tx)
+                .fetch_one(&mut tx)
                 .await?;
-            insert_version!(tx, project, new, version, now);
-            let labels = new.labels.iter().map(String::as_str).chain([LATEST]);
-            move_labels!(tx, project, name, labels, version, now);
-            read_prompt!(&mut *tx, project, name, &Selector::Version(version))
+            insert_version(&mut tx, project, new, version, now).await?;
+            let mut labels: Vec<&str> = new.labels.iter().map(String::as_str).collect();
+            labels.push(LATEST);
+            move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
+            read_prompt(&mut tx, project, name, &Selector::Version(version))
+                .await?
                 .ok_or(Error::NotFound)?
         }))
     }
@@ -295,16 +308,19 @@ impl Store {
     ) -> Result<Prompt, Error> {
         let selector = Selector::Version(version);
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(TOUCH)
+            query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            let standing = read_prompt!(&mut *tx, project, name.as_str(), &selector);
+            let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
             standing.ok_or(Error::NotFound)?;
-            move_labels!(tx, project, name.as_str(), labels, version, now);
-            read_prompt!(&mut *tx, project, name.as_str(), &selector).ok_or(Error::NotFound)?
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            move_labels(&mut tx, project, name, &labels, version, now).await?;
+            read_prompt(&mut tx, project, name.as_str(), &selector)
+                .await?
+                .ok_or(Error::NotFound)?
         }))
     }
 
@@ -321,21 +337,21 @@ impl Store {
         now: Timestamp,
     ) -> Result<Deleted, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
-            sqlx::query(TOUCH)
+            query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
-            let versions: Vec<VersionRow> = sqlx::query_as(VERSIONS)
+            let versions: Vec<VersionRow> = query(VERSIONS)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut *tx)
+                .fetch_all(&mut tx)
                 .await?;
-            let references: Vec<ReferenceRow> = sqlx::query_as(REFERENCES_TO)
+            let references: Vec<ReferenceRow> = query(REFERENCES_TO)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut *tx)
+                .fetch_all(&mut tx)
                 .await?;
             let plan = Plan::new(name, &versions, references, which);
             if plan.gone.is_empty() {
@@ -345,23 +361,23 @@ impl Store {
                 return Ok(Deleted::IncludedBy(plan.in_the_way));
             }
             for version in &plan.gone {
-                sqlx::query(DELETE_VERSION)
+                query(DELETE_VERSION)
                     .bind(project.as_str())
                     .bind(name.as_str())
-                    .bind(version)
-                    .execute(&mut *tx)
+                    .bind(*version)
+                    .execute(&mut tx)
                     .await?;
             }
             match plan.newest_left {
                 None => {
-                    sqlx::query(DELETE)
+                    query(DELETE)
                         .bind(project.as_str())
                         .bind(name.as_str())
-                        .execute(&mut *tx)
+                        .execute(&mut tx)
                         .await?;
                 }
                 Some(version) if plan.takes_latest => {
-                    move_labels!(tx, project, name.as_str(), [LATEST], version, now);
+                    move_labels(&mut tx, project, name, &[LATEST], version, now).await?;
                 }
                 Some(_) => {}
             }
@@ -379,15 +395,15 @@ impl Store {
         labels: &[String],
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(UNPROTECT)
+            query(UNPROTECT)
                 .bind(project.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?;
             for label in labels {
-                sqlx::query(PROTECT)
+                query(PROTECT)
                     .bind(project.as_str())
                     .bind(label)
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             }
         });

@@ -112,53 +112,29 @@ const TAGS_SQLITE: &str = "(SELECT g.value FROM json_each(t.detail, '$.tags') g)
 const TAGS_POSTGRES: &str =
     "(SELECT g.value FROM json_array_elements_text(t.detail::json -> 'tags') g)";
 
-/// A value bound to a placeholder.
-#[derive(Debug)]
-pub(super) enum Parameter {
-    Text(String),
-    Integer(i64),
-    Number(f64),
-}
-
 /// Text of a statement with the values of its placeholders.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) sql: String,
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) args: Vec<Arg<'static>>,
     /// Its rows are wanted newest first.
     is_ordered: bool,
 }
-
-/// Binds the parameters of a [`Statement`] in order.
-macro_rules! bind_all {
-    ($query:expr, $parameters:expr) => {{
-        let mut query = $query;
-        for parameter in $parameters {
-            query = match parameter {
-                $crate::scores::query::Parameter::Text(text) => query.bind(text),
-                $crate::scores::query::Parameter::Integer(integer) => query.bind(integer),
-                $crate::scores::query::Parameter::Number(number) => query.bind(number),
-            };
-        }
-        query
-    }};
-}
-pub(super) use bind_all;
 
 impl Statement {
     /// `SELECT` of the scores of a project.
     pub(super) fn select(what: &str, project: &ProjectId) -> Self {
         Self {
             sql: format!("SELECT {what} FROM scores s WHERE s.project_id = $1"),
-            parameters: vec![Parameter::Text(project.as_str().to_owned())],
+            args: vec![project.as_str().to_owned().into()],
             is_ordered: false,
         }
     }
 
-    fn put(&mut self, parameter: Parameter) {
-        self.parameters.push(parameter);
+    fn put(&mut self, arg: Arg<'static>) {
+        self.args.push(arg);
         // Writing to a `String` cannot fail.
-        let _ = write!(self.sql, "${}", self.parameters.len());
+        let _ = write!(self.sql, "${}", self.args.len());
     }
 
     /// The same for a list that is read newest first.
@@ -175,15 +151,15 @@ impl Statement {
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        self.put(Parameter::Text(storable(text).into_owned()));
+        self.put(text.to_owned().into());
     }
 
     pub(super) fn integer(&mut self, integer: i64) {
-        self.put(Parameter::Integer(integer));
+        self.put(integer.into());
     }
 
     fn number(&mut self, number: f64) {
-        self.put(Parameter::Number(number));
+        self.put(number.into());
     }
 
     fn in_list<T>(&mut self, column: &str, list: &[T], mut put: impl FnMut(&mut Self, &T)) {
@@ -309,7 +285,7 @@ impl Statement {
             MemberTest::Text(op, value) => Test::MemberText(key, *op, storable(value).into_owned()),
         };
         // Placeholders go on where those of this statement end.
-        let n = self.parameters.len();
+        let n = self.args.len();
         let mut sql = Sql {
             text: String::new(),
             args: vec![Arg::Text(None); n],
@@ -317,11 +293,7 @@ impl Statement {
         let is_known = sql.member("s.metadata", &test, matches!(pool, Pool::Postgres(_)));
         if is_known {
             self.push(&sql.text);
-            for arg in sql.args.drain(n..) {
-                if let Arg::Text(Some(text)) = arg {
-                    self.parameters.push(Parameter::Text(text.into_owned()));
-                }
-            }
+            self.args.extend(sql.args.drain(n..));
         }
         is_known
     }

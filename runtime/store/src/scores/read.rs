@@ -3,14 +3,14 @@
 use assay_domain::ids::{ProjectId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
-use sqlx::AssertSqlSafe;
 
 use super::ScoreQuery;
-use super::query::{Statement, bind_all};
+use super::query::Statement;
 use crate::blob_exports::Changed;
 use crate::catalog::{Cursor, Page, checked, digest, from_json};
+use crate::db::{query, query_scalar};
 use crate::list::{Numbered, Paging};
-use crate::pool::{Pool, on_reader};
+use crate::pool::Pool;
 use crate::telemetry::Window;
 use crate::{Error, Store};
 
@@ -172,14 +172,8 @@ const TRACES_PER_STATEMENT: usize = 256;
 
 impl Store {
     async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
-        let Statement {
-            sql, parameters, ..
-        } = statement;
-        let rows: Vec<ScoreRow> = on_reader!(&self.pool, |db| {
-            bind_all!(sqlx::query_as(AssertSqlSafe(sql)), parameters)
-                .fetch_all(db)
-                .await?
-        });
+        let Statement { sql, args, .. } = statement;
+        let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -263,14 +257,11 @@ impl Store {
     ) -> Result<Numbered<Score>, Error> {
         let mut count = Statement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
-        let Statement {
-            sql, parameters, ..
-        } = count;
-        let n_total: i64 = on_reader!(&self.pool, |db| {
-            bind_all!(sqlx::query_scalar(AssertSqlSafe(sql)), parameters)
-                .fetch_one(db)
-                .await?
-        });
+        let Statement { sql, args, .. } = count;
+        let n_total: i64 = query_scalar(sql)
+            .bind_all(&args)
+            .fetch_one(&self.pool)
+            .await?;
         let mut statement = list(&self.pool, query, project, None);
         statement.push(" LIMIT ");
         statement.integer(i64::from(paging.limit));

@@ -7,7 +7,7 @@ use assay_domain::score::{NewScore, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
 
 use super::storable_json;
-use crate::db::{Arg, As, Db, Sized, value_rows};
+use crate::db::{Arg, As, Db, Sized, query, value_rows};
 use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
 
@@ -158,14 +158,14 @@ fn push_args<'s>(
         origin.map(|o| o.evaluator_id.as_str()).into(),
         origin.map(|o| o.evaluator_version_id.as_str()).into(),
         origin.map(|o| o.rule_id.as_str()).into(),
-        Arg::Blob(origin.map(|o| o.fingerprint.as_bytes().as_slice())),
+        Arg::Blob(origin.map(|o| o.fingerprint.as_bytes().as_slice().into())),
         origin.map(|o| o.inclusion_probability).into(),
     ]);
 }
 
 /// Writes scores of one project inside the caller's transaction; of equal ids the later one holds.
 pub(crate) async fn put(
-    db: &mut Db<'_>,
+    db: &mut Db,
     project: &ProjectId,
     scores: &[NewScore],
     now: Timestamp,
@@ -193,7 +193,7 @@ const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 /// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
 /// `trace` is the trace of its target.
 pub(crate) async fn delete_others(
-    db: &mut Db<'_>,
+    db: &mut Db,
     project: &ProjectId,
     trace: &TraceId,
     execution: &ExecutionId,
@@ -235,8 +235,8 @@ impl Store {
         scores: &[NewScore],
         now: Timestamp,
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
-            put(&mut (&mut *tx).into(), project, scores, now).await?;
+        in_transaction!(&self.pool, |db| {
+            put(&mut db, project, scores, now).await?;
         });
         Ok(())
     }
@@ -247,12 +247,11 @@ impl Store {
     /// [`Error::NotFound`] when the project has no such score.
     pub async fn delete_score(&self, project: &ProjectId, id: &ScoreId) -> Result<(), Error> {
         let n_gone = in_transaction!(&self.pool, |tx| {
-            sqlx::query(DELETE)
+            query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await?
-                .rows_affected()
         });
         match n_gone {
             0 => Err(Error::NotFound),

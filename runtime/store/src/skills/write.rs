@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Skill, SkillFile};
 use crate::catalog::to_json;
-use crate::db::{Arg, bind_args};
+use crate::db::{Arg, query_scalar};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -72,17 +72,6 @@ const DELETE_EMPTY: &str = "
     DELETE FROM skills WHERE project_id = $1 AND name = $2
        AND NOT EXISTS (SELECT 1 FROM skill_versions v WHERE v.project_id = $1 AND v.name = $2)";
 
-/// Runs a statement in a transaction; the rows it changed.
-macro_rules! run {
-    ($tx:ident, $sql:expr, $args:expr) => {{
-        let args = $args;
-        bind_args!(sqlx::query($sql), args)
-            .execute(&mut *$tx)
-            .await?
-            .rows_affected()
-    }};
-}
-
 impl Store {
     /// Makes the next version of a skill, and the skill with its first one.
     ///
@@ -102,8 +91,9 @@ impl Store {
         );
         let lock = [project_id.clone(), name.clone(), at.clone()];
         let version = in_transaction!(&self.pool, |tx| {
-            let version: i64 = bind_args!(sqlx::query_scalar(NEXT), &lock)
-                .fetch_one(&mut *tx)
+            let version: i64 = query_scalar(NEXT)
+                .bind_all(&lock)
+                .fetch_one(&mut tx)
                 .await?;
             let row: [Arg<'_>; 10] = [
                 project_id.clone(),
@@ -117,7 +107,7 @@ impl Store {
                 new.created_by.as_str().into(),
                 at.clone(),
             ];
-            run!(tx, INSERT, &row);
+            tx.execute(INSERT, &row).await?;
             for (hash, content) in &new.contents {
                 let row = [
                     project_id.clone(),
@@ -125,7 +115,7 @@ impl Store {
                     content.as_str().into(),
                     at.clone(),
                 ];
-                run!(tx, KEEP, &row);
+                tx.execute(KEEP, &row).await?;
             }
             version
         });
@@ -189,11 +179,11 @@ impl Store {
             at.clone(),
         ];
         in_transaction!(&self.pool, |tx| {
-            run!(tx, TOUCH, &lock);
-            if run!(tx, CHANGED, &this) == 0 {
+            tx.execute(TOUCH, &lock).await?;
+            if tx.execute(CHANGED, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
-            run!(tx, UNLABEL, &this[..3]);
+            tx.execute(UNLABEL, &this[..3]).await?;
             for label in labels {
                 let label = Arg::from(label.as_str());
                 let of = [
@@ -203,9 +193,10 @@ impl Store {
                     at.clone(),
                     version.into(),
                 ];
-                run!(tx, ROBBED, &of);
+                tx.execute(ROBBED, &of).await?;
                 let [project_id, skill, label, _, version] = of;
-                run!(tx, LABEL, &[project_id, skill, label, version]);
+                tx.execute(LABEL, &[project_id, skill, label, version])
+                    .await?;
             }
         });
         self.existing_skill(project, name, &Selector::Version(version))
@@ -227,11 +218,11 @@ impl Store {
         let lock: [Arg<'_>; 3] = [project.as_str().into(), name.into(), now.as_micros().into()];
         let this: [Arg<'_>; 3] = [project.as_str().into(), name.into(), version.into()];
         in_transaction!(&self.pool, |tx| {
-            run!(tx, TOUCH, &lock);
-            if run!(tx, DELETE, &this) == 0 {
+            tx.execute(TOUCH, &lock).await?;
+            if tx.execute(DELETE, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
-            run!(tx, DELETE_EMPTY, &this[..2]);
+            tx.execute(DELETE_EMPTY, &this[..2]).await?;
         });
         Ok(())
     }

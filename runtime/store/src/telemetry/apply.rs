@@ -107,7 +107,7 @@ pub(super) struct Arrival<'t> {
 
 /// Before all else of a transaction that writes for these tenants, `true` for those with log records.
 pub(super) async fn take_turns(
-    db: &mut Db<'_>,
+    db: &mut Db,
     writers: impl IntoIterator<Item = (i64, bool)>,
 ) -> Result<(), Error> {
     if !db.is_postgres() {
@@ -131,7 +131,7 @@ pub(super) async fn take_turns(
 
 /// Writes one batch of those that share a transaction, whose traces have numbers.
 pub(super) async fn apply<'b>(
-    db: &mut Db<'_>,
+    db: &mut Db,
     arrival: Arrival<'_>,
     batch: &'b Prepared,
     gathered: &mut Gathered<'b>,
@@ -169,7 +169,7 @@ pub(super) async fn apply<'b>(
 
 /// True when none of the rows stood before.
 async fn insert_rows<'b>(
-    db: &mut Db<'_>,
+    db: &mut Db,
     arrival: Arrival<'_>,
     batch: &'b Prepared,
     gathered: &mut Gathered<'b>,
@@ -238,16 +238,16 @@ fn pair(observation: &Observation) -> Pair {
     (observation.trace_id.clone(), observation.id.clone())
 }
 
-async fn insert_chunks(db: &mut Db<'_>, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
+async fn insert_chunks(db: &mut Db, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
     db.execute_for(&INSERT_OBSERVATIONS, rows, |args, (place, row)| {
         row::push_args(args, *place, &row.observation, &row.detail);
     })
     .await
 }
 
-async fn insert_blocks(db: &mut Db<'_>, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
+async fn insert_blocks(db: &mut Db, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
     db.execute_for(&INSERT_PAYLOADS, blocks, |args, (seq, body)| {
-        args.extend([Arg::from(*seq), Arg::Blob(Some(body))]);
+        args.extend([Arg::from(*seq), Arg::from(*body)]);
     })
     .await?;
     Ok(())
@@ -264,7 +264,7 @@ pub(super) struct Standing {
 
 /// A stored observation, to be replaced: until the transaction ends nobody else replaces it.
 pub(super) async fn load(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
@@ -296,7 +296,7 @@ pub(super) async fn load(
 
 /// Another version of an observation that stands: true when it took its place.
 async fn update(
-    db: &mut Db<'_>,
+    db: &mut Db,
     arrival: Arrival<'_>,
     trace: i64,
     arrived: &PreparedRow,
@@ -379,7 +379,7 @@ fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Res
 
 /// Puts a version, with the text of its content, in the place of what stands.
 async fn rewrite(
-    db: &mut Db<'_>,
+    db: &mut Db,
     Arrival { tenant, now, .. }: Arrival<'_>,
     stored: &Standing,
     (version, content): (&Observation, &str),
@@ -428,7 +428,7 @@ async fn rewrite(
 }
 
 async fn insert_logs(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     logs: &[SpanLog],
     now: Timestamp,
@@ -450,7 +450,7 @@ async fn insert_logs(
             tenant.number.into(),
             log.trace_id.as_str().into(),
             log.observation_id.as_str().into(),
-            Arg::Blob(Some(&digest[..16])),
+            digest[..16].into(),
             log.time.as_micros().into(),
             log.event.as_str().into(),
             attributes.as_str().into(),
@@ -462,7 +462,7 @@ async fn insert_logs(
 }
 
 async fn logs_of(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
@@ -490,7 +490,7 @@ async fn logs_of(
 
 /// Spans of this batch, or of its log records, that have log records.
 async fn spans_to_join(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     batch: &Prepared,
     gathered: &mut Gathered<'_>,
@@ -548,7 +548,7 @@ async fn spans_to_join(
 
 /// Joins all log records of a span onto it; true when that changed it.
 async fn join(
-    db: &mut Db<'_>,
+    db: &mut Db,
     arrival: Arrival<'_>,
     (trace, id): &Pair,
     gathered: &mut Gathered<'_>,
@@ -576,7 +576,7 @@ async fn join(
 
 /// Notes which traces that stood before have changed: they become stale.
 async fn touch_traces(
-    db: &mut Db<'_>,
+    db: &mut Db,
     Arrival { tenant, now, place }: Arrival<'_>,
     batch: &Prepared,
     gathered: &mut Gathered<'_>,
@@ -609,7 +609,7 @@ async fn touch_traces(
 }
 
 async fn insert_media(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     media: &[Media],
     now: Timestamp,
@@ -618,9 +618,9 @@ async fn insert_media(
         let args = [
             tenant.number.into(),
             medium.id.as_str().into(),
-            Arg::Blob(Some(&medium.sha256)),
+            medium.sha256.as_slice().into(),
             medium.content_type.as_str().into(),
-            Arg::Blob(Some(&medium.bytes)),
+            medium.bytes.as_slice().into(),
             now.as_micros().into(),
         ];
         db.execute(INSERT_MEDIA, &args).await?;

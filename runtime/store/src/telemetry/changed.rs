@@ -4,7 +4,7 @@
 use assay_domain::ids::ProjectId;
 use assay_domain::time::Timestamp;
 
-use super::row::{READ, READ_TRACE};
+use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{StoredObservation, StoredTrace};
 use crate::blob_exports::Changed;
 use crate::filter_sql::Sql;
@@ -69,7 +69,7 @@ impl Store {
         sql.push(&format!("SELECT {READ_TRACE} FROM traces t"));
         let columns = ["t.last_seen", "t.tenant", "t.number"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self.trace_rows(&sql.text, &sql.args).await?;
+        let rows = self.select::<TraceRow>(&sql.text, &sql.args).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             found.push((row.number, row.stored()?));
@@ -102,7 +102,7 @@ impl Store {
         ));
         let columns = ["o.updated_at", "o.tenant", "o.seq"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self.observation_rows(&sql.text, &sql.args).await?;
+        let rows = self.select::<ObservationRow>(&sql.text, &sql.args).await?;
         let places = rows.iter().map(|row| Changed {
             at: Timestamp::from_micros(row.updated_at),
             key: row.seq.to_string(),

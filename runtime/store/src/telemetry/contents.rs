@@ -6,9 +6,7 @@ use assay_domain::observation::Content;
 
 use super::block;
 use super::row::OwnRow;
-use crate::db::{Sized, value_list};
-use crate::pool::on_reader;
-use crate::spell::Spell as _;
+use crate::db::{Sized, query, value_list};
 use crate::{Error, Store};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
@@ -95,13 +93,13 @@ impl Store {
     }
 
     async fn blocks(&self, sql: &'static str, seqs: &[i64]) -> Result<Vec<(i64, Vec<u8>)>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            let mut query = sqlx::query_as(db.spell(sql));
+        Ok({
+            let mut query = query(sql);
             for seq in seqs {
                 query = query.bind(*seq);
             }
-            query.fetch_all(db).await?
-        }))
+            query.fetch_all(&self.pool).await?
+        })
     }
 
     /// Unpacks each block once, however many of the rows stand in it; gives what was not found.
@@ -151,13 +149,13 @@ impl Store {
         while !rest.is_empty() {
             let (sql, n) = PLACES.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            let places: Vec<(i64, Option<i64>, i64)> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(db.spell(sql));
+            let places: Vec<(i64, Option<i64>, i64)> = {
+                let mut query = query(sql);
                 for seq in some {
                     query = query.bind(*seq);
                 }
-                query.fetch_all(db).await?
-            });
+                query.fetch_all(&self.pool).await?
+            };
             for (seq, payload, place) in places {
                 let Some(&at) = by_seq.get(&seq) else {
                     continue;

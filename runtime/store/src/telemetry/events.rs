@@ -91,7 +91,7 @@ fn entity(about: &About) -> (i64, &str) {
 }
 
 /// What is known of one thing, and the bytes it was read from.
-async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
+async fn parts(db: &mut Db, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
     let (kind, entity) = entity(about);
     let args = [tenant.into(), kind.into(), entity.into()];
     let rows = db.rows(PARTS, &args, &[As::Blob]).await?;
@@ -107,11 +107,7 @@ async fn parts(db: &mut Db<'_>, tenant: i64, about: &About) -> Result<(Vec<Patch
 }
 
 /// The observation that came whole before its parts.
-async fn base(
-    db: &mut Db<'_>,
-    tenant: i64,
-    id: &ObservationId,
-) -> Result<Option<Observation>, Error> {
+async fn base(db: &mut Db, tenant: i64, id: &ObservationId) -> Result<Option<Observation>, Error> {
     let args = [tenant.into(), id.as_str().into()];
     let rows = db.rows(BASE, &args, &[As::Blob]).await?;
     let body = rows.first().map(|cells| cells[0].blob());
@@ -134,7 +130,7 @@ fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
 
 /// An observation that stands where parts make one now, and does not come from them.
 async fn whole(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     made: Option<&Observation>,
     now_made: &Observation,
@@ -153,7 +149,7 @@ async fn whole(
     let args: [Arg<'_>; 3] = [
         tenant.number.into(),
         whole.id.as_str().into(),
-        Arg::Blob(Some(&body)),
+        body.as_slice().into(),
     ];
     db.execute(SET_BASE, &args).await?;
     Ok(Some(whole))
@@ -161,7 +157,7 @@ async fn whole(
 
 /// Makes one part of the oldest when there are too many, or of all when they are too large together.
 async fn shorten(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: i64,
     about: &About,
     (all, n_bytes): (&mut Vec<Patch>, usize),
@@ -191,7 +187,7 @@ async fn shorten(
         kind.into(),
         entity.into(),
         first.event_id.as_str().into(),
-        Arg::Blob(Some(&body)),
+        body.as_slice().into(),
     ];
     db.execute(INSERT, &args).await?;
     Ok(())
@@ -214,7 +210,7 @@ struct Added {
 
 /// Adds parts to one thing.
 async fn add(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     about: &About,
     patches: &[Packed<'_>],
@@ -235,7 +231,7 @@ async fn add(
             kind.into(),
             entity.into(),
             packed.patch.event_id.as_str().into(),
-            Arg::Blob(Some(&packed.body)),
+            packed.body.as_slice().into(),
         ];
         if db.execute(INSERT, &args).await? == 1 {
             all.push(packed.patch.clone());
@@ -277,7 +273,7 @@ fn bucket(tenant: i64, about: &About) -> i64 {
 
 /// Locks what parts are about, then the traces that they name, each in their order, so that nobody waits
 /// in a circle and nobody replaces an observation while parts are laid onto it.
-pub(super) async fn lock(db: &mut Db<'_>, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
+pub(super) async fn lock(db: &mut Db, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
     if !db.is_postgres() {
         return Ok(());
     }
@@ -345,8 +341,7 @@ impl Store {
     async fn write_some(&self, work: &Work<'_>) -> Result<usize, Error> {
         let tenant = &work.tenant;
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
-        Ok(in_transaction!(&self.pool, |tx| {
-            let mut db: Db<'_> = (&mut *tx).into();
+        Ok(in_transaction!(&self.pool, |db| {
             take_turns(&mut db, [(tenant.number, false)]).await?;
             lock(&mut db, tenant.number, things).await?;
             let mut gathered = Gathered::default();
@@ -392,7 +387,7 @@ impl Work<'_> {
 /// How many of the things fit into the transaction, and the observations that their parts make with those
 /// that stand.
 async fn merged(
-    db: &mut Db<'_>,
+    db: &mut Db,
     work: &Work<'_>,
     things: &[Thing<'_>],
     rollups: &mut Changes<'_>,
@@ -421,7 +416,7 @@ async fn merged(
 
 /// Takes an observation away from a trace it does not belong to any more.
 async fn remove(
-    db: &mut Db<'_>,
+    db: &mut Db,
     tenant: &Tenant,
     (trace, id): &(TraceId, ObservationId),
     (now, rollups): (Timestamp, &mut Changes<'_>),

@@ -85,7 +85,7 @@ impl<'b> Gathered<'b> {
     /// inserted complete, as folded from the first batch that has it.
     pub(super) async fn number(
         &mut self,
-        db: &mut Db<'_>,
+        db: &mut Db,
         batches: impl Iterator<Item = (i64, &'b Prepared, Timestamp)>,
     ) -> Result<(), Error> {
         let mut parts: Vec<Part<'b>> = Vec::new();
@@ -112,7 +112,7 @@ impl<'b> Gathered<'b> {
         Ok(())
     }
 
-    async fn insert(&mut self, db: &mut Db<'_>, parts: &[Part<'b>]) -> Result<(), Error> {
+    async fn insert(&mut self, db: &mut Db, parts: &[Part<'b>]) -> Result<(), Error> {
         let numbers = self.fresh.take(db, Table::Traces, parts.len()).await?;
         let rows: Vec<(i64, &Part<'b>)> = numbers.iter().copied().zip(parts).collect();
         let n_made = db
@@ -151,7 +151,7 @@ impl<'b> Gathered<'b> {
     }
 
     /// The numbers of traces that stood before, all of one tenant.
-    async fn find(&mut self, db: &mut Db<'_>, parts: &[&Part<'b>]) -> Result<(), Error> {
+    async fn find(&mut self, db: &mut Db, parts: &[&Part<'b>]) -> Result<(), Error> {
         let mut rest = parts;
         while let Some(first) = rest.first() {
             let (sql, n) = FIND_TRACES.for_up_to(rest.len());
@@ -186,7 +186,7 @@ impl<'b> Gathered<'b> {
     }
 
     /// The number of any trace; 0 where there is none.
-    pub(super) async fn look_up(db: &mut Db<'_>, tenant: i64, id: &TraceId) -> Result<i64, Error> {
+    pub(super) async fn look_up(db: &mut Db, tenant: i64, id: &TraceId) -> Result<i64, Error> {
         let (sql, _) = FIND_TRACES.for_up_to(1);
         db.integer(sql, &[tenant.into(), id.as_str().into()]).await
     }
@@ -204,7 +204,7 @@ impl<'b> Gathered<'b> {
     }
 
     /// Writes what was gathered. Nothing may follow in the transaction but its commit.
-    pub(super) async fn write(self, db: &mut Db<'_>) -> Result<(), Error> {
+    pub(super) async fn write(self, db: &mut Db) -> Result<(), Error> {
         for touch in self.touched.into_values() {
             let args: [Arg<'_>; 5] = [
                 touch.number.into(),

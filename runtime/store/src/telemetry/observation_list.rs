@@ -521,7 +521,7 @@ impl Store {
         offset: u64,
     ) -> Result<Vec<ObservationRow>, Error> {
         let sql = in_order(READ, from, after, limit, offset);
-        self.observation_rows(&sql.text, &sql.args).await
+        self.select(&sql.text, &sql.args).await
     }
 
     async fn scanned_observations(
@@ -608,7 +608,7 @@ impl Store {
                 crate::db::value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
-            let mut rows = self.observation_rows(&sql, &args).await?;
+            let mut rows = self.select::<ObservationRow>(&sql, &args).await?;
             let order: HashMap<i64, usize> = chunk
                 .iter()
                 .enumerate()

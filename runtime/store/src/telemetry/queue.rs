@@ -15,8 +15,8 @@ use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::{Tenant, refresh};
-use crate::db::Db;
-use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
+use crate::db::{query, query_scalar};
+use crate::pool::{Pool, despite_collisions, in_transaction};
 use crate::{Error, Store};
 
 /// Batches that may wait; one more is refused.
@@ -108,9 +108,8 @@ async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u6
 
 async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
     let mut is_all_new = true;
-    let n_forgotten = in_transaction!(pool, |tx| {
+    let n_forgotten = in_transaction!(pool, |db| {
         let n_forgotten = recent.n_forgotten();
-        let mut db: Db<'_> = (&mut *tx).into();
         let writers = group.iter();
         let writers = writers.map(|job| (job.tenant.number, !job.batch.logs.is_empty()));
         take_turns(&mut db, writers).await?;
@@ -236,12 +235,10 @@ impl Store {
         if let Some(number) = lock(&self.writer.tenants).get(project) {
             return Ok(Some(*number));
         }
-        let number: Option<i64> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(FIND_TENANT)
-                .bind(project.as_str())
-                .fetch_optional(db)
-                .await?
-        });
+        let number: Option<i64> = query_scalar(FIND_TENANT)
+            .bind(project.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         if let Some(number) = number {
             lock(&self.writer.tenants).insert(project.clone(), number);
         }
@@ -252,9 +249,9 @@ impl Store {
         let mut number = self.tenant(project).await?;
         if number.is_none() {
             in_transaction!(&self.pool, |tx| {
-                sqlx::query(MAKE_TENANT)
+                query(MAKE_TENANT)
                     .bind(project.as_str())
-                    .execute(&mut *tx)
+                    .execute(&mut tx)
                     .await?;
             });
             number = self.tenant(project).await?;

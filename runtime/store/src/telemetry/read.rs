@@ -7,15 +7,14 @@ use assay_domain::filter::{Condition, Filter, Row};
 use assay_domain::ids::{ObservationId, ProjectId, TraceId};
 use assay_domain::score::Score;
 use assay_domain::time::Timestamp;
-use sqlx::AssertSqlSafe;
 
 use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
-use crate::db::{Arg, Db, bind_args};
+use crate::db::{Arg, Db, query, query_scalar};
 use crate::filter_sql::{Expr, Sql};
-use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
+use crate::pool::{Pool, despite_collisions, in_transaction};
 use crate::{Error, Store};
 
 /// Rows named in one statement.
@@ -162,7 +161,7 @@ pub(super) const fn nothing<T>() -> Page<T> {
     }
 }
 
-impl Db<'_> {
+impl Db {
     /// A stored observation.
     pub(super) async fn observation_row(
         &mut self,
@@ -178,18 +177,7 @@ impl Db<'_> {
             )
         });
         let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
-        Ok(match self {
-            Self::Sqlite(db) => {
-                bind_args!(sqlx::query_as(sql), &args)
-                    .fetch_optional(&mut **db)
-                    .await?
-            }
-            Self::Postgres(db) => {
-                bind_args!(sqlx::query_as(sql), &args)
-                    .fetch_optional(&mut **db)
-                    .await?
-            }
-        })
+        query(sql).bind_all(&args).fetch_optional(self).await
     }
 }
 
@@ -207,36 +195,11 @@ impl Store {
         Ok(tenant)
     }
 
-    pub(super) async fn trace_rows(
-        &self,
-        sql: &str,
-        args: &[Arg<'static>],
-    ) -> Result<Vec<TraceRow>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            bind_args!(sqlx::query_as(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_all(db)
-                .await?
-        }))
-    }
-
-    pub(super) async fn observation_rows(
-        &self,
-        sql: &str,
-        args: &[Arg<'static>],
-    ) -> Result<Vec<ObservationRow>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            bind_args!(sqlx::query_as(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_all(db)
-                .await?
-        }))
-    }
-
     pub(crate) async fn count(&self, sql: &str, args: &[Arg<'static>]) -> Result<u64, Error> {
-        let n: i64 = on_reader!(&self.pool, |db| {
-            bind_args!(sqlx::query_scalar(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_one(db)
-                .await?
-        });
+        let n: i64 = query_scalar(sql.to_owned())
+            .bind_all(args)
+            .fetch_one(&self.pool)
+            .await?;
         Ok(n.unsigned_abs())
     }
 
@@ -319,7 +282,7 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.trace_rows(&sql, &args).await?;
+        let rows = self.select(&sql, &args).await?;
         match rows.into_iter().next() {
             Some(row) => Ok(Some(self.one_trace(row, with_content).await?)),
             None => Ok(None),
@@ -346,7 +309,7 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(trace.as_str().to_owned().into())),
         ];
-        let Some(of) = self.trace_rows(&sql, &args).await?.pop() else {
+        let Some(of) = self.select::<TraceRow>(&sql, &args).await?.pop() else {
             return Ok(Vec::new());
         };
         let of_trace = Arc::new(of.of_trace()?);
@@ -387,7 +350,7 @@ impl Store {
             Arg::Text(Some(trace.as_str().to_owned().into())),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.observation_rows(&sql, &args).await?;
+        let rows = self.select(&sql, &args).await?;
         Ok(self.stored(&rows, true).await?.pop())
     }
 
@@ -413,7 +376,7 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.observation_rows(&sql, &args).await?;
+        let rows = self.select(&sql, &args).await?;
         Ok(self.stored(&rows, true).await?.pop())
     }
 
@@ -454,9 +417,8 @@ impl Store {
             "UPDATE traces SET revision = revision + 1 WHERE tenant = $1 AND trace_id = $2";
         const FIND: &str = "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2";
         const SCORES: &str = "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2";
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             self.writer.recent.forget_all();
-            let mut db: Db<'_> = (&mut *tx).into();
             let mut rollups = Changes::default();
             for id in ids {
                 let args = [tenant.into(), id.as_str().into()];
@@ -487,13 +449,11 @@ impl Store {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(None);
         };
-        let found: Option<(String, Vec<u8>, Vec<u8>, i64)> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(GET)
-                .bind(tenant)
-                .bind(id)
-                .fetch_optional(db)
-                .await?
-        });
+        let found: Option<(String, Vec<u8>, Vec<u8>, i64)> = query(GET)
+            .bind(tenant)
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await?;
         Ok(
             found.map(|(content_type, sha256, bytes, created_at)| StoredMedia {
                 content_type,

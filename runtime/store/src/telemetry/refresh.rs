@@ -12,8 +12,8 @@ use assay_domain::trace::Trace;
 
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
-use crate::db::{Arg, Db, bind_args};
-use crate::pool::{Pool, despite_collisions, in_transaction, on_reader};
+use crate::db::{Arg, query};
+use crate::pool::{Pool, despite_collisions, in_transaction};
 
 /// Traces folded in one transaction.
 const CHUNK: i64 = 100;
@@ -63,12 +63,10 @@ fn update_sql() -> &'static str {
 async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
     let mut folded: Vec<Folded> = Vec::with_capacity(stale.len());
     for trace in stale {
-        let rows: Vec<ObservationRow> = on_reader!(pool, |db| {
-            sqlx::query_as(observations_sql())
-                .bind(trace.number)
-                .fetch_all(db)
-                .await?
-        });
+        let rows: Vec<ObservationRow> = query(observations_sql())
+            .bind(trace.number)
+            .fetch_all(pool)
+            .await?;
         let observations = rows
             .iter()
             .map(ObservationRow::observation)
@@ -91,7 +89,7 @@ async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
             let mut args: Vec<Arg<'_>> =
                 vec![trace.number.into(), trace.revision.into(), (*n_open).into()];
             row::push_trace_args(&mut args, computed, detail);
-            Db::from(&mut *tx).execute(update_sql(), &args).await?;
+            tx.execute(update_sql(), &args).await?;
         }
     });
     Ok(())
@@ -103,9 +101,7 @@ pub(super) async fn quiet_ones(
     pool: &Pool,
     before: &HashMap<i64, i64>,
 ) -> Result<HashMap<i64, i64>, Error> {
-    let stale: Vec<Stale> = on_reader!(pool, |db| {
-        sqlx::query_as(STALE).bind(20 * CHUNK).fetch_all(db).await?
-    });
+    let stale: Vec<Stale> = query(STALE).bind(20 * CHUNK).fetch_all(pool).await?;
     let (quiet, busy): (Vec<Stale>, Vec<Stale>) = stale
         .into_iter()
         .partition(|trace| before.get(&trace.number) == Some(&trace.revision));
@@ -121,13 +117,11 @@ pub(super) async fn quiet_ones(
 /// Brings the traces of a tenant up to date.
 pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
     for _ in 0..MAX_CHUNKS {
-        let stale: Vec<Stale> = on_reader!(pool, |db| {
-            sqlx::query_as(STALE_OF_TENANT)
-                .bind(tenant)
-                .bind(CHUNK)
-                .fetch_all(db)
-                .await?
-        });
+        let stale: Vec<Stale> = query(STALE_OF_TENANT)
+            .bind(tenant)
+            .bind(CHUNK)
+            .fetch_all(pool)
+            .await?;
         if stale.is_empty() {
             break;
         }
@@ -141,11 +135,7 @@ pub(super) async fn of_trace(pool: &Pool, tenant: i64, trace: &TraceId) -> Resul
     // Once more when a batch came between; then the reader sees what was there when it asked.
     for _ in 0..3 {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
-        let stale: Vec<Stale> = on_reader!(pool, |db| {
-            bind_args!(sqlx::query_as(STALE_TRACE), &args)
-                .fetch_all(db)
-                .await?
-        });
+        let stale: Vec<Stale> = query(STALE_TRACE).bind_all(&args).fetch_all(pool).await?;
         if stale.is_empty() {
             break;
         }

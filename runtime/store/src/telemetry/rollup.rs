@@ -216,11 +216,7 @@ impl<'o> Changes<'o> {
     }
 
     /// Takes away all observations of a trace, by its number.
-    pub(super) async fn take_away_trace(
-        &mut self,
-        db: &mut Db<'_>,
-        trace: i64,
-    ) -> Result<(), Error> {
+    pub(super) async fn take_away_trace(&mut self, db: &mut Db, trace: i64) -> Result<(), Error> {
         let mut types = vec![
             As::Int,
             As::Int,
@@ -264,7 +260,7 @@ impl<'o> Changes<'o> {
     }
 
     /// Writes them. Nothing may follow in the transaction but its commit: others wait for these rows.
-    pub(super) async fn write(self, db: &mut Db<'_>) -> Result<(), Error> {
+    pub(super) async fn write(self, db: &mut Db) -> Result<(), Error> {
         let rows: Vec<(Key<'o>, Sums)> = self
             .0
             .into_iter()

@@ -9,9 +9,7 @@ use assay_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;
-use crate::db::{Arg, Sized, value_list, value_rows};
-use crate::pool::on_reader;
-use crate::spell::Spell as _;
+use crate::db::{Arg, Sized, query, query_scalar, value_list, value_rows};
 use crate::{Error, Store};
 
 /// Traces named in one statement.
@@ -110,13 +108,13 @@ impl Store {
         while !rest.is_empty() {
             let (sql, n) = BY_KEYS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            let rows: Vec<ObservationRow> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(db.spell(sql)).bind(project.as_str());
+            let rows: Vec<ObservationRow> = {
+                let mut query = query(sql).bind(project.as_str());
                 for (trace, id) in some {
                     query = query.bind(trace.as_str()).bind(id.as_str());
                 }
-                query.fetch_all(db).await?
-            });
+                query.fetch_all(&self.pool).await?
+            };
             found.extend(rows);
             rest = later;
         }
@@ -160,13 +158,11 @@ impl Store {
         project: &ProjectId,
         id: &TraceId,
     ) -> Result<Vec<Observation>, Error> {
-        let ids: Vec<String> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(OF_TRACE)
-                .bind(project.as_str())
-                .bind(id.as_str())
-                .fetch_all(db)
-                .await?
-        });
+        let ids: Vec<String> = query_scalar(OF_TRACE)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_all(&self.pool)
+            .await?;
         let keys = ids
             .iter()
             .map(|raw| Ok((id.clone(), checked("observation", raw)?)))
@@ -218,13 +214,13 @@ impl Store {
         while !rest.is_empty() {
             let (sql, n) = PROGRESS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            let rows: Vec<ProgressRow> = on_reader!(&self.pool, |db| {
-                let mut query = sqlx::query_as(db.spell(sql)).bind(project.as_str());
+            let rows: Vec<ProgressRow> = {
+                let mut query = query(sql).bind(project.as_str());
                 for id in some {
                     query = query.bind(id.as_str());
                 }
-                query.fetch_all(db).await?
-            });
+                query.fetch_all(&self.pool).await?
+            };
             for row in rows {
                 let progress = Progress {
                     first_seen: Timestamp::from_micros(row.first_seen),

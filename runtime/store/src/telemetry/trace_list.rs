@@ -9,16 +9,14 @@ use std::collections::HashMap;
 use assay_domain::filter::{Condition, Filter, Test, TextOp};
 use assay_domain::ids::{ObservationId, ProjectId};
 use assay_domain::score::Score;
-use sqlx::AssertSqlSafe;
 
 use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
 use super::read::{LIST, Rest, nothing, trace_column};
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
-use crate::db::{Arg, bind_args, value_list};
+use crate::db::{Arg, query_scalar, value_list};
 use crate::filter_sql::{Expr, Sql};
-use crate::pool::on_reader;
 use crate::{Error, Store};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
@@ -337,11 +335,10 @@ impl Store {
     }
 
     async fn trace_numbers(&self, sql: &str, args: &[Arg<'static>]) -> Result<Vec<i64>, Error> {
-        Ok(on_reader!(&self.pool, |db| {
-            bind_args!(sqlx::query_scalar(AssertSqlSafe(sql.to_owned())), args)
-                .fetch_all(db)
-                .await?
-        }))
+        query_scalar(sql.to_owned())
+            .bind_all(args)
+            .fetch_all(&self.pool)
+            .await
     }
 
     /// Numbers of the traces that pass what is tested in memory, in order. Only numbers are held, and
@@ -400,7 +397,7 @@ impl Store {
                 value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|number| (*number).into()).collect();
-            for row in self.trace_rows(&sql, &args).await? {
+            for row in self.select::<TraceRow>(&sql, &args).await? {
                 found.insert(row.number, row.stored()?);
             }
         }
@@ -445,7 +442,7 @@ impl Store {
                  JOIN traces t ON t.number = r.trace JOIN observations o ON o.trace = r.trace AND o.id = r.id",
                 places.join(", ")
             );
-            let rows = self.observation_rows(&sql, &args).await?;
+            let rows = self.select(&sql, &args).await?;
             let roots = self.stored(&rows, true).await?;
             let by_trace: HashMap<i64, _> = rows.iter().map(|row| row.trace).zip(roots).collect();
             for (number, stored) in chunk {

@@ -63,7 +63,7 @@ impl Store {
         }
         let limit = sql.bind(i64::from(walk.limit).into());
         sql.push(&format!(" ORDER BY o.started_at, o.id LIMIT {limit}"));
-        let rows = self.observation_rows(&sql.text, &sql.args).await?;
+        let rows = self.select(&sql.text, &sql.args).await?;
         self.stored(&rows, true).await
     }
 }

@@ -101,10 +101,10 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
         let insert = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {
-                    sqlx::query(TENANT)
+                    crate::db::query(TENANT)
                         .bind(number)
                         .bind(name)
-                        .execute(&mut *tx)
+                        .execute(&mut tx)
                         .await?;
                 }
                 let traces = [
@@ -114,12 +114,12 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
                     (8, "t1", "eve", r#"{"tags":["z"]}"#),
                 ];
                 for (tenant, trace, user, detail) in traces {
-                    sqlx::query(TRACE)
+                    crate::db::query(TRACE)
                         .bind(tenant)
                         .bind(trace)
                         .bind(user)
                         .bind(detail)
-                        .execute(&mut *tx)
+                        .execute(&mut tx)
                         .await?;
                 }
             });

@@ -1,21 +1,13 @@
 //! Lists must not read a whole project for a few rows.
 
-use sqlx::AssertSqlSafe;
-
 use super::*;
-use crate::pool::Pool;
+use crate::db::query;
 use crate::telemetry::{observation_list, refresh};
 
 /// How SQLite would run a statement: one line per step.
 async fn plan(store: &Store, sql: &str) -> Vec<String> {
-    let Pool::Sqlite { reader, .. } = &store.pool else {
-        unreachable!("a file was asked for");
-    };
     let sql = format!("EXPLAIN QUERY PLAN {sql}");
-    let steps: Vec<(i64, i64, i64, String)> = sqlx::query_as(AssertSqlSafe(sql))
-        .fetch_all(reader)
-        .await
-        .unwrap();
+    let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
     steps.into_iter().map(|(_, _, _, step)| step).collect()
 }
 

@@ -3,7 +3,6 @@
 use futures_util::future::join_all;
 
 use super::*;
-use crate::db::Db;
 use crate::pool::{Pool, in_transaction};
 use crate::telemetry::row::ObservationRow;
 
@@ -15,8 +14,7 @@ async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> Obse
         id: u32,
     ) -> Result<Option<ObservationRow>, Error> {
         let (trace, id) = (trace_id(trace), span_id(id));
-        Ok(in_transaction!(&store.pool, |tx| {
-            let mut db: Db<'_> = (&mut *tx).into();
+        Ok(in_transaction!(&store.pool, |db| {
             db.observation_row(tenant, &trace, &id).await?
         }))
     }

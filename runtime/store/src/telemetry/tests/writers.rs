@@ -5,7 +5,8 @@ use assay_domain::pricing::PriceTable;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::*;
-use crate::pool::{in_transaction, on_reader};
+use crate::db::query_scalar;
+use crate::pool::in_transaction;
 use crate::telemetry::EventBatch;
 use crate::telemetry::rollup::{HOUR, IS_STEP};
 
@@ -28,14 +29,11 @@ async fn wrong_sums(store: &Store) -> (i64, i64) {
           WHERE n <> 0 OR ABS(l) > 0.001 OR ABS(c) > 0.000001 OR ABS(t) > 0.001"
     );
     let counted = "SELECT COALESCE(CAST(SUM(n) AS BIGINT), 0) FROM observation_rollups";
-    on_reader!(&store.pool, |db| {
-        let wrong: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(wrong))
-            .fetch_one(db)
-            .await
-            .unwrap();
-        let counted: i64 = sqlx::query_scalar(counted).fetch_one(db).await.unwrap();
+    {
+        let wrong: i64 = query_scalar(wrong).fetch_one(&store.pool).await.unwrap();
+        let counted: i64 = query_scalar(counted).fetch_one(&store.pool).await.unwrap();
         (wrong, counted)
-    })
+    }
 }
 
 /// Spans of all models and two hours, forwards or backwards.
@@ -211,12 +209,10 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
         }
         assert_eq!(wrong_sums(&store).await, (0, 350));
         // One line of work for the engine per transaction.
-        let n_transactions: i64 = on_reader!(&store.pool, |db| {
-            sqlx::query_scalar("SELECT COUNT(*) FROM touched")
-                .fetch_one(db)
-                .await
-                .unwrap()
-        });
+        let n_transactions: i64 = query_scalar("SELECT COUNT(*) FROM touched")
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
         assert!((4..20).contains(&n_transactions), "{n_transactions}");
     })
     .await;
@@ -245,12 +241,10 @@ async fn parts_that_are_large_together_become_one_and_lose_nothing() {
             Some(Payload::Text("11".repeat(600_000)))
         );
         assert_eq!(found.content.metadata.len(), 12);
-        let n_parts: i64 = on_reader!(&store.pool, |db| {
-            sqlx::query_scalar("SELECT COUNT(*) FROM events")
-                .fetch_one(db)
-                .await
-                .unwrap()
-        });
+        let n_parts: i64 = query_scalar("SELECT COUNT(*) FROM events")
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
         assert!(n_parts < 10, "{n_parts}");
     })
     .await;
@@ -269,8 +263,7 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
         .collect();
     let things: Vec<_> = things.iter().map(|about| (about, Vec::new())).collect();
     let count = async || -> Result<i64, Error> {
-        Ok(in_transaction!(&store.pool, |tx| {
-            let mut db: crate::db::Db<'_> = (&mut *tx).into();
+        Ok(in_transaction!(&store.pool, |db| {
             crate::telemetry::events::lock(&mut db, tenant.number, &things).await?;
             db.integer(
                 "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
