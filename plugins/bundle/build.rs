@@ -132,34 +132,59 @@ fn shared_target_dir(out_dir: &Path) -> PathBuf {
 /// First with what is on this machine, then with the registry: the outer cargo fetched what it needs
 /// itself, which does not have to be all that the components need.
 fn compile(root: &Path, target_dir: &Path) {
-    let offline = cargo(root, target_dir, true);
-    if offline.status.success() {
-        return;
+    let mut last = cargo(root, target_dir, true);
+    if misses_target(&last) && add_target() {
+        last = cargo(root, target_dir, true);
     }
     let must_stay_offline =
         env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1");
-    let errors = String::from_utf8_lossy(&offline.stderr).into_owned();
-    let misses_packages = errors.contains("--offline") || errors.contains("offline mode");
-    let last = if misses_packages && !must_stay_offline {
-        cargo(root, target_dir, false)
-    } else {
-        offline
-    };
+    if misses_packages(&last) && !must_stay_offline {
+        last = cargo(root, target_dir, false);
+        if misses_target(&last) && add_target() {
+            last = cargo(root, target_dir, false);
+        }
+    }
     if last.status.success() {
         return;
     }
-    let errors = String::from_utf8_lossy(&last.stderr).into_owned();
-    if errors.contains("can't find crate for `core`")
-        || errors.contains("can't find crate for `std`")
-    {
+    if misses_target(&last) {
         fail(&format!(
             "the plug-ins need the target {TARGET}, which this toolchain lacks. \
              Run: rustup target add {TARGET}"
         ));
     }
     fail(&format!(
-        "the first-party plug-ins do not compile:\n{errors}"
+        "the first-party plug-ins do not compile:\n{}",
+        errors(&last)
     ));
+}
+
+fn errors(build: &Output) -> String {
+    String::from_utf8_lossy(&build.stderr).into_owned()
+}
+
+fn misses_packages(build: &Output) -> bool {
+    let errors = errors(build);
+    !build.status.success() && (errors.contains("--offline") || errors.contains("offline mode"))
+}
+
+fn misses_target(build: &Output) -> bool {
+    let errors = errors(build);
+    !build.status.success()
+        && (errors.contains("can't find crate for `core`")
+            || errors.contains("can't find crate for `std`"))
+}
+
+/// Adds the target that `rust-toolchain.toml` names. rustup does it by itself where it installs the
+/// toolchain, and not where the toolchain was there before or it may install nothing unasked.
+fn add_target() -> bool {
+    let mut rustup = Command::new("rustup");
+    let added = rustup.args(["target", "add", TARGET]).output();
+    let is_added = added.is_ok_and(|output| output.status.success());
+    if is_added {
+        println!("cargo::warning=added the target {TARGET} to the toolchain, for the plug-ins");
+    }
+    is_added
 }
 
 fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {
