@@ -69,12 +69,12 @@ fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
         let bytes = if file.is_file() {
             let copy = out_dir.join(format!("{name}.wasm.zst"));
             fs::copy(&file, &copy)?;
-            format!("Some(include_bytes!({copy:?}))")
+            format!("Some(|| zstd::decode_all(&include_bytes!({copy:?})[..]))")
         } else {
             "None".to_owned()
         };
         table.push_str(&format!(
-            "    Apart {{ name: \"assay/{name}\", packed: {bytes} }},\n"
+            "    Apart {{ name: \"assay/{name}\", component: {bytes} }},\n"
         ));
     }
     table.push(']');

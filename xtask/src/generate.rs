@@ -14,8 +14,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 ];
 
 fn render(what: &str) -> anyhow::Result<String> {
-    let out =
-        shell::cargo(&["run", "--quiet", "-p", "assay-server", "--", "docs", what]).output()?;
+    let out = shell::cargo(&["run", "--quiet", "-p", "assay", "--", "docs", what]).output()?;
     anyhow::ensure!(
         out.status.success(),
         "assay docs {what}: {}",

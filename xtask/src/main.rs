@@ -56,15 +56,8 @@ fn main() -> ExitCode {
 
 fn bench(args: &[String]) -> anyhow::Result<bool> {
     // The server is measured as users run it: its own process, release build.
-    let built = shell::cargo(&[
-        "build",
-        "--release",
-        "-p",
-        "assay-server",
-        "-p",
-        "assay-bench",
-    ])
-    .status()?;
+    let built =
+        shell::cargo(&["build", "--release", "-p", "assay", "-p", "assay-bench"]).status()?;
     if !built.success() {
         return Ok(false);
     }

@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "assay-plugin-json",
         &["assay-plugin", "assay-plugin-measures"],
     ),
-    ("assay-plugins-bundle", &[]),
+    ("assay-plugins-bundle", &["assay-domain"]),
     (
         "assay-server",
         &[
@@ -41,9 +41,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "assay-scheduler",
             "assay-ui",
             "assay-author",
-            "assay-plugins-bundle",
         ],
     ),
+    ("assay", &["assay-server", "assay-plugins-bundle"]),
 ];
 
 /// A library that only these rooms may name.
@@ -163,6 +163,7 @@ mod tests {
         assert!(check_arrow("assay-otlp", "assay-store").is_some());
         assert!(check_arrow("assay-workers", "wasmtime").is_some());
         assert!(check_arrow("assay-domain", "tokio").is_some());
+        assert!(check_arrow("assay-server", "assay-plugins-bundle").is_some());
         assert_eq!(check_arrow("assay-it", "assay-server"), None);
     }
 

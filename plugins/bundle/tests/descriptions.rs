@@ -13,7 +13,8 @@ fn plugins() -> [PluginInfo; 2] {
 
 #[test]
 fn the_embedded_names_are_the_described_ones() {
-    let embedded: Vec<_> = assay_plugins_bundle::first_party()
+    let embedded: Vec<_> = assay_plugins_bundle::BUNDLE
+        .first_party
         .iter()
         .map(|plugin| plugin.name)
         .collect();

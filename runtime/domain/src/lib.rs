@@ -9,6 +9,7 @@
 //! - **Order does not matter.** What is derived from a set of observations depends on the set alone.
 
 pub mod batch;
+pub mod bundle;
 pub mod cron;
 pub mod dataset;
 pub mod evaluation;

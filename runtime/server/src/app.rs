@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use assay_domain::bundle::Bundle;
 use assay_domain::ids::{IdSource, ProjectId};
 use assay_domain::time::Clock;
 use assay_scheduler::Scheduler;
@@ -46,6 +47,8 @@ pub struct AppParts {
     pub vault: Vault,
     /// The project that the login link opens.
     pub home_project: ProjectId,
+    /// The plug-ins that come with the program.
+    pub bundle: Bundle,
     /// The token in the login link: new at each start, as notebook servers do it.
     pub login_token: String,
     pub(crate) admission: Admission,
@@ -77,6 +80,8 @@ pub struct NewApp {
     pub vault: Vault,
     /// The project that the login link opens.
     pub home_project: ProjectId,
+    /// The plug-ins that come with the program.
+    pub bundle: Bundle,
     /// Decode what comes in.
     pub decoders: Decoders,
 }
@@ -105,6 +110,7 @@ impl App {
             clock: new.clock,
             ids: new.ids,
             home_project: new.home_project,
+            bundle: new.bundle,
         }))
     }
 

@@ -4,7 +4,6 @@
 //! They are large and take seconds to compile, so that each is registered when somebody first asks for it:
 //! a server that nobody asks pays neither time nor memory for them.
 
-use assay_plugins_bundle::{Apart, BUILD_APART, apart};
 use tokio::sync::Mutex;
 
 use crate::App;
@@ -22,17 +21,18 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
     let name = reference
         .split_once('@')
         .map_or(reference, |(name, _)| name);
-    let Some(plugin) = apart().iter().find(|plugin| plugin.name == name) else {
+    let Some(plugin) = app.bundle.apart(name) else {
         return Ok(false);
     };
-    if !plugin.is_here() {
+    let Some(component) = plugin.component else {
         let message = format!(
-            "{name} is not built into this server: run `{BUILD_APART}` and build the server again, or \
-             upload its component"
+            "{name} is not built into this server: run `{}` and build the server again, or upload its \
+             component",
+            app.bundle.build_apart
         );
         return Err(Problem::new(Code::NotFound, message).with("field", "plugin"));
-    }
-    put(app, plugin).await.map_err(|error| {
+    };
+    put(app, component).await.map_err(|error| {
         let error: &dyn std::error::Error = error.as_ref();
         tracing::error!(error, plugin.name = name, "built-in plug-in not registered");
         Problem::unavailable(format!("{name} cannot be registered; the log says why"))
@@ -40,10 +40,9 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
     Ok(true)
 }
 
-async fn put(app: &App, plugin: &'static Apart) -> anyhow::Result<()> {
+async fn put(app: &App, component: fn() -> std::io::Result<Vec<u8>>) -> anyhow::Result<()> {
     let _one = REGISTERING.lock().await;
-    let component = tokio::task::spawn_blocking(|| plugin.component()).await??;
-    let component = component.unwrap_or_default();
+    let component = tokio::task::spawn_blocking(component).await??;
     let digest = assay_domain::plugin::Digest::of(&component);
     let known = app.store.plugin(&app.home_project, &digest).await?;
     if known.is_some_and(|known| known.owner.is_none()) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use assay_domain::bundle::Bundle;
 use assay_domain::ids::{IdSource, ProjectId};
 use assay_domain::time::{Clock, Timestamp};
 use assay_scheduler::{Deps, Scheduler};
@@ -32,6 +33,8 @@ pub struct Setup {
     pub ids: Arc<dyn IdSource>,
     /// The program that becomes a worker.
     pub program: PathBuf,
+    /// The plug-ins that come with the program.
+    pub bundle: Bundle,
 }
 
 /// A server that listens and does not answer yet.
@@ -102,7 +105,7 @@ async fn give_back_leases(
 
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
 async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()> {
-    for component in assay_plugins_bundle::first_party() {
+    for component in app.bundle.first_party {
         let digest = assay_domain::plugin::Digest::of(component.bytes);
         let known = app.store.plugin(home, &digest).await?;
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
@@ -146,6 +149,7 @@ impl Server {
             clock,
             ids,
             program,
+            bundle,
         } = setup;
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
@@ -198,6 +202,7 @@ impl Server {
             clock,
             ids,
             home_project: home_project.clone(),
+            bundle,
             decoders: Decoders::start()?,
         });
         register_first_party(&app, &home_project).await?;

@@ -42,6 +42,7 @@ pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use pool::Pool;
 
 /// The database, cheap to clone.
@@ -110,17 +111,24 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be opened, is newer than this program, or a migration fails.
-    pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
-        let pool = Pool::open(url, options).await?;
-        migrate::run(&pool).await?;
-        let writer = telemetry::Writer::start(&pool);
-        Ok(Self { pool, writer })
+    pub fn open<'a>(
+        url: &'a DatabaseUrl,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Self, Error>> {
+        Box::pin(async move {
+            let pool = Pool::open(url, options).await?;
+            migrate::run(&pool).await?;
+            let writer = telemetry::Writer::start(&pool);
+            Ok(Self { pool, writer })
+        })
     }
 
     /// Takes no more batches, writes those it has taken, and closes all connections.
-    pub async fn close(&self) {
-        self.writer.close().await;
-        self.pool.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.writer.close().await;
+            self.pool.close().await;
+        })
     }
 
     /// Answers when the database does.

@@ -72,10 +72,7 @@ impl Server {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| {
-                format!(
-                    "{}: build it with cargo build --release -p assay-server",
-                    program.display()
-                )
+                format!("{}: build it with cargo build --release", program.display())
             })?;
         let mut server = Self {
             child,

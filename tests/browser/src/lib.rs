@@ -110,7 +110,7 @@ fn program() -> Result<PathBuf> {
         return Ok(given.into());
     }
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "-p", "assay-server", "--bin", "assay"]);
+    command.args(["build", "--quiet", "-p", "assay"]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }

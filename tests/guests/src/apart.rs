@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use assay_plugins_bundle::BUNDLE;
+
 use crate::{Guest, Missing};
 
 /// Loaded in this program: each once, whatever the number of its tests.
@@ -20,12 +22,10 @@ pub fn apart(name: &'static str) -> Result<&'static Guest, Missing> {
     if let Some(guest) = loaded.get(name) {
         return Ok(guest);
     }
-    let mut known = assay_plugins_bundle::apart().iter();
-    let plugin = known.find(|plugin| plugin.name == name).unwrap();
-    let Some(component) = plugin.component().unwrap() else {
-        return Err(Missing::tool(name, assay_plugins_bundle::BUILD_APART));
+    let Some(component) = BUNDLE.apart(name).unwrap().component else {
+        return Err(Missing::tool(name, BUNDLE.build_apart));
     };
-    let guest = &*Box::leak(Box::new(Guest::new(&component)));
+    let guest = &*Box::leak(Box::new(Guest::new(&component().unwrap())));
     loaded.insert(name, guest);
     Ok(guest)
 }

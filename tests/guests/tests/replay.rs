@@ -14,6 +14,7 @@ use std::sync::Arc;
 use assay_domain::payload::Payload;
 use assay_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
 use assay_host::{Host, NothingGranted, Settings};
+use assay_plugins_bundle::BUNDLE;
 use assay_tests_guests::{Missing, Tested, scratch, template, tests};
 use assay_workers::{Components, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
@@ -55,12 +56,10 @@ fn of_template(language: &'static str, share: usize) -> Result<Subject, Missing>
 }
 
 fn of_source(name: &str, source: &str, share: usize) -> Result<Subject, Missing> {
-    let mut apart = assay_plugins_bundle::apart().iter();
-    let found = apart.find(|plugin| plugin.name == name);
-    let component = found.and_then(|plugin| plugin.component().unwrap());
+    let component = BUNDLE.apart(name).and_then(|plugin| plugin.component);
+    let component = component.ok_or_else(|| Missing::tool(name, BUNDLE.build_apart))?;
     Ok(Subject {
-        component: component
-            .ok_or_else(|| Missing::tool(name, assay_plugins_bundle::BUILD_APART))?,
+        component: component().unwrap(),
         evaluator: "code",
         config: json!({ "source": source }),
         share,
@@ -68,10 +67,8 @@ fn of_source(name: &str, source: &str, share: usize) -> Result<Subject, Missing>
 }
 
 fn of_bundle(evaluator: &'static str, config: Value, share: usize) -> Subject {
-    let mut plugins = assay_plugins_bundle::first_party().iter();
-    let text = plugins.find(|plugin| plugin.name == "assay/text").unwrap();
     Subject {
-        component: text.bytes.to_vec(),
+        component: BUNDLE.first_party("assay/text").unwrap().bytes.to_vec(),
         evaluator,
         config,
         share,

@@ -27,7 +27,7 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
         let mut command = std::process::Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "-p", "assay-server", "--bin", "assay"]);
+        command.args(["build", "--quiet", "-p", "assay"]);
         if !cfg!(debug_assertions) {
             command.arg("--release");
         }

@@ -123,6 +123,7 @@ impl TestApp {
                 true => child::program()?,
                 false => std::env::current_exe()?,
             },
+            bundle: assay_plugins_bundle::BUNDLE,
         })
         .await?;
         let (app, origin) = (server.app.clone(), server.origin());

@@ -14,6 +14,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use assay_domain::bundle::Bundle;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Config, SettingArgs, Sources};
@@ -90,14 +91,14 @@ enum OtlpCommand {
     },
 }
 
-/// Runs the program.
+/// Runs the program, which brings these plug-ins.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(bundle: Bundle) -> ExitCode {
     // The children of a server take their own way: no runtime, no settings, no environment.
     let outcome = match Cli::parse().command {
         Command::Worker => return assay_host::worker_main(),
         Command::Compile => return assay_host::compile_main(),
-        Command::Serve { settings } => serve::serve(&settings),
+        Command::Serve { settings } => serve::serve(&settings, bundle),
         Command::OrganizationKey {
             organization,
             note,
@@ -109,11 +110,11 @@ pub fn main() -> ExitCode {
             settings,
             ..
         } => organization_key::revoke(&settings, &public_key),
-        Command::Demo { once, data_dir } => demo::demo(once, data_dir),
+        Command::Demo { once, data_dir } => demo::demo(once, data_dir, bundle),
         Command::Otlp {
             command: OtlpCommand::Show { file, json },
         } => otlp::show(&file, json),
-        Command::Plugin(args) => plugin::plugin(args),
+        Command::Plugin(args) => plugin::plugin(args, bundle),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {

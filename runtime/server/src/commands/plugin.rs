@@ -10,6 +10,7 @@ use assay_author::{
     Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
     Selection, Silent, Snapshot, Terminal, Tools, Workbench,
 };
+use assay_domain::bundle::Bundle;
 use assay_domain::time::Clock as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -174,7 +175,7 @@ impl Selected {
 }
 
 /// Does what was asked, and prints it.
-pub(super) fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn plugin(args: PluginArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     let as_json = args.json;
     let progress: Box<dyn Progress> = match std::io::stderr().is_terminal() {
         _ if as_json => Box::new(Silent),
@@ -191,7 +192,7 @@ pub(super) fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
         selection.answers = answers;
         return watched(&selection, &*progress, as_json);
     }
-    told(act(args.command, &*progress), as_json)
+    told(act(args.command, bundle, &*progress), as_json)
 }
 
 /// Prints a report; a failure is JSON too where JSON was asked for.
@@ -214,7 +215,7 @@ fn told(done: anyhow::Result<Report>, as_json: bool) -> anyhow::Result<ExitCode>
     })
 }
 
-fn act(command: PluginCommand, progress: &dyn Progress) -> anyhow::Result<Report> {
+fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyhow::Result<Report> {
     use PluginCommand as Asked;
     let tools = Tools::from_env();
     Ok(match command {
@@ -262,7 +263,10 @@ fn act(command: PluginCommand, progress: &dyn Progress) -> anyhow::Result<Report
             selected,
             seconds,
             threads,
-        } => bench(&selected.selection(), seconds, threads, progress)?,
+        } => {
+            let measure = measure(seconds, threads)?;
+            bench(&selected.selection(), measure, bundle, progress)?
+        }
         Asked::Push { file, access } => push(file, &access, progress)?,
         Asked::List { access } => Registry::of(&ServerRemote::new(&access)?).list()?,
         Asked::Show { reference, access } => {
@@ -351,25 +355,25 @@ fn at_work(
     Ok(act(&workbench(&sandbox, progress))?)
 }
 
-fn bench(
-    selection: &Selection,
-    seconds: f64,
-    n_threads: usize,
-    progress: &dyn Progress,
-) -> anyhow::Result<Report> {
+fn measure(seconds: f64, n_threads: usize) -> anyhow::Result<Measure> {
     let time = Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| !time.is_zero() && n_threads > 0)
         .context("--seconds and --threads have to be more than 0")?;
-    let text = assay_plugins_bundle::first_party()
-        .iter()
-        .find(|plugin| plugin.name == "assay/text");
-    let floor = text.map(|plugin| Floor {
+    Ok(Measure { time, n_threads })
+}
+
+fn bench(
+    selection: &Selection,
+    measure: Measure,
+    bundle: Bundle,
+    progress: &dyn Progress,
+) -> anyhow::Result<Report> {
+    let floor = bundle.first_party("assay/text").map(|plugin| Floor {
         component: plugin.bytes,
         evaluator: "exact-match",
     });
     let sandbox = Sandbox::in_process(cache_dir())?;
-    let measure = Measure { time, n_threads };
     Ok(workbench(&sandbox, progress).bench(selection, floor, measure)?)
 }
 

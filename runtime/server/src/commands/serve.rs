@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use assay_domain::bundle::Bundle;
 use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
@@ -18,25 +19,26 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 /// A server with the system's clock and random ids.
-pub(super) async fn open(config: Config) -> anyhow::Result<Server> {
+pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Server> {
     let program = std::env::current_exe().context("the path of this program is not known")?;
     Server::open(Setup {
         config,
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         program,
+        bundle,
     })
     .await
 }
 
-pub(super) fn serve(settings: &SettingArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     let config = load(settings)?;
     log::start(&config)?;
     let runtime = runtime()?;
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         cancel_on_signal(&shutdown)?;
-        let server = open(config).await?;
+        let server = open(config, bundle).await?;
         announce(&server);
         server.run(shutdown).await?;
         tracing::info!("stopped");

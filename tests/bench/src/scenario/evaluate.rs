@@ -125,8 +125,7 @@ fn figures_of(way: &str, rounds: &[Way], bar: Bar) -> Vec<Figure> {
 }
 
 fn text_plugin() -> anyhow::Result<&'static [u8]> {
-    let plugins = assay_plugins_bundle::first_party();
-    let text = plugins.iter().find(|plugin| plugin.name == "assay/text");
+    let text = assay_plugins_bundle::BUNDLE.first_party("assay/text");
     Ok(text.context("the bundle has no assay/text")?.bytes)
 }
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use assay_domain::bundle::Bundle;
 use assay_domain::time::Clock as _;
 use axum::http::Method;
 use base64::Engine as _;
@@ -57,7 +58,11 @@ fn config(dir: &Path, secret: &str, listen: &str) -> anyhow::Result<Config> {
     })?)
 }
 
-pub(super) fn demo(once: bool, data_dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub(super) fn demo(
+    once: bool,
+    data_dir: Option<PathBuf>,
+    bundle: Bundle,
+) -> anyhow::Result<ExitCode> {
     use assay_domain::ids::IdSource as _;
     let name = format!("assay-demo-{}", RandomIds.uuid().simple());
     let dir = data_dir
@@ -79,7 +84,7 @@ pub(super) fn demo(once: bool, data_dir: Option<PathBuf>) -> anyhow::Result<Exit
         } else {
             config_at("127.0.0.1:0")?
         };
-        let server = serve::open(config).await?;
+        let server = serve::open(config, bundle).await?;
         let (origin, login_url) = (server.origin(), server.login_url());
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
 
