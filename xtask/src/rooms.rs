@@ -8,9 +8,10 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("assay-domain", &[]),
     ("assay-stats", &[]),
+    ("assay-schema", &[]),
     ("assay-otlp", &["assay-domain"]),
     ("assay-store", &["assay-domain"]),
-    ("assay-host", &["assay-domain"]),
+    ("assay-host", &["assay-domain", "assay-schema"]),
     ("assay-workers", &["assay-domain"]),
     ("assay-ui", &["assay-domain"]),
     ("assay-scheduler", &["assay-domain", "assay-store"]),
@@ -35,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "assay-domain",
             "assay-stats",
             "assay-otlp",
+            "assay-schema",
             "assay-store",
             "assay-host",
             "assay-workers",
@@ -53,13 +55,20 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx", &["assay-store"]),
     ("axum", &["assay-server"]),
     ("askama", &["assay-ui"]),
+    ("jsonschema", &["assay-schema", "assay-plugin-json"]),
 ];
 
-/// What `domain`, `stats`, `otlp` and `ui` must not name: they are pure.
+/// What `domain`, `stats`, `otlp`, `schema` and `ui` must not name: they are pure.
 const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
-const PURE_ROOMS: &[&str] = &["assay-domain", "assay-stats", "assay-otlp", "assay-ui"];
+const PURE_ROOMS: &[&str] = &[
+    "assay-domain",
+    "assay-stats",
+    "assay-otlp",
+    "assay-schema",
+    "assay-ui",
+];
 
 /// Modules of the standard library that do I/O or read the surroundings.
 const IMPURE_STD: &[&str] = &[
@@ -74,6 +83,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/domain/src",
     "runtime/stats/src",
     "runtime/otlp/src",
+    "runtime/schema/src",
     "runtime/ui/src",
     "plugins/measures/src",
     "plugins/text/src",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jsonschema::{Draft, PatternOptions};
+use assay_schema::Schema;
 use serde_json::{Map, Value};
 
 /// Schemas come from plug-ins: defaults are not followed deeper than this.
@@ -44,18 +44,15 @@ pub fn check_config(schema: &str, config: Value) -> Result<Value, Vec<ConfigIssu
     let schema: Value = serde_json::from_str(schema).map_err(|_| broken())?;
     let mut config = config;
     fill_defaults(&schema, &schema, &mut config, MAX_DEPTH);
-    // A regex engine without backtracking: a plug-in's pattern must not stop the server.
-    let validator = jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .with_pattern_options(PatternOptions::regex())
-        .build(&schema)
-        .map_err(|_| broken())?;
-    let issues: Vec<ConfigIssue> = validator
-        .iter_errors(&config)
-        .take(MAX_ISSUES)
-        .map(|error| ConfigIssue {
-            pointer: error.instance_path().as_str().to_owned(),
-            message: error.to_string(),
+    let faults = Schema::of_2020_12(&schema)
+        .map_err(|_| broken())?
+        .faults(&config, MAX_ISSUES)
+        .map_err(|why| whole(&why.to_string()))?;
+    let issues: Vec<ConfigIssue> = faults
+        .into_iter()
+        .map(|fault| ConfigIssue {
+            pointer: fault.pointer,
+            message: fault.message,
         })
         .collect();
     if !config.is_object() && issues.is_empty() {
@@ -157,6 +154,20 @@ mod tests {
         });
         let _ended = check_config(&schema.to_string(), json!({}));
         let _ended = check_config(r##"{"$ref":"#"}"##, json!({}));
+    }
+
+    #[test]
+    fn a_schema_that_asks_for_endless_work_is_refused() {
+        let mut defs = Map::new();
+        for n in 0..60 {
+            let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
+            defs.insert(n.to_string(), json!({ "allOf": [next, next] }));
+        }
+        defs.insert("60".to_owned(), json!({}));
+        // Not followed for defaults: those are looked for some levels down only.
+        let schema = json!({ "$defs": defs, "anyOf": [{ "$ref": "#/$defs/0" }] });
+        let issues = check_config(&schema.to_string(), json!({})).unwrap_err();
+        assert!(issues[0].message.contains("more work"), "{issues:?}");
     }
 
     #[test]

@@ -156,11 +156,10 @@ fn check_schema(text: &str) -> Result<(), String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("a configuration is an object: \"type\" has to be \"object\"".into());
     }
-    jsonschema::draft202012::meta::validate(&schema)
-        .map_err(|error| format!("not a JSON Schema at {}: {error}", error.instance_path()))?;
-    jsonschema::draft202012::new(&schema)
-        .map(|_| ())
-        .map_err(|error| format!("not usable: {error}"))
+    match assay_schema::Schema::of_2020_12(&schema) {
+        Ok(_) => Ok(()),
+        Err(unusable) => Err(unusable.to_string()),
+    }
 }
 
 fn is_name(text: &str) -> bool {

@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
+use assay_schema::{Fault, Kind, Schema};
 use axum::http::Method;
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::paths::LocationSegment;
-use jsonschema::{ValidationError, Validator};
 use serde_json::{Value, json};
 
 use super::MAX_ISSUES;
@@ -20,12 +18,12 @@ const MAX_MESSAGE_CHARS: usize = 200;
 pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Problem) -> Problem {
     let found = serde_json::from_slice::<Value>(body)
         .ok()
-        .zip(validator(method, path));
-    let Some((body, validator)) = found else {
+        .zip(schema(method, path));
+    let Some((body, schema)) = found else {
         return first;
     };
-    let errors = validator.iter_errors(&body).take(MAX_ISSUES);
-    let issues: Vec<Issue> = errors.flat_map(|error| issues(&error)).collect();
+    let faults = schema.faults(&body, MAX_ISSUES).unwrap_or_default();
+    let issues: Vec<Issue> = faults.into_iter().flat_map(issues).collect();
     match issues.len() {
         0 | 1 => first,
         _ => Problem::issues(Code::InvalidBody, issues),
@@ -34,8 +32,8 @@ pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Proble
 
 /// What checks the body of an operation, where it takes one that the document describes. Made once: a list
 /// of many faulty things asks for each of them.
-fn validator(method: &Method, path: &str) -> Option<Arc<Validator>> {
-    type Kept = HashMap<(Method, String), Option<Arc<Validator>>>;
+fn schema(method: &Method, path: &str) -> Option<Arc<Schema>> {
+    type Kept = HashMap<(Method, String), Option<Arc<Schema>>>;
     static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
     // What is guarded is whole between any two statements, also after a panic.
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +43,7 @@ fn validator(method: &Method, path: &str) -> Option<Arc<Validator>> {
         .clone()
 }
 
-fn compiled(method: &Method, path: &str) -> Option<Validator> {
+fn compiled(method: &Method, path: &str) -> Option<Schema> {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let document =
         DOCUMENT.get_or_init(|| serde_json::to_value(crate::api::openapi()).unwrap_or(Value::Null));
@@ -54,36 +52,24 @@ fn compiled(method: &Method, path: &str) -> Option<Validator> {
     let schema = content.get("schema")?;
     // References of the schema begin at the root of the document.
     let schema = json!({ "allOf": [schema], "components": document["components"] });
-    jsonschema::validator_for(&schema).ok()
+    Schema::new(&schema).ok()
 }
 
-fn issues(error: &ValidationError<'_>) -> Vec<Issue> {
-    let place: Vec<Value> = error.instance_path().segments().map(segment).collect();
+fn issues(fault: Fault) -> Vec<Issue> {
     let below = |name: &str, message: &str| Issue {
-        path: place.iter().cloned().chain([name.into()]).collect(),
+        path: fault.path.iter().cloned().chain([name.into()]).collect(),
         message: message.to_owned(),
     };
-    match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            vec![below(property.as_str().unwrap_or_default(), "is missing")]
+    match &fault.kind {
+        Kind::Missing(name) => vec![below(name, "is missing")],
+        Kind::Unknown(names) => {
+            let names = names.iter().take(MAX_ISSUES);
+            names.map(|name| below(name, "unknown field")).collect()
         }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let unexpected = unexpected.iter().take(MAX_ISSUES);
-            unexpected
-                .map(|name| below(name, "unknown field"))
-                .collect()
-        }
-        _ => vec![Issue {
-            message: error.to_string().chars().take(MAX_MESSAGE_CHARS).collect(),
-            path: place,
+        Kind::Other => vec![Issue {
+            message: fault.message.chars().take(MAX_MESSAGE_CHARS).collect(),
+            path: fault.path,
         }],
-    }
-}
-
-fn segment(segment: LocationSegment<'_>) -> Value {
-    match segment {
-        LocationSegment::Property(name) => name.as_ref().into(),
-        LocationSegment::Index(at) => at.into(),
     }
 }
 

@@ -1,0 +1,83 @@
+use serde_json::{Map, json};
+
+use super::*;
+
+fn faults(schema: &Value, value: &Value) -> Vec<Fault> {
+    Schema::new(schema).unwrap().faults(value, 50).unwrap()
+}
+
+#[test]
+fn a_fault_has_its_place_its_kind_and_a_message() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "q": { "type": "array", "items": { "type": "string" } } },
+        "required": ["q"],
+        "additionalProperties": false,
+    });
+    assert_eq!(faults(&schema, &json!({ "q": ["a"] })), []);
+    let found = faults(&schema, &json!({ "q": ["a", 1] }));
+    assert_eq!(found[0].pointer, "/q/1");
+    assert_eq!(found[0].path, [json!("q"), json!(1)]);
+    assert!(found[0].message.contains("string"), "{found:?}");
+    let kinds = |value| faults(&schema, &value).into_iter().map(|fault| fault.kind);
+    assert!(kinds(json!({})).eq([Kind::Missing("q".to_owned())]));
+    assert!(kinds(json!({ "q": [], "r": 1 })).eq([Kind::Unknown(vec!["r".to_owned()])]));
+}
+
+#[test]
+fn older_drafts_are_understood_where_they_are_asked_for() {
+    let four = json!({
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "properties": { "n": { "minimum": 1, "exclusiveMinimum": true } },
+    });
+    assert_eq!(faults(&four, &json!({ "n": 2 })), []);
+    assert_eq!(faults(&four, &json!({ "n": 1 })).len(), 1);
+    assert!(Schema::of_2020_12(&four).is_err());
+    let dependent = json!({ "dependentRequired": { "a": ["b"] }, "$defs": { "x": true } });
+    assert_eq!(faults(&dependent, &json!({ "a": 1 })).len(), 1);
+}
+
+#[test]
+fn what_is_no_schema_or_reaches_out_is_refused() {
+    let cases = [
+        json!(1),
+        json!({ "type": "objekt" }),
+        json!({ "$ref": "http://127.0.0.1:1/x.json" }),
+        json!({ "$ref": "file:///etc/passwd" }),
+        json!({ "$schema": "http://127.0.0.1:1/none" }),
+        json!({ "pattern": "(" }),
+        json!({ "$ref": "#/default/a", "default": { "a": {} } }),
+        json!({ "$ref": "#/nowhere" }),
+    ];
+    for schema in cases {
+        assert!(Schema::new(&schema).is_err(), "{schema}");
+    }
+    let refused = Schema::new(&json!({ "properties": { "a": { "type": "objekt" } } }));
+    assert_eq!(refused.unwrap_err().pointer, "/properties/a/type");
+}
+
+#[test]
+fn a_schema_that_doubles_its_work_at_each_level_is_cut_off_and_serves_the_next_value() {
+    let mut defs = Map::new();
+    for n in 0..60 {
+        let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
+        defs.insert(n.to_string(), json!({ "allOf": [next, next] }));
+    }
+    defs.insert("60".to_owned(), json!({ "type": "integer" }));
+    let schema = json!({
+        "$defs": defs,
+        "if": { "type": "integer" },
+        "then": { "$ref": "#/$defs/0" },
+        "else": { "type": "string" },
+    });
+    let schema = Schema::new(&schema).unwrap();
+    assert_eq!(schema.faults(&json!(1), 50), Err(Unchecked::TooMuchWork));
+    assert_eq!(schema.faults(&json!("a"), 50), Ok(Vec::new()));
+    assert_eq!(schema.faults(&json!(1), 50), Err(Unchecked::TooMuchWork));
+}
+
+#[test]
+fn a_message_that_would_quote_a_large_value_is_cut() {
+    let found = faults(&json!({ "type": "integer" }), &json!("x".repeat(10_000)));
+    assert_eq!(found[0].message.chars().count(), MAX_MESSAGE_CHARS + 1);
+}
