@@ -132,17 +132,16 @@ fn shared_target_dir(out_dir: &Path) -> PathBuf {
 /// First with what is on this machine, then with the registry: the outer cargo fetched what it needs
 /// itself, which does not have to be all that the components need.
 fn compile(root: &Path, target_dir: &Path) {
+    let may_fetch =
+        !env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1");
     let mut last = cargo(root, target_dir, true);
-    if misses_target(&last) && add_target() {
-        last = cargo(root, target_dir, true);
-    }
-    let must_stay_offline =
-        env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1");
-    if misses_packages(&last) && !must_stay_offline {
+    if may_fetch && misses_packages(&last) {
         last = cargo(root, target_dir, false);
-        if misses_target(&last) && add_target() {
-            last = cargo(root, target_dir, false);
-        }
+    }
+    let mut rustup = String::new();
+    if may_fetch && misses_target(&last) {
+        rustup = add_target();
+        last = cargo(root, target_dir, false);
     }
     if last.status.success() {
         return;
@@ -150,41 +149,43 @@ fn compile(root: &Path, target_dir: &Path) {
     if misses_target(&last) {
         fail(&format!(
             "the plug-ins need the target {TARGET}, which this toolchain lacks. \
-             Run: rustup target add {TARGET}"
+             Run: rustup target add {TARGET}\n{rustup}"
         ));
     }
     fail(&format!(
         "the first-party plug-ins do not compile:\n{}",
-        errors(&last)
+        String::from_utf8_lossy(&last.stderr)
     ));
 }
 
-fn errors(build: &Output) -> String {
-    String::from_utf8_lossy(&build.stderr).into_owned()
-}
-
 fn misses_packages(build: &Output) -> bool {
-    let errors = errors(build);
-    !build.status.success() && (errors.contains("--offline") || errors.contains("offline mode"))
+    says(build, &["--offline", "offline mode"])
 }
 
 fn misses_target(build: &Output) -> bool {
-    let errors = errors(build);
-    !build.status.success()
-        && (errors.contains("can't find crate for `core`")
-            || errors.contains("can't find crate for `std`"))
+    says(
+        build,
+        &["can't find crate for `core`", "can't find crate for `std`"],
+    )
 }
 
-/// Adds the target that `rust-toolchain.toml` names. rustup does it by itself where it installs the
-/// toolchain, and not where the toolchain was there before or it may install nothing unasked.
-fn add_target() -> bool {
+fn says(build: &Output, texts: &[&str]) -> bool {
+    let errors = String::from_utf8_lossy(&build.stderr);
+    !build.status.success() && texts.iter().any(|text| errors.contains(text))
+}
+
+/// Adds the target that `rust-toolchain.toml` names, where rustup runs the build; what rustup says. By itself
+/// it does so where it installs the toolchain, and not where the toolchain was there before.
+fn add_target() -> String {
+    let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") else {
+        return String::new();
+    };
     let mut rustup = Command::new("rustup");
-    let added = rustup.args(["target", "add", TARGET]).output();
-    let is_added = added.is_ok_and(|output| output.status.success());
-    if is_added {
-        println!("cargo::warning=added the target {TARGET} to the toolchain, for the plug-ins");
+    rustup.args(["target", "add", "--toolchain", &toolchain, TARGET]);
+    match rustup.output() {
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(why) => format!("rustup cannot be started: {why}"),
     }
-    is_added
 }
 
 fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {

@@ -1,5 +1,7 @@
 //! The plug-ins that come with a program: nothing is special about them but where their bytes come from.
 
+use std::fmt;
+
 /// All that a program brings.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle {
@@ -12,12 +14,18 @@ pub struct Bundle {
 }
 
 /// One plug-in, as a file would hold it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Component {
     /// The name its description gives, such as `assay/text`.
     pub name: &'static str,
     /// The WebAssembly component.
     pub bytes: &'static [u8],
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes)", self.name, self.bytes.len())
+    }
 }
 
 /// A plug-in that cargo alone cannot build. It is in the program only when it was built before the program was.

@@ -76,7 +76,11 @@ impl<'a> From<&'a String> for Arg<'a> {
 
 impl From<String> for Arg<'_> {
     fn from(value: String) -> Self {
-        Self::Text(Some(storable(&value).into_owned().into()))
+        let clean = match storable(&value) {
+            Cow::Owned(clean) => Some(clean),
+            Cow::Borrowed(_) => None,
+        };
+        Self::Text(Some(clean.unwrap_or(value).into()))
     }
 }
 
@@ -136,7 +140,7 @@ macro_rules! bind_args {
     }};
 }
 
-/// A column of a row read in a transaction.
+/// A column of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Int(i64),
@@ -303,7 +307,7 @@ pub(crate) struct Query<'q> {
     args: Cow<'q, [Arg<'q>]>,
 }
 
-/// A statement, read by row.
+/// A statement, read by row. Its text holds nothing that came from outside: that is bound.
 pub(crate) fn query<'q>(sql: impl Into<Cow<'static, str>>) -> Query<'q> {
     Query {
         sql: sql.into(),
@@ -311,7 +315,7 @@ pub(crate) fn query<'q>(sql: impl Into<Cow<'static, str>>) -> Query<'q> {
     }
 }
 
-/// A statement whose rows have one column.
+/// As [`query`], for rows of one column.
 pub(crate) fn query_scalar<'q>(sql: impl Into<Cow<'static, str>>) -> Scalars<'q> {
     Scalars(query(sql))
 }

@@ -1,4 +1,4 @@
-//! The connection to either database, and the only place where the two differ by code.
+//! The connections to either database.
 
 use std::fmt;
 use std::path::PathBuf;

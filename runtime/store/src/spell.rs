@@ -15,7 +15,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 /// A comment to PostgreSQL.
 const OR_FAIL: &str = "/*or fail*/";
 
-/// The statement as SQLite likes it. A text that stands for good is looked at once.
+/// The statement as SQLite likes it. A text that stands for good is looked at once; one that was put together
+/// for one use is left as it is.
 pub(crate) fn for_sqlite(sql: Cow<'static, str>) -> Cow<'static, str> {
     match sql {
         Cow::Borrowed(sql) => bare(sql).into(),
