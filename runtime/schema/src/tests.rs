@@ -1,3 +1,5 @@
+//! What the rest of the server relies on: faults by place and kind, schemas that are refused, work that ends.
+
 use serde_json::{Map, json};
 
 use super::*;
