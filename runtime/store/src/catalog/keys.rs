@@ -247,18 +247,18 @@ impl Store {
             KeyOwner::Project(_) => (LOCK_PROJECT, COUNT),
             KeyOwner::Organization(_) => (LOCK_ORGANIZATION, COUNT_OF_ORGANIZATION),
         };
-        let n_made = in_transaction!(&self.pool, |tx| {
+        let n_made = in_transaction!(&self.pool, |db| {
             let owner = project.or(organization);
-            let n_locked = query(lock).bind(owner).execute(&mut tx).await?;
+            let n_locked = query(lock).bind(owner).execute(&mut db).await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
-            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut tx).await?;
+            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut db).await?;
             if i64::from(MAX_KEYS) <= n_keys {
                 return Err(Error::Conflict("there are 200 keys; delete one first"));
             }
             insert_key(project, organization, key, now)
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         match n_made {
@@ -320,15 +320,15 @@ impl Store {
             return Ok(value);
         }
         let made = make();
-        let value = in_transaction!(&self.pool, |tx| {
+        let value = in_transaction!(&self.pool, |db| {
             query(PUT_SECRET)
                 .bind(name)
                 .bind(made.as_slice())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             query_scalar(GET_SECRET)
                 .bind(name)
-                .fetch_one(&mut tx)
+                .fetch_one(&mut db)
                 .await?
         });
         Ok(value)

@@ -143,9 +143,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let metadata = to_json("project", &project.metadata)?;
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             let (n_all, n_named) = lock_and_count(
-                &mut tx,
+                &mut db,
                 organization,
                 Some(project.name.as_str()),
                 &project.id,
@@ -164,7 +164,7 @@ impl Store {
                 .bind(&metadata)
                 .bind(i64::from(project.retention_days))
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
         });
         Ok(())
@@ -184,9 +184,9 @@ impl Store {
     ) -> Result<Project, Error> {
         let metadata = patch.metadata.as_ref();
         let metadata = metadata.map(|all| to_json("project", all)).transpose()?;
-        let n_changed = in_transaction!(&self.pool, |tx| {
+        let n_changed = in_transaction!(&self.pool, |db| {
             let (_, n_named) =
-                lock_and_count(&mut tx, organization, patch.name.as_deref(), project).await?;
+                lock_and_count(&mut db, organization, patch.name.as_deref(), project).await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }
@@ -197,7 +197,7 @@ impl Store {
                 .bind(metadata.as_deref())
                 .bind(patch.retention_days.map(i64::from))
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         if n_changed == 0 {
@@ -218,17 +218,17 @@ impl Store {
         project: &ProjectId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_deleted = in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+        let n_deleted = in_transaction!(&self.pool, |db| {
+            query(RAISE).execute(&mut db).await?;
             let n_deleted = query(DELETE)
                 .bind(organization.as_str())
                 .bind(project.as_str())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             if 0 < n_deleted {
                 for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
-                    query(sql).bind(project.as_str()).execute(&mut tx).await?;
+                    query(sql).bind(project.as_str()).execute(&mut db).await?;
                 }
             }
             n_deleted

@@ -155,13 +155,13 @@ impl Store {
         let digest = Digest::of(bytes);
         let json = to_json("plug-in", info)?;
         let name = owner.map_or("", ProjectId::as_str);
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             // Deletions queue up behind this, so that none takes away the bytes in between.
-            query(super::active::RAISE).execute(&mut tx).await?;
+            query(super::active::RAISE).execute(&mut db).await?;
             if owner.is_some() {
                 let n_held: i64 = query_scalar(HELD_BY_SERVER)
                     .bind(&info.name)
-                    .fetch_one(&mut tx)
+                    .fetch_one(&mut db)
                     .await?;
                 if 0 < n_held {
                     return Err(Error::Conflict("a plug-in of the server has this name"));
@@ -170,7 +170,7 @@ impl Store {
             query(INSERT_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
                 .bind(bytes)
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             query(INSERT)
                 .bind(name)
@@ -180,7 +180,7 @@ impl Store {
                 .bind(json)
                 .bind(bytes.len() as i64)
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             query(REVIVE)
                 .bind(name)
@@ -188,14 +188,14 @@ impl Store {
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             let standing: Option<Vec<u8>> = query_scalar(STANDING)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
-                .fetch_optional(&mut tx)
+                .fetch_optional(&mut db)
                 .await?;
             if standing.is_none() {
                 return Err(Error::Conflict(
@@ -305,13 +305,13 @@ impl Store {
     /// [`Error::NotFound`] when the project did not register it, [`Error::Conflict`] while an evaluator
     /// has a version made from it: old versions too can be run again.
     pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             // Whoever writes a version of an evaluator raises it too: what is counted holds.
-            query(super::active::RAISE).execute(&mut tx).await?;
+            query(super::active::RAISE).execute(&mut db).await?;
             let n_deleted = query(DELETE)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             if n_deleted == 0 {
                 return Err(Error::NotFound);
@@ -319,14 +319,14 @@ impl Store {
             let n_users: i64 = query_scalar(N_USERS)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .fetch_one(&mut tx)
+                .fetch_one(&mut db)
                 .await?;
             if 0 < n_users {
                 return Err(Error::Conflict("evaluators are made from this plug-in"));
             }
             query(DELETE_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
         });
         Ok(())

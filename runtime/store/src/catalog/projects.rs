@@ -153,23 +153,23 @@ impl Store {
         if let Some(key) = self.api_key(&init.key.public_key).await? {
             return self.opened_by(&key.owner).await;
         }
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             // The key first: of several nodes that start at once, one gets past this statement, and the
             // others find its project when it has committed.
             let n_made = insert_key(Some(init.project_id.as_str()), None, &init.key, now)
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             if n_made == 1 {
                 let organization: Option<String> = query_scalar(FIND_ORGANIZATION)
                     .bind(&init.organization_name)
-                    .fetch_optional(&mut tx)
+                    .fetch_optional(&mut db)
                     .await?;
                 if organization.is_none() {
                     query(INSERT_ORGANIZATION)
                         .bind(init.organization_id.as_str())
                         .bind(&init.organization_name)
                         .bind(now.as_micros())
-                        .execute(&mut tx)
+                        .execute(&mut db)
                         .await?;
                 }
                 let organization = organization
@@ -178,14 +178,14 @@ impl Store {
                 let project: Option<String> = query_scalar(FIND)
                     .bind(organization)
                     .bind(&init.project_name)
-                    .fetch_optional(&mut tx)
+                    .fetch_optional(&mut db)
                     .await?;
                 match project {
                     Some(project) => {
                         query(MOVE_KEY)
                             .bind(project)
                             .bind(init.key.public_key.as_str())
-                            .execute(&mut tx)
+                            .execute(&mut db)
                             .await?;
                     }
                     None => {
@@ -194,7 +194,7 @@ impl Store {
                             .bind(organization)
                             .bind(&init.project_name)
                             .bind(now.as_micros())
-                            .execute(&mut tx)
+                            .execute(&mut db)
                             .await?;
                     }
                 }

@@ -346,17 +346,17 @@ impl Store {
     /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
     /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already.
     pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+        in_transaction!(&self.pool, |db| {
+            query(RAISE).execute(&mut db).await?;
             let standing: Option<RuleRow> = query(GET)
                 .bind(project.as_str())
                 .bind(rule.id.as_str())
-                .fetch_optional(&mut tx)
+                .fetch_optional(&mut db)
                 .await?;
             if standing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
-            write_rule(&mut tx, project, rule).await?;
+            write_rule(&mut db, project, rule).await?;
         });
         Ok(())
     }
@@ -374,19 +374,19 @@ impl Store {
         patch: &RulePatch,
         now: Timestamp,
     ) -> Result<Rule, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
-            let mut rule = read_rule((&mut tx).into(), project, id)
+        Ok(in_transaction!(&self.pool, |db| {
+            query(RAISE).execute(&mut db).await?;
+            let mut rule = read_rule((&mut db).into(), project, id)
                 .await?
                 .ok_or(Error::NotFound)?;
             patch.apply(&mut rule, now);
-            write_rule(&mut tx, project, &rule).await?;
+            write_rule(&mut db, project, &rule).await?;
             if patch.enabled == Some(true) && rule.paused.take().is_some() {
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(id.as_str())
                     .bind(now.as_micros())
-                    .execute(&mut tx)
+                    .execute(&mut db)
                     .await?;
             }
             rule
@@ -403,15 +403,15 @@ impl Store {
         id: &RuleId,
         pause: &Pause,
     ) -> Result<bool, Error> {
-        let n_paused = in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+        let n_paused = in_transaction!(&self.pool, |db| {
+            query(RAISE).execute(&mut db).await?;
             query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         Ok(n_paused == 1)
@@ -422,12 +422,12 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such rule.
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+        let n_gone = in_transaction!(&self.pool, |db| {
+            query(RAISE).execute(&mut db).await?;
             query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         match n_gone {

@@ -207,9 +207,9 @@ impl Store {
             dashboard.created_at.as_micros().into(),
             dashboard.updated_at.as_micros().into(),
         ];
-        in_transaction!(&self.pool, |tx| {
-            tx.execute(INSERT, &args).await?;
-            put_all(&mut tx, project, &dashboard.id, &dashboard.placements).await?;
+        in_transaction!(&self.pool, |db| {
+            db.execute(INSERT, &args).await?;
+            put_all(&mut db, project, &dashboard.id, &dashboard.placements).await?;
         });
         Ok(())
     }
@@ -247,13 +247,13 @@ impl Store {
             filters.as_deref().into(),
             now.as_micros().into(),
         ];
-        in_transaction!(&self.pool, |tx| {
-            if tx.execute(UPDATE, &args).await? == 0 {
+        in_transaction!(&self.pool, |db| {
+            if db.execute(UPDATE, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             if let Some(placements) = &patch.placements {
-                tx.execute(CLEAR, &args[..2]).await?;
-                put_all(&mut tx, project, id, placements).await?;
+                db.execute(CLEAR, &args[..2]).await?;
+                put_all(&mut db, project, id, placements).await?;
             }
         });
         Ok(())
@@ -365,12 +365,12 @@ impl Store {
             dashboard.into(),
             now.as_micros().into(),
         ];
-        Ok(in_transaction!(&self.pool, |tx| {
-            if tx.execute(TOUCH, &args).await? == 0 {
+        Ok(in_transaction!(&self.pool, |db| {
+            if db.execute(TOUCH, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             let (end, place, n_tiles): (i64, i64, i64) =
-                query(END).bind_all(&args[..2]).fetch_one(&mut tx).await?;
+                query(END).bind_all(&args[..2]).fetch_one(&mut db).await?;
             if n_tiles >= max {
                 return Err(Error::Conflict(
                     "the dashboard has no room for more placements",
@@ -386,7 +386,7 @@ impl Store {
                     height: new.height,
                 },
             };
-            if tx
+            if db
                 .execute(PUT, &row(project, dashboard, &placement, place))
                 .await?
                 == 0
@@ -445,8 +445,8 @@ impl Store {
     ) -> Result<(), Error> {
         let mut touch: Vec<Arg<'_>> = args.iter().take(2).cloned().collect();
         touch.push(now.as_micros().into());
-        in_transaction!(&self.pool, |tx| {
-            if tx.execute(TOUCH, &touch).await? == 0 || tx.execute(sql, args).await? == 0 {
+        in_transaction!(&self.pool, |db| {
+            if db.execute(TOUCH, &touch).await? == 0 || db.execute(sql, args).await? == 0 {
                 return Err(Error::NotFound);
             }
         });

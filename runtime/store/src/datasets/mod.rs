@@ -186,7 +186,7 @@ impl Store {
         project: &ProjectId,
         dataset: &Dataset,
     ) -> Result<bool, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(&dataset.id)
@@ -196,12 +196,12 @@ impl Store {
                 .bind(some_json(dataset.input_schema.as_ref())?)
                 .bind(some_json(dataset.expected_output_schema.as_ref())?)
                 .bind(dataset.created_at.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             if n_made == 0 {
                 return Ok(false);
             }
-            insert_version(&mut tx, project, dataset).await?;
+            insert_version(&mut db, project, dataset).await?;
             true
         }))
     }
@@ -224,11 +224,11 @@ impl Store {
             // SQLite has one writer at a time anyway.
             find.push_str(" FOR UPDATE");
         }
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             let row: Option<DatasetRow> = query(find)
                 .bind(project.as_str())
                 .bind(&seen.dataset.id)
-                .fetch_optional(&mut tx)
+                .fetch_optional(&mut db)
                 .await?;
             let Some(row) = row else { return Ok(None) };
             let standing = StoredDataset::try_from(row)?;
@@ -250,9 +250,9 @@ impl Store {
                 .bind(some_json(next.expected_output_schema.as_ref())?)
                 .bind(i64::from(is_new_schema))
                 .bind(next.updated_at.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
-            insert_version(&mut tx, project, &next).await?;
+            insert_version(&mut db, project, &next).await?;
             Some(next)
         }))
     }

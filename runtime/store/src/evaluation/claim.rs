@@ -115,13 +115,13 @@ impl Store {
             Pool::Postgres(_) => CLAIM_POSTGRES,
         };
         let sql = format!("{text}{COLUMNS}");
-        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |tx| {
+        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |db| {
             query(sql)
                 .bind(lease.fence)
                 .bind(lease.until.as_micros())
                 .bind(now.as_micros())
                 .bind(i64::from(n))
-                .fetch_all(&mut tx)
+                .fetch_all(&mut db)
                 .await?
         });
         rows.sort_by_key(|row| row.seq);
@@ -201,10 +201,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(GIVE_BACK_ALL)
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         }))
     }
@@ -214,10 +214,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn give_up_held(&self, now: Timestamp) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(GIVE_UP_HELD)
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         }))
     }
@@ -251,13 +251,13 @@ impl Store {
         evaluator: &assay_domain::ids::EvaluatorId,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(UNHOLD)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(evaluator.as_str())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         }))
     }
@@ -273,13 +273,13 @@ impl Store {
         class: &str,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(CANCEL_OF_RULE)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(class)
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         }))
     }
@@ -295,12 +295,12 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let bytes = id_bytes(id).ok_or(Error::NotFound)?;
-        let n_moved = in_transaction!(&self.pool, |tx| {
+        let n_moved = in_transaction!(&self.pool, |db| {
             query(REQUEUE)
                 .bind(project.as_str())
                 .bind(bytes.to_vec())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         match n_moved {

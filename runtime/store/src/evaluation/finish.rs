@@ -348,11 +348,11 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn forget_failures(&self, project: &ProjectId, rule: &RuleId) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             query(FORGET_FAILURES)
                 .bind(project.as_str())
                 .bind(rule.as_str())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
         });
         Ok(())

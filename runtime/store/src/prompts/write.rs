@@ -252,18 +252,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Prompt, Error> {
         let name = new.name.as_str();
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(LOCK)
                 .bind(project.as_str())
                 .bind(name)
                 .bind(new.body.kind().as_str())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             let standing: Standing = query(STANDING)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut tx)
+                .fetch_one(&mut db)
                 .await?;
             if standing.kind != new.body.kind().as_str() {
                 return Err(Error::Conflict(
@@ -276,19 +276,19 @@ impl Store {
                     .bind(project.as_str())
                     .bind(name)
                     .bind(to_json("prompt", tags)?)
-                    .execute(&mut tx)
+                    .execute(&mut db)
                     .await?;
             }
             let version: i64 = query_scalar(NEXT)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut tx)
+                .fetch_one(&mut db)
                 .await?;
-            insert_version(&mut tx, project, new, version, now).await?;
+            insert_version(&mut db, project, new, version, now).await?;
             let mut labels: Vec<&str> = new.labels.iter().map(String::as_str).collect();
             labels.push(LATEST);
-            move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
-            read_prompt(&mut tx, project, name, &Selector::Version(version))
+            move_labels(&mut db, project, &new.name, &labels, version, now).await?;
+            read_prompt(&mut db, project, name, &Selector::Version(version))
                 .await?
                 .ok_or(Error::NotFound)?
         }))
@@ -307,18 +307,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Prompt, Error> {
         let selector = Selector::Version(version);
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
-            let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
+            let standing = read_prompt(&mut db, project, name.as_str(), &selector).await?;
             standing.ok_or(Error::NotFound)?;
             let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-            move_labels(&mut tx, project, name, &labels, version, now).await?;
-            read_prompt(&mut tx, project, name.as_str(), &selector)
+            move_labels(&mut db, project, name, &labels, version, now).await?;
+            read_prompt(&mut db, project, name.as_str(), &selector)
                 .await?
                 .ok_or(Error::NotFound)?
         }))
@@ -336,22 +336,22 @@ impl Store {
         which: Option<&Selector>,
         now: Timestamp,
     ) -> Result<Deleted, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+        Ok(in_transaction!(&self.pool, |db| {
             query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             let versions: Vec<VersionRow> = query(VERSIONS)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut tx)
+                .fetch_all(&mut db)
                 .await?;
             let references: Vec<ReferenceRow> = query(REFERENCES_TO)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut tx)
+                .fetch_all(&mut db)
                 .await?;
             let plan = Plan::new(name, &versions, references, which);
             if plan.gone.is_empty() {
@@ -365,7 +365,7 @@ impl Store {
                     .bind(project.as_str())
                     .bind(name.as_str())
                     .bind(*version)
-                    .execute(&mut tx)
+                    .execute(&mut db)
                     .await?;
             }
             match plan.newest_left {
@@ -373,11 +373,11 @@ impl Store {
                     query(DELETE)
                         .bind(project.as_str())
                         .bind(name.as_str())
-                        .execute(&mut tx)
+                        .execute(&mut db)
                         .await?;
                 }
                 Some(version) if plan.takes_latest => {
-                    move_labels(&mut tx, project, name, &[LATEST], version, now).await?;
+                    move_labels(&mut db, project, name, &[LATEST], version, now).await?;
                 }
                 Some(_) => {}
             }
@@ -394,16 +394,16 @@ impl Store {
         project: &ProjectId,
         labels: &[String],
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |db| {
             query(UNPROTECT)
                 .bind(project.as_str())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?;
             for label in labels {
                 query(PROTECT)
                     .bind(project.as_str())
                     .bind(label)
-                    .execute(&mut tx)
+                    .execute(&mut db)
                     .await?;
             }
         });

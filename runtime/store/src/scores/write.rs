@@ -246,11 +246,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such score.
     pub async fn delete_score(&self, project: &ProjectId, id: &ScoreId) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |tx| {
+        let n_gone = in_transaction!(&self.pool, |db| {
             query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut tx)
+                .execute(&mut db)
                 .await?
         });
         match n_gone {

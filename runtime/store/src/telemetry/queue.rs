@@ -248,10 +248,10 @@ impl Store {
     pub(super) async fn make_tenant(&self, project: &ProjectId) -> Result<Tenant, Error> {
         let mut number = self.tenant(project).await?;
         if number.is_none() {
-            in_transaction!(&self.pool, |tx| {
+            in_transaction!(&self.pool, |db| {
                 query(MAKE_TENANT)
                     .bind(project.as_str())
-                    .execute(&mut tx)
+                    .execute(&mut db)
                     .await?;
             });
             number = self.tenant(project).await?;
