@@ -88,7 +88,7 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("{scenario:?} ...");
         figures.extend(match scenario {
             Scenario::Ingest => scenario::ingest::measure(args.rounds, args.ingest_spans).await?,
-            Scenario::Growth => scenario::growth::measure(args.growth_spans).await?,
+            Scenario::Growth => scenario::growth::measure(args.rounds, args.growth_spans).await?,
             Scenario::Evaluate => {
                 scenario::evaluate::measure(args.rounds, args.evaluate_calls).await?
             }

@@ -1,74 +1,86 @@
 //! Growth: the rate on an empty database against the rate on one that holds 900,000 spans.
 
 use crate::load::{Plan, SPANS_PER_BATCH, run};
+use crate::median;
 use crate::report::{Bar, Figure};
 use crate::server::Server;
 
-/// Fills one database to `n_spans` in tenths and compares the first with the last.
+/// Fills a database to `n_spans` in tenths and compares the first with the last, `rounds` times.
 ///
 /// # Errors
 /// When the server refuses a batch or does not start.
-pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
-    let tenth = n_spans / 10 / SPANS_PER_BATCH as u64;
-    let server = Server::start(&[]).await?;
-    let mut rates = Vec::new();
-    let mut peak = 0;
-    for part in 0..10 {
-        let plan = Plan {
-            n_connections: 4,
-            n_batches: tenth,
-            pace: None,
-            first_serial: part * tenth,
-        };
-        let run = run(&server, plan).await?;
+pub(crate) async fn measure(rounds: usize, n_spans: u64) -> anyhow::Result<Vec<Figure>> {
+    let (mut firsts, mut lasts, mut losses) = (vec![], vec![], vec![]);
+    let (mut peaks, mut sizes) = (vec![], vec![]);
+    for round in 0..rounds {
+        let filled = fill(n_spans).await?;
+        let (first, last) = (filled.rates[0], filled.rates[9]);
         eprintln!(
-            "growth {}/10: {:.0} spans/s",
-            part + 1,
-            run.spans_per_second()
+            "growth {}/{rounds}: from {first:.0} to {last:.0} spans/s",
+            round + 1
         );
-        rates.push(run.spans_per_second());
-        peak = peak.max(run.peak_resident);
+        firsts.push(first);
+        lasts.push(last);
+        losses.push((1.0 - last / first) * 100.0);
+        peaks.push(filled.peak_resident as f64 / f64::from(1 << 20));
+        sizes.push(filled.database_bytes as f64 / n_spans as f64);
     }
-    let size = std::fs::metadata(server.database()).map_or(0, |file| file.len());
-    server.stop().await?;
-    let loss = (1.0 - rates[9] / rates[0]) * 100.0;
-    let figure = |what: String, value, unit, bar| Figure {
+    let figure = |what: String, values, unit, bar| Figure {
         scenario: "growth",
         what,
-        value,
+        value: median(values),
         unit,
         bar,
     };
+    let tenth = n_spans / 10;
     Ok(vec![
+        figure(format!("first {tenth} spans"), firsts, "spans/s", Bar::None),
         figure(
-            format!("first {} spans", n_spans / 10),
-            rates[0],
-            "spans/s",
-            Bar::None,
-        ),
-        figure(
-            format!("last {} of {n_spans} spans", n_spans / 10),
-            rates[9],
+            format!("last {tenth} of {n_spans} spans"),
+            lasts,
             "spans/s",
             Bar::None,
         ),
         figure(
             "slower at the end by".to_owned(),
-            loss,
+            losses,
             "%",
             Bar::AtMost(20.0),
         ),
-        figure(
-            "peak resident memory".to_owned(),
-            peak as f64 / f64::from(1 << 20),
-            "MiB",
-            Bar::None,
-        ),
-        figure(
-            "database per span".to_owned(),
-            size as f64 / n_spans as f64,
-            "bytes",
-            Bar::None,
-        ),
+        figure("peak resident memory".to_owned(), peaks, "MiB", Bar::None),
+        figure("database per span".to_owned(), sizes, "bytes", Bar::None),
     ])
+}
+
+/// A database that was filled.
+struct Filled {
+    /// Spans per second of each tenth.
+    rates: [f64; 10],
+    peak_resident: u64,
+    database_bytes: u64,
+}
+
+async fn fill(n_spans: u64) -> anyhow::Result<Filled> {
+    let n_batches = n_spans / 10 / SPANS_PER_BATCH as u64;
+    let server = Server::start(&[]).await?;
+    let mut rates = [0.0; 10];
+    let mut peak_resident = 0;
+    for (part, rate) in (0..).zip(&mut rates) {
+        let plan = Plan {
+            n_connections: 4,
+            n_batches,
+            pace: None,
+            first_serial: part * n_batches,
+        };
+        let run = run(&server, plan).await?;
+        *rate = run.spans_per_second();
+        peak_resident = peak_resident.max(run.peak_resident);
+    }
+    let database_bytes = std::fs::metadata(server.database()).map_or(0, |file| file.len());
+    server.stop().await?;
+    Ok(Filled {
+        rates,
+        peak_resident,
+        database_bytes,
+    })
 }
