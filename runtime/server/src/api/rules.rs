@@ -406,36 +406,16 @@ pub(super) async fn patch_rule(
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
-    let mut patch = input.patch(&app, standing.timing, false)?;
-    let drops_all = patch.assignments.as_ref().is_some_and(Vec::is_empty);
-    if drops_all && patch.enabled.is_none() {
-        patch.enabled = Some(false);
-    }
+    let patch = input.patch(&app, standing.timing, false)?;
     let now = app.clock.now();
     let mut wanted = standing;
-    apply(&mut wanted, &patch);
+    patch.apply(&mut wanted, now);
     check_whole(&app, &caller.project, &wanted).await?;
     let rule = app
         .store
         .patch_rule(&caller.project, &wanted.id, &patch, now)
         .await?;
     Ok(Json(view(&rule)))
-}
-
-/// The parts of a patch that are checked against each other.
-fn apply(rule: &mut Rule, patch: &RulePatch) {
-    if let Some(target) = patch.target {
-        rule.target = target;
-    }
-    if let Some(enabled) = patch.enabled {
-        rule.enabled = enabled;
-    }
-    if let Some(filter) = &patch.filter {
-        rule.filter.clone_from(filter);
-    }
-    if let Some(assignments) = &patch.assignments {
-        rule.assignments.clone_from(assignments);
-    }
 }
 
 pub(super) async fn delete_rule(

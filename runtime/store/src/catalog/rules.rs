@@ -42,7 +42,8 @@ pub struct RulePatch {
 }
 
 impl RulePatch {
-    fn apply(&self, rule: &mut Rule, now: Timestamp) {
+    /// Makes the changes to a rule, at `now`.
+    pub fn apply(&self, rule: &mut Rule, now: Timestamp) {
         fn set<T: Clone>(slot: &mut T, value: Option<&T>) {
             if let Some(value) = value {
                 slot.clone_from(value);
