@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::plugin::{Call, CallResult, Digest, PluginInfo};
 
 pub mod artifact;
+pub mod check;
 pub mod host_call;
 
 pub use crate::plugin::Grants;
+pub use check::{CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
 pub use host_call::{HostReply, HostRequest};
 
 /// The largest frame either side reads or writes.

@@ -9,19 +9,21 @@ use std::process::ExitCode;
 
 use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::Resource;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use crate::artifact::{ArtifactError, Artifacts};
 use crate::bindings::JudgePre;
+use crate::child::{limit, limit_cpu, read_frame};
 use crate::confine::{self, Role, confine};
 use crate::host::Host;
 use crate::{info, names};
 
 /// The largest component.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
-const COMPILE_ADDRESS_SPACE: u64 = 2 << 30;
+/// Address space until a guest runs, and memory that can be written to after that too.
+const COMPILE_MEMORY: u64 = 2 << 30;
 const COMPILE_CPU_SECONDS: u64 = 60;
 /// A fresh memory reserves 4 GiB of addresses.
 const DESCRIBE_ADDRESS_SPACE: u64 = 64 << 30;
@@ -46,11 +48,12 @@ pub fn compile_main() -> ExitCode {
 
 fn answer_request() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
-    let request = read_request(&mut stdin)?;
+    let request: CompileRequest = read_frame(&mut stdin)?;
     // Behind the walls no limit is lowered any more, and of those that are set only the address space can
     // be raised, to its hard limit.
-    limit(Resource::As, COMPILE_ADDRESS_SPACE, DESCRIBE_ADDRESS_SPACE)?;
-    limit(Resource::Cpu, COMPILE_CPU_SECONDS, COMPILE_CPU_SECONDS)?;
+    limit(Resource::As, COMPILE_MEMORY, DESCRIBE_ADDRESS_SPACE)?;
+    limit(Resource::Data, COMPILE_MEMORY, COMPILE_MEMORY)?;
+    limit_cpu(COMPILE_CPU_SECONDS)?;
     // Before a byte of the component is read.
     confine(Role::Compiler, request.require_walls).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
@@ -79,26 +82,6 @@ fn answer_request() -> io::Result<()> {
     let answer: CompileAnswer = made.and_then(|component| describe(&host, &component));
     serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::other)?;
     stdout.flush()
-}
-
-fn read_request(stdin: &mut impl Read) -> io::Result<CompileRequest> {
-    let mut prefix = [0; protocol::PREFIX];
-    stdin.read_exact(&mut prefix)?;
-    let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
-    let mut frame = vec![0; length];
-    stdin.read_exact(&mut frame)?;
-    protocol::read_frame(&frame).map_err(io::Error::other)
-}
-
-/// Sets the soft and the hard limit, neither above the hard one that stands.
-fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
-    let standing = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-    let maximum = maximum.min(standing);
-    let limit = Rlimit {
-        current: Some(current.min(maximum)),
-        maximum: Some(maximum),
-    };
-    Ok(setrlimit(resource, limit)?)
 }
 
 /// Registers a component in this process, for tests, benchmarks and offline checks.

@@ -29,6 +29,8 @@ pub enum Role {
     Worker,
     /// It compiles a component and asks it what it is.
     Compiler,
+    /// It holds values against schemas.
+    Checker,
 }
 
 /// Closes every descriptor but the three standard ones, whoever left it open.

@@ -14,7 +14,9 @@
 mod artifact;
 mod bindings;
 mod call;
+mod check;
 mod checks;
+mod child;
 mod compile;
 mod config;
 mod confine;
@@ -31,8 +33,9 @@ mod state;
 mod worker;
 
 pub use artifact::{ArtifactError, Artifacts};
+pub use check::{check_main, hold};
 pub use compile::{MAX_COMPONENT_BYTES, compile, compile_main};
-pub use config::{ConfigIssue, check_config};
+pub use config::check_config;
 pub use confine::{Role, confine};
 pub use host::{Host, HostError, Plugin, Settings};
 pub use state::{NothingGranted, Port};

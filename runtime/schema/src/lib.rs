@@ -1,37 +1,25 @@
-//! JSON Schemas that others wrote, and values held against them: configurations of evaluators, items of
-//! datasets, bodies of requests.
+//! JSON Schemas, and values held against them: configurations of evaluators, items of datasets, bodies of
+//! requests.
 //!
 //! Invariants:
-//! - **A schema is hostile input.** It reaches no file and no network, and its patterns run without
-//!   backtracking.
-//! - **Work is bounded.** What one check may cause is counted and cut off.
+//! - **A schema reaches nothing.** No file and no network, whatever it refers to.
+//! - **Work is not bounded here.** A small schema can ask for any amount of time, memory and stack: those
+//!   that others wrote are used in a check process only (`assay-host`), which ends at its limits.
 //!
 //! The library behind it is generic over what it reads: it is compiled into this crate once, and into no
 //! other.
 
-mod steps;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
-
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
-use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::Value;
 
-use steps::{STEP, Steps, TooMuchWork};
-
-/// Characters of a message; the library's may quote the whole value.
-const MAX_MESSAGE_CHARS: usize = 500;
+/// Characters of a message or a pointer; the library's may quote the whole value.
+const MAX_CHARS: usize = 500;
 
 /// A schema, compiled.
 #[derive(Debug)]
-pub struct Schema {
-    validator: Validator,
-    steps: Arc<Steps>,
-    /// One check at a time, or they would share the count.
-    turn: Mutex<()>,
-}
+pub struct Schema(Validator);
 
 /// The value is no schema, or one that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,23 +31,12 @@ pub struct Unusable {
     pub message: String,
 }
 
-/// A value could not be held against a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unchecked {
-    /// Some seconds of it were not enough.
-    #[error("the schema asks for more work on this value than a check may cost")]
-    TooMuchWork,
-    /// The library failed.
-    #[error("the schema cannot be held against this value")]
-    Failed,
-}
-
 /// One thing in a value that a schema does not allow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// Where: names of members and places in lists, from the outside in.
     pub path: Vec<Value>,
-    /// Where, as a JSON Pointer.
+    /// Where, as a JSON Pointer; cut after 500 characters.
     pub pointer: String,
     /// What.
     pub kind: Kind,
@@ -96,57 +73,31 @@ impl Schema {
     }
 
     fn compile(schema: &Value, draft: Option<Draft>) -> Result<Self, Unusable> {
-        let wrong = |message: String| Unusable {
-            pointer: String::new(),
-            message,
-        };
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(wrong("it has to be an object, true or false".to_owned()));
+            return Err(Unusable {
+                pointer: String::new(),
+                message: "it has to be an object, true or false".to_owned(),
+            });
         }
-        if let Some(reference) = steps::reference_into_data(schema) {
-            return Err(wrong(format!(
-                "{reference:?} refers to a value, not to a schema"
-            )));
-        }
-        let steps = Arc::new(Steps::default());
-        let counted = steps::counted(schema);
-        let mut options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let mut options = jsonschema::options();
         if let Some(draft) = draft {
             options = options.with_draft(draft);
         }
-        let validator = options
-            .with_keyword(STEP, steps::keyword(&steps))
-            .build(&counted)
-            .map_err(|error| Unusable {
-                pointer: error.instance_path().as_str().to_owned(),
-                message: short(&error.to_string()),
-            })?;
-        Ok(Self {
-            validator,
-            steps,
-            turn: Mutex::default(),
-        })
+        let validator = options.build(schema).map_err(|error| Unusable {
+            pointer: short(error.instance_path().as_str()),
+            message: short(&error.to_string()),
+        })?;
+        Ok(Self(validator))
     }
 
     /// What of a value the schema does not allow, at most `max` things.
-    ///
-    /// # Errors
-    /// When the check was cut off.
-    pub fn faults(&self, value: &Value, max: usize) -> Result<Vec<Fault>, Unchecked> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.steps.reset();
-        let check = || {
-            if self.validator.is_valid(value) {
-                return Vec::new();
-            }
-            let errors = self.validator.iter_errors(value).take(max);
-            errors.map(|error| fault(&error)).collect()
-        };
-        // The validator holds no state that a cut-off check could leave broken.
-        catch_unwind(AssertUnwindSafe(check)).map_err(|payload| match payload.is::<TooMuchWork>() {
-            true => Unchecked::TooMuchWork,
-            false => Unchecked::Failed,
-        })
+    #[must_use]
+    pub fn faults(&self, value: &Value, max: usize) -> Vec<Fault> {
+        if self.0.is_valid(value) {
+            return Vec::new();
+        }
+        let errors = self.0.iter_errors(value).take(max);
+        errors.map(|error| fault(&error)).collect()
     }
 }
 
@@ -158,7 +109,7 @@ fn fault(error: &ValidationError<'_>) -> Fault {
     });
     Fault {
         path: path.collect(),
-        pointer: error.instance_path().as_str().to_owned(),
+        pointer: short(error.instance_path().as_str()),
         kind: match error.kind() {
             ValidationErrorKind::Required { property } => {
                 Kind::Missing(property.as_str().unwrap_or_default().to_owned())
@@ -172,10 +123,10 @@ fn fault(error: &ValidationError<'_>) -> Fault {
     }
 }
 
-fn short(message: &str) -> String {
-    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
-        Some((end, _)) => format!("{}…", &message[..end]),
-        None => message.to_owned(),
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

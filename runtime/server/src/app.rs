@@ -10,7 +10,6 @@ use assay_scheduler::Scheduler;
 use assay_store::Store;
 use tokio::sync::Notify;
 
-use crate::api::datasets::Schemas;
 use crate::api::media::Signer;
 use crate::auth::KeyCache;
 use crate::config::Config;
@@ -56,7 +55,6 @@ pub struct AppParts {
     pub(crate) keys: KeyCache,
     pub(crate) sweep_wanted: Notify,
     pub(crate) limits: Limits,
-    pub(crate) schemas: Schemas,
     pub(crate) media_signer: Signer,
     outbound: OnceLock<Outbound>,
 }
@@ -97,7 +95,6 @@ impl App {
             keys: KeyCache::default(),
             sweep_wanted: Notify::new(),
             limits: Limits::default(),
-            schemas: Schemas::default(),
             media_signer: Signer::default(),
             outbound: OnceLock::new(),
             prices: Prices::default(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
-use assay_domain::protocol::{Grants, Problem};
+use assay_domain::protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
 use assay_host::{Host, HostError, Plugin};
 use assay_scheduler::Evaluate;
 use assay_store::Store;
@@ -98,6 +98,19 @@ impl Engine {
                 Ok(plugin) => Ok(plugin.info().clone()),
                 Err(_) => own.compile(bytes.to_vec()).await,
             },
+        }
+    }
+
+    /// Holds values against schemas that others wrote.
+    ///
+    /// # Errors
+    /// When they ask for more than a check may cost, or the check failed.
+    pub async fn hold(&self, checks: Vec<SchemaCheck>) -> Result<Vec<SchemaAnswer>, Unchecked> {
+        match self {
+            Self::Processes(workers) => workers.hold(&checks).await,
+            Self::InProcess(_) => tokio::task::spawn_blocking(move || assay_host::hold(&checks))
+                .await
+                .map_err(|error| Unchecked::Failed(error.to_string())),
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`as_rfc9457`] gives it the form of our own API, the OTLP paths give it theirs. What caused an
 //! internal error goes to the log and never to the caller.
 
+use assay_domain::protocol::Unchecked;
 use assay_store as store;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -160,6 +161,13 @@ impl Problem {
     #[must_use]
     pub fn internal() -> Self {
         Self::new(Code::Internal, "an internal error occurred")
+    }
+
+    /// Something could not be checked, through no fault of the caller; the cause goes to the log.
+    pub(crate) fn unchecked(why: &Unchecked) -> Self {
+        let error: &dyn std::error::Error = why;
+        tracing::error!(error, "not checked against a schema");
+        Self::unavailable("this could not be checked against its schema; try again")
     }
 
     /// The server cannot take it now.

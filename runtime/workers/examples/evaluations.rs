@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     match first.as_str() {
         "worker" => assay_host::worker_main(),
         "compile" => assay_host::compile_main(),
+        "check" => assay_host::check_main(),
         path => match measure(Path::new(path), &evaluator, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,11 +15,12 @@ use assay_domain::plugin::{Digest, PluginInfo};
 use assay_domain::protocol::{
     self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStdout, Command};
+use tokio::io::AsyncReadExt;
+use tokio::process::ChildStdout;
 use tokio::sync::Mutex;
 
 use crate::cache::{self, Cache, Draft};
+use crate::child::{self, Ended};
 use crate::{Components, Options};
 
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
@@ -178,38 +179,21 @@ impl Compiler {
         request: &CompileRequest,
         bytes: &[u8],
     ) -> io::Result<Result<Compiled, Vec<Problem>>> {
-        let mut child = Command::new(&self.program)
-            .args(&self.args)
-            .env_clear()
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let missing = || io::Error::other("a pipe is missing");
-        let mut stdin = child.stdin.take().ok_or_else(missing)?;
-        let stdout = child.stdout.take().ok_or_else(missing)?;
-        let stderr = child.stderr.take().ok_or_else(missing)?;
         let mut frame = Vec::new();
         protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
-        let feed = async {
-            // A child that ends early closes the pipe; its answer or status says more.
-            if stdin.write_all(&frame).await.is_ok() {
-                drop(stdin.write_all(bytes).await);
-            }
-            drop(stdin);
-        };
-        let mut said = Vec::new();
-        let mut stderr = stderr.take(64 << 10);
-        let ((), read, _) = tokio::join!(feed, read_answer(stdout), stderr.read_to_end(&mut said));
-        let status = child.wait().await?;
+        let input = [frame.as_slice(), bytes];
+        let run = child::run(&self.program, &self.args, &input, read_answer);
+        let Ended {
+            status,
+            answer,
+            last_words,
+        } = run.await?;
         if status.success() {
-            return read;
+            return answer;
         }
         Ok(Err(vec![Problem::new(
             "compile",
-            ended(status, &String::from_utf8_lossy(&said)),
+            ended(status, &last_words),
         )]))
     }
 }
@@ -263,16 +247,13 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
     }))
 }
 /// Why a compile process gave no answer, in words.
-fn ended(status: ExitStatus, said: &str) -> String {
+fn ended(status: ExitStatus, last_words: &str) -> String {
     use std::os::unix::process::ExitStatusExt;
     const SIGABRT: i32 = 6;
     const SIGXCPU: i32 = 24;
     match status.signal() {
         Some(SIGXCPU) => "compiling took more than 60 s of CPU time".to_owned(),
         Some(SIGABRT) => "compiling needs more than 2 GiB of memory".to_owned(),
-        _ => {
-            let last = said.lines().last().unwrap_or_default();
-            format!("the compile process ended ({status}): {last}")
-        }
+        _ => format!("the compile process ended ({status}): {last_words}"),
     }
 }

@@ -12,6 +12,8 @@
 //!   queue that all workers draw from. One that does not read what it asked for is ended.
 
 mod cache;
+mod check;
+mod child;
 mod compile;
 mod feed;
 mod lane;
@@ -30,11 +32,15 @@ use std::time::Duration;
 use assay_domain::ids::ProjectId;
 use assay_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 use assay_domain::protocol::host_call::Allowance;
-use assay_domain::protocol::{Grants, HostReply, HostRequest, Problem, Wall, WorkerSettings};
+use assay_domain::protocol::{
+    Grants, HostReply, HostRequest, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall,
+    WorkerSettings,
+};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
+use crate::check::Checker;
 use crate::compile::Compiler;
 use crate::lane::Starts;
 use crate::queue::{Duty, Group, Queue};
@@ -44,12 +50,14 @@ use crate::watch::Quarantine;
 /// How workers are started and fed.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program of both processes.
+    /// The program of all its processes.
     pub program: PathBuf,
     /// Its arguments that make it a worker.
     pub args: Vec<OsString>,
     /// Its arguments that make it a compiler.
     pub compile_args: Vec<OsString>,
+    /// Its arguments that make it hold values against schemas.
+    pub check_args: Vec<OsString>,
     /// Processes at most; each starts when there is work for it.
     pub n_workers: usize,
     /// Threads of each that run guests.
@@ -70,7 +78,7 @@ pub struct Options {
     /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended; one with a
     /// call that keeps its thread for so long ends itself.
     pub hang_grace: Duration,
-    /// Wall-clock limit of one compilation.
+    /// Wall-clock limit of one compilation, and of one check.
     pub compile_limit: Duration,
     /// A worker with more memory in use is ended. It holds calls back before it comes to that.
     pub max_resident_bytes: u64,
@@ -79,13 +87,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual settings: `program worker` and `program compile`.
+    /// The usual settings: `program worker`, `program compile` and `program check`.
     #[must_use]
     pub fn new(program: PathBuf, cache_dir: PathBuf) -> Self {
         Self {
             program,
             args: vec!["worker".into()],
             compile_args: vec!["compile".into()],
+            check_args: vec!["check".into()],
             n_workers: 1,
             n_threads: 2,
             // Of these 64 run; the others wait for the server, for models mostly.
@@ -176,11 +185,13 @@ impl Workers {
     ) -> Self {
         let n_workers = options.n_workers.max(1);
         let compiler = Compiler::new(&options);
+        let checker = Checker::new(&options);
         let shared = Arc::new(Shared {
             options,
             components,
             host_calls,
             compiler,
+            checker,
             queue: Queue::new(n_workers),
             quarantine: Quarantine::default(),
             starts: Starts::new(n_workers),
@@ -255,6 +266,14 @@ impl Workers {
         compiler
             .described(bytes, &ready.engine_key, Grants::ALL)
             .await
+    }
+
+    /// Holds values against schemas in a process of its own.
+    ///
+    /// # Errors
+    /// When that ended at its limits, or failed.
+    pub async fn hold(&self, checks: &[SchemaCheck]) -> Result<Vec<SchemaAnswer>, Unchecked> {
+        self.shared.checker.hold(checks).await
     }
 
     /// Which walls the platform puts around a worker: starts one that is given no call.

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::check::Checker;
 use crate::compile::Compiler;
 use crate::lane::Starts;
 use crate::process::{end, log_lines, spawn};
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) components: Arc<dyn Components>,
     pub(crate) host_calls: Arc<dyn HostCalls>,
     pub(crate) compiler: Compiler,
+    pub(crate) checker: Checker,
     pub(crate) queue: Queue,
     pub(crate) quarantine: Quarantine,
     pub(crate) starts: Starts,

@@ -69,6 +69,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
         Some("worker") => return Ok(assay_host::worker_main()),
         Some("compile") => return Ok(assay_host::compile_main()),
+        Some("check") => return Ok(assay_host::check_main()),
         _ => {}
     }
     tokio::runtime::Builder::new_multi_thread()

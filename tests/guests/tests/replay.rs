@@ -274,6 +274,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("worker") => assay_host::worker_main(),
         Some("compile") => assay_host::compile_main(),
+        Some("check") => assay_host::check_main(),
         _ => assay_tests_guests::run(tests![
             stored_evaluations_give_the_same_bytes_again_everywhere
         ]),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, count};
+use assay_it::{PROCESSES, TestApp, count};
 use assay_server::client::Client;
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -382,6 +382,32 @@ async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
     item(&app, "large", "ok", json!({ "property number 7": 7 })).await;
     let bad = json!({ "datasetName": "large", "input": { "property number 7": "7" } });
     assert_eq!(send(&app.client, Method::POST, ITEMS, bad).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    // Two ways at each level, none of which ends well: 2^60 of them.
+    let mut defs = serde_json::Map::new();
+    for n in 0..60 {
+        let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
+        defs.insert(n.to_string(), json!({ "anyOf": [next, next] }));
+    }
+    defs.insert("60".to_owned(), json!({ "type": "string" }));
+    let endless = json!({ "$defs": defs, "$ref": "#/$defs/0" });
+    let made = json!({ "name": "d", "expectedOutputSchema": endless });
+    post(&app, DATASETS, made).await;
+    let body = json!({ "datasetName": "d", "id": "i", "expectedOutput": 1 });
+    let (status, refused) = send(&app.client, Method::POST, ITEMS, body).await;
+    let message = refused["message"].as_str().unwrap();
+    assert_eq!(status, 400, "{message}");
+    assert!(
+        message.contains("expectedOutputSchema") && message.contains("more work"),
+        "{message}"
+    );
+    // What it allows, it allows at once.
+    let ok = json!({ "datasetName": "d", "id": "i", "expectedOutput": "a" });
+    assert_eq!(send(&app.client, Method::POST, ITEMS, ok).await.0, 200);
 }
 
 #[tokio::test]

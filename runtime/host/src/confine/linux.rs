@@ -84,6 +84,7 @@ fn limits(role: Role) -> Result<String, String> {
         Role::Worker => (4096, 0),
         // Images of memories, which have no name in any file system.
         Role::Compiler => (64, 1 << 30),
+        Role::Checker => (64, 0),
     };
     let mut refused = Vec::new();
     for (name, resource, most) in [

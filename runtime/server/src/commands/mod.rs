@@ -77,6 +77,9 @@ enum Command {
     /// Compile a component for a server; started by it
     #[command(hide = true)]
     Compile,
+    /// Hold values against schemas for a server; started by it
+    #[command(hide = true)]
+    Check,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +101,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Worker => return assay_host::worker_main(),
         Command::Compile => return assay_host::compile_main(),
+        Command::Check => return assay_host::check_main(),
         Command::Serve { settings } => serve::serve(&settings, bundle),
         Command::OrganizationKey {
             organization,

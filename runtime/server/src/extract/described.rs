@@ -13,17 +13,18 @@ use crate::problem::{Code, Issue, Problem};
 
 /// Characters of a message, which may quote the value.
 const MAX_MESSAGE_CHARS: usize = 200;
+/// The largest body that is looked at as a whole: every fault of it is in memory before the first is shown.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The problem that the reader found, or in its place all that the document finds, where that is more.
 pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Problem) -> Problem {
-    let found = serde_json::from_slice::<Value>(body)
-        .ok()
-        .zip(schema(method, path));
-    let Some((body, schema)) = found else {
+    let is_small = body.len() <= MAX_BODY_BYTES;
+    let value = is_small.then(|| serde_json::from_slice::<Value>(body).ok());
+    let Some((value, schema)) = value.flatten().zip(schema(method, path)) else {
         return first;
     };
-    let faults = schema.faults(&body, MAX_ISSUES).unwrap_or_default();
-    let issues: Vec<Issue> = faults.into_iter().flat_map(issues).collect();
+    let faults = schema.faults(&value, MAX_ISSUES).into_iter();
+    let issues: Vec<Issue> = faults.flat_map(issues).collect();
     match issues.len() {
         0 | 1 => first,
         _ => Problem::issues(Code::InvalidBody, issues),

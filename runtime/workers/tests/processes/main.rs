@@ -1,4 +1,4 @@
-//! Real worker processes: this program starts itself again as worker and as compiler.
+//! Real worker processes: this program starts itself again as worker, as compiler and as checker of schemas.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../host/tests/hostile/guest.rs"]
@@ -10,6 +10,7 @@ mod faults;
 mod losses;
 mod memory;
 mod replay;
+mod schemas;
 mod stuck;
 mod walls;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("worker") => assay_host::worker_main_with(faults::before_call),
         Some("compile") => assay_host::compile_main(),
+        Some("check") => assay_host::check_main(),
         Some("end-at-once") => ExitCode::FAILURE,
         Some("say-nothing") => loop {
             std::thread::park();
@@ -86,6 +88,9 @@ fn trials() -> Vec<Trial> {
         memory::sleepers_that_hold_what_others_need_end_in_a_class_of_their_own,
         losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
         bombs::components_that_are_hard_to_compile_end_in_bounded_time,
+        schemas::schemas_that_ask_for_endless_work_end_in_bounded_time,
+        schemas::every_value_of_every_schema_gets_its_answer_in_order,
+        schemas::a_check_process_that_ends_at_once_is_a_fault_of_its_own,
         replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
         losses::a_thread_that_hangs_is_noticed_while_others_answer,
         stuck::a_cancelled_call_that_keeps_its_thread_is_noticed,
@@ -95,7 +100,7 @@ fn trials() -> Vec<Trial> {
         stuck::calls_wait_for_the_lane_that_works_when_another_gets_no_worker,
         stuck::calls_fail_with_the_cause_when_no_lane_gets_a_worker,
         walls::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
-        walls::a_compiler_is_confined_before_it_reads_the_component,
+        walls::compiler_and_checker_are_confined_before_they_read_what_others_wrote,
         walls::from_inside_a_worker_nothing_outside_can_be_reached,
         walls::a_worker_says_which_walls_it_has,
         walls::a_program_that_is_no_worker_has_no_walls,

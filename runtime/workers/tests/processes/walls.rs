@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
-use assay_domain::protocol::{self, CompileRequest, Grants, ToWorker, WorkerSettings};
+use assay_domain::protocol::{self, CheckHead, CompileRequest, Grants, ToWorker, WorkerSettings};
 use assay_workers::NoHostCalls;
+use serde::Serialize;
 
 use crate::guest::Guest;
 use crate::{block_on, call, faults, start, until};
@@ -87,22 +88,43 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn a_compiler_is_confined_before_it_reads_the_component() {
+pub(crate) fn compiler_and_checker_are_confined_before_they_read_what_others_wrote() {
+    let compile = CompileRequest {
+        grants: Grants::default(),
+        require_walls: false,
+    };
+    let limits = [
+        "Max cpu time 60 61 seconds",
+        "Max address space 2147483648 68719476736 bytes",
+        "Max data size 2147483648 2147483648 bytes",
+    ];
+    let refused = confined("compile", &compile, &limits);
+    assert!(refused.status.success());
+    let answer = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(answer.contains("not a WebAssembly component"), "{answer}");
+    let check = CheckHead {
+        require_walls: false,
+    };
+    let limits = [
+        "Max cpu time 5 6 seconds",
+        "Max address space 1073741824 1073741824 bytes",
+    ];
+    confined("check", &check, &limits);
+}
+
+/// What a child that was told the first thing has around it while it waits for the next; and its end.
+#[cfg(target_os = "linux")]
+fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .arg("compile")
+        .arg(role)
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let request = CompileRequest {
-        grants: Grants::default(),
-        require_walls: false,
-    };
     let mut frame = Vec::new();
-    protocol::write_frame(&request, &mut frame).unwrap();
+    protocol::write_frame(head, &mut frame).unwrap();
     child.stdin.as_mut().unwrap().write_all(&frame).unwrap();
-    // It waits for the component now.
     let status = || std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     block_on(until(|| field(&status(), "Seccomp:") == "2"));
     let status = status();
@@ -115,20 +137,15 @@ pub(crate) fn a_compiler_is_confined_before_it_reads_the_component() {
                 .any(|user| user == "0")
         );
     }
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
-    for limit in [
-        "Max cpu time 60 60 seconds",
-        "Max address space 2147483648 68719476736 bytes",
-    ] {
-        let set = limits
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-        assert!(set.into_iter().any(|line| line == limit), "{limits}");
+    let all = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    for limit in limits {
+        assert!(
+            all.lines().any(|line| words(line) == *limit),
+            "{role}: {all}"
+        );
     }
-    let refused = child.wait_with_output().unwrap();
-    assert!(refused.status.success());
-    let answer = String::from_utf8_lossy(&refused.stdout).into_owned();
-    assert!(answer.contains("not a WebAssembly component"), "{answer}");
+    child.wait_with_output().unwrap()
 }
 
 pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {

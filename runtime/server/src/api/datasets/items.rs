@@ -1,8 +1,8 @@
 //! Items of datasets: versions that are checked against the schemas.
 
-use std::sync::Arc;
-
-use assay_domain::dataset::{DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of};
+use assay_domain::dataset::{
+    Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
+};
 use assay_domain::ids::ProjectId;
 use assay_store::Numbered;
 use assay_store::datasets::{ItemQuery, ItemVersion};
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::schema::{self, Violation};
 use super::view;
 use super::write::busy;
 use crate::App;
@@ -176,7 +177,7 @@ async fn put_item(
             }
             None => DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), now),
         };
-        let item = checked(&app, &stored, item).await?;
+        check(&app, &stored.dataset, &item).await?;
         let version = ItemVersion {
             item,
             is_deleted: false,
@@ -194,34 +195,16 @@ async fn put_item(
     Err(busy())
 }
 
-/// The item, when it meets the schemas of its dataset.
-async fn checked(
-    app: &App,
-    stored: &assay_store::datasets::StoredDataset,
-    item: DatasetItem,
-) -> Result<DatasetItem, Problem> {
-    if stored.dataset.input_schema.is_none() && stored.dataset.expected_output_schema.is_none() {
-        return Ok(item);
+/// Whether an item meets the schemas of its dataset.
+async fn check(app: &App, dataset: &Dataset, item: &DatasetItem) -> Result<(), Problem> {
+    let found = schema::violations(app, dataset, std::slice::from_ref(item)).await?;
+    let found: Vec<Violation> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return Ok(());
     }
-    let (app, dataset, revision) = (app.clone(), stored.dataset.clone(), stored.revisions.schema);
-    let check = move || {
-        let compiled = app.schemas.of(&dataset, revision)?;
-        let violations = Arc::as_ref(&compiled).violations(&item);
-        if violations.is_empty() {
-            return Ok(item);
-        }
-        let issues = violations
-            .iter()
-            .map(super::schema::Violation::to_issue)
-            .collect();
-        let listed: Vec<Value> = violations
-            .iter()
-            .map(super::schema::Violation::to_json)
-            .collect();
-        Err(Problem::issues(Code::InvalidBody, issues).with("violations", listed))
-    };
-    let checked = tokio::task::spawn_blocking(check).await;
-    checked.unwrap_or_else(|_| Err(Problem::internal()))
+    let issues = found.iter().map(Violation::to_issue).collect();
+    let listed: Vec<Value> = found.iter().map(Violation::to_json).collect();
+    Err(Problem::issues(Code::InvalidBody, issues).with("violations", listed))
 }
 
 async fn list_items(

@@ -18,7 +18,6 @@ use crate::auth::Reader;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
-pub(crate) use schema::Schemas;
 use view::MAX_INLINE;
 
 const ALL: &str = "/api/public/v2/datasets";

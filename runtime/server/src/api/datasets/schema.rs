@@ -1,20 +1,16 @@
-//! JSON Schemas of datasets: compiled once, and items held against them.
-
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+//! JSON Schemas of datasets, and items held against them.
 
 use assay_domain::dataset::{Dataset, DatasetItem};
-use assay_schema::Schema;
+use assay_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::{Value, json};
 
-use crate::problem::{Issue, Problem};
+use crate::App;
+use crate::problem::{Code, Issue, Problem};
 
 /// Largest schema as JSON text.
-pub(super) const MAX_SCHEMA_BYTES: usize = 1 << 20;
-/// Violations that are listed for one item.
-const MAX_LISTED: usize = 50;
-/// Schemas that stay compiled.
-const N_KEPT: usize = 64;
+const MAX_SCHEMA_BYTES: usize = 1 << 20;
+/// Bytes of items that are checked in one go.
+const MAX_CHECKED_BYTES: usize = 16 << 20;
 
 /// One thing in an item that a schema does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +24,14 @@ pub(super) struct Violation {
 }
 
 impl Violation {
+    fn new(field: &'static str, mismatch: Mismatch) -> Self {
+        Self {
+            field,
+            pointer: mismatch.pointer,
+            message: mismatch.message,
+        }
+    }
+
     pub(super) fn to_json(&self) -> Value {
         json!({ "field": self.field, "pointer": self.pointer, "message": self.message })
     }
@@ -40,199 +44,111 @@ impl Violation {
     }
 }
 
-/// The schemas of one state of a dataset, ready for use.
-#[derive(Debug)]
-pub(super) struct Compiled {
-    input: Option<Schema>,
-    expected_output: Option<Schema>,
+/// One schema of a dataset, and which part of an item has to meet it.
+struct Part<'d> {
+    schema_field: &'static str,
+    schema: &'d Value,
+    field: &'static str,
+    of: fn(&DatasetItem) -> &Value,
 }
 
-/// Remembers compiled schemas.
-#[derive(Debug, Default)]
-pub(crate) struct Schemas(Mutex<VecDeque<(Key, Arc<Compiled>)>>);
+fn parts(dataset: &Dataset) -> Vec<Part<'_>> {
+    let input = dataset.input_schema.as_ref().map(|schema| Part {
+        schema_field: "inputSchema",
+        schema,
+        field: "input",
+        of: |item| &item.input,
+    });
+    let expected = dataset.expected_output_schema.as_ref().map(|schema| Part {
+        schema_field: "expectedOutputSchema",
+        schema,
+        field: "expectedOutput",
+        of: |item| &item.expected_output,
+    });
+    input.into_iter().chain(expected).collect()
+}
 
-/// A dataset and the revision of its schemas.
-type Key = (String, i64);
-
-impl Schemas {
-    /// The schemas of a stored dataset.
-    ///
-    /// # Errors
-    /// As [`Compiled::new`].
-    pub(super) fn of(&self, dataset: &Dataset, revision: i64) -> Result<Arc<Compiled>, Problem> {
-        let key = (dataset.id.clone(), revision);
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = lock().iter().find(|(known, _)| *known == key) {
-            return Ok(Arc::clone(found));
+/// What of each item the schemas of its dataset do not allow. Without items, whether they are schemas.
+///
+/// # Errors
+/// 400 that names the schema and what is wrong with it, or that it asks for too much; 503 when the check
+/// failed.
+pub(super) async fn violations(
+    app: &App,
+    dataset: &Dataset,
+    items: &[DatasetItem],
+) -> Result<Vec<Vec<Violation>>, Problem> {
+    let mut all: Vec<Vec<Violation>> = vec![Vec::new(); items.len()];
+    let parts = parts(dataset);
+    if parts.is_empty() {
+        return Ok(all);
+    }
+    let schemas = parts.iter().map(schema_text);
+    let schemas = schemas.collect::<Result<Vec<String>, Problem>>()?;
+    let mut rest = items;
+    let mut found = all.iter_mut();
+    loop {
+        let (checks, n_taken) = checks(&parts, &schemas, rest);
+        rest = &rest[n_taken..];
+        let answers = app.engine.hold(checks).await;
+        let answers = answers.map_err(|why| refused(&parts, &why))?;
+        let mut of_these: Vec<&mut Vec<Violation>> = found.by_ref().take(n_taken).collect();
+        for (part, answer) in parts.iter().zip(answers) {
+            let held = answer.map_err(|why| Problem::body(part.schema_field, why.message))?;
+            for (all, held) in of_these.iter_mut().zip(held) {
+                let mismatches = held.mismatches.into_iter();
+                all.extend(mismatches.map(|mismatch| Violation::new(part.field, mismatch)));
+            }
         }
-        let compiled = Arc::new(Compiled::new(dataset)?);
-        let mut kept = lock();
-        kept.push_front((key, Arc::clone(&compiled)));
-        kept.truncate(N_KEPT);
-        Ok(compiled)
+        if rest.is_empty() {
+            return Ok(all);
+        }
     }
 }
 
-impl Compiled {
-    /// Compiles the schemas of a dataset.
-    ///
-    /// # Errors
-    /// 400 that names the schema and what is wrong with it.
-    pub(super) fn new(dataset: &Dataset) -> Result<Self, Problem> {
-        let compile =
-            |field, schema: Option<&Value>| schema.map(|schema| compile(field, schema)).transpose();
-        Ok(Self {
-            input: compile("inputSchema", dataset.input_schema.as_ref())?,
-            expected_output: compile(
-                "expectedOutputSchema",
-                dataset.expected_output_schema.as_ref(),
-            )?,
-        })
-    }
-
-    /// No item can fail.
-    pub(super) fn is_empty(&self) -> bool {
-        self.input.is_none() && self.expected_output.is_none()
-    }
-
-    /// What of an item its schemas do not allow.
-    pub(super) fn violations(&self, item: &DatasetItem) -> Vec<Violation> {
-        let parts = [
-            ("input", &self.input, &item.input),
-            (
-                "expectedOutput",
-                &self.expected_output,
-                &item.expected_output,
-            ),
-        ];
-        let checked = parts.into_iter().filter_map(|(field, schema, value)| {
-            let schema = schema.as_ref()?;
-            Some(violations(schema, field, value))
-        });
-        checked.flatten().collect()
-    }
-}
-
-fn compile(field: &'static str, schema: &Value) -> Result<Schema, Problem> {
-    if MAX_SCHEMA_BYTES < schema.to_string().len() {
+fn schema_text(part: &Part<'_>) -> Result<String, Problem> {
+    let text = part.schema.to_string();
+    if MAX_SCHEMA_BYTES < text.len() {
         let message = format!("a schema has at most {MAX_SCHEMA_BYTES} bytes");
-        return Err(Problem::body(field, message));
+        return Err(Problem::body(part.schema_field, message));
     }
-    Schema::new(schema).map_err(|unusable| Problem::body(field, unusable.to_string()))
+    Ok(text)
 }
 
-fn violations(schema: &Schema, field: &'static str, value: &Value) -> Vec<Violation> {
-    let violation = |pointer, message| Violation {
-        field,
-        pointer,
-        message,
+/// One check for each schema, of the first items that fit into one go, and how many those are.
+fn checks(
+    parts: &[Part<'_>],
+    schemas: &[String],
+    items: &[DatasetItem],
+) -> (Vec<SchemaCheck>, usize) {
+    let check = |schema: &String| SchemaCheck {
+        schema: schema.clone(),
+        kind: SchemaKind::Any,
+        values: Vec::new(),
     };
-    match schema.faults(value, MAX_LISTED) {
-        Ok(faults) => faults
-            .into_iter()
-            .map(|fault| violation(fault.pointer, fault.message))
-            .collect(),
-        Err(why) => vec![violation(String::new(), why.to_string())],
+    let mut checks: Vec<SchemaCheck> = schemas.iter().map(check).collect();
+    let (mut n_taken, mut n_bytes) = (0, 0);
+    for item in items {
+        let values: Vec<String> = parts
+            .iter()
+            .map(|part| (part.of)(item).to_string())
+            .collect();
+        n_bytes += values.iter().map(String::len).sum::<usize>();
+        if 0 < n_taken && MAX_CHECKED_BYTES < n_bytes {
+            break;
+        }
+        for (check, value) in checks.iter_mut().zip(values) {
+            check.values.push(value);
+        }
+        n_taken += 1;
     }
+    (checks, n_taken)
 }
 
-#[cfg(test)]
-mod tests {
-    use assay_domain::dataset::ItemPatch;
-    use assay_domain::time::Timestamp;
-    use serde_json::Map;
-
-    use super::*;
-
-    fn dataset(input: Option<Value>, expected_output: Option<Value>) -> Dataset {
-        Dataset {
-            id: "d".to_owned(),
-            name: "d".to_owned(),
-            description: None,
-            metadata: Value::Null,
-            input_schema: input,
-            expected_output_schema: expected_output,
-            created_at: Timestamp::default(),
-            updated_at: Timestamp::default(),
-        }
-    }
-
-    fn violations(schema: Value, input: Value) -> Vec<Violation> {
-        let dataset = dataset(Some(schema), None);
-        let patch = ItemPatch {
-            input: Some(input),
-            ..ItemPatch::default()
-        };
-        let item = DatasetItem::new("i".to_owned(), &dataset, patch, Timestamp::default());
-        Compiled::new(&dataset).unwrap().violations(&item)
-    }
-
-    #[test]
-    fn violations_are_named_by_field_and_pointer() {
-        let schema = json!({
-            "type": "object",
-            "properties": { "q": { "type": "array", "items": { "type": "string" } } },
-            "required": ["q"],
-            "additionalProperties": false,
-        });
-        assert_eq!(violations(schema.clone(), json!({ "q": ["a"] })), []);
-        let found = violations(schema.clone(), json!({ "q": ["a", 1] }));
-        assert_eq!(
-            (found[0].field, found[0].pointer.as_str()),
-            ("input", "/q/1")
-        );
-        assert_eq!(
-            violations(schema.clone(), json!({ "q": [], "r": 1 })).len(),
-            1
-        );
-        assert_eq!(
-            violations(schema, Value::Null).len(),
-            1,
-            "an absent input is null"
-        );
-    }
-
-    #[test]
-    fn what_is_no_schema_is_refused_with_the_place() {
-        let cases = [
-            json!(1),
-            json!({ "type": "objekt" }),
-            json!({ "$ref": "http://127.0.0.1:1/x.json" }),
-            json!({ "$ref": "file:///etc/passwd" }),
-            json!({ "$schema": "http://127.0.0.1:1/none" }),
-            json!({ "pattern": "(" }),
-            json!({ "$ref": "#/default/a", "default": { "a": {} } }),
-            json!({ "$ref": "#/nowhere" }),
-            json!({ "title": "x".repeat(MAX_SCHEMA_BYTES) }),
-        ];
-        for schema in cases {
-            let refused = Compiled::new(&dataset(None, Some(schema.clone())));
-            let message = refused.unwrap_err().message().to_owned();
-            assert!(message.starts_with("expectedOutputSchema"), "{message}");
-        }
-    }
-
-    #[test]
-    fn a_schema_that_doubles_its_work_at_each_level_is_cut_off() {
-        let mut defs = Map::new();
-        for n in 0..60 {
-            let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
-            defs.insert(n.to_string(), json!({ "allOf": [next, next] }));
-        }
-        defs.insert("60".to_owned(), json!({ "type": "integer" }));
-        let found = violations(json!({ "$defs": defs, "$ref": "#/$defs/0" }), json!(1));
-        assert!(found[0].message.contains("more work"), "{found:?}");
-    }
-
-    #[test]
-    fn a_schema_of_a_megabyte_is_compiled_once_per_revision() {
-        let properties: Map<String, Value> = (0..20_000)
-            .map(|n| (format!("property {n}"), json!({ "type": "integer" })))
-            .collect();
-        let dataset = dataset(Some(json!({ "properties": properties })), None);
-        let schemas = Schemas::default();
-        let first = schemas.of(&dataset, 1).unwrap();
-        assert!(Arc::ptr_eq(&first, &schemas.of(&dataset, 1).unwrap()));
-        assert!(!Arc::ptr_eq(&first, &schemas.of(&dataset, 2).unwrap()));
-    }
+fn refused(parts: &[Part<'_>], why: &Unchecked) -> Problem {
+    let Unchecked::TooMuchWork = why else {
+        return Problem::unchecked(why);
+    };
+    let issue = |part: &Part<'_>| Issue::new(part.schema_field, why.to_string());
+    Problem::issues(Code::InvalidBody, parts.iter().map(issue).collect())
 }

@@ -3,14 +3,13 @@
 use assay_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use assay_domain::ids::ProjectId;
 use assay_store::catalog::Cursor;
-use assay_store::datasets::StoredDataset;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::schema::Compiled;
+use super::schema;
 use super::view;
 use crate::App;
 use crate::auth::Writer;
@@ -88,7 +87,8 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
                 updated_at: now,
             };
             let dataset = fresh.patched(patch.clone(), now);
-            compile(&dataset).await?;
+            // Whether they are schemas.
+            schema::violations(app, &dataset, &[]).await?;
             if app.store.create_dataset(project, &dataset).await? {
                 return Ok(dataset);
             }
@@ -99,8 +99,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
             return Ok(next);
         }
         if seen.dataset.changes_schema(&next) {
-            let compiled = compile(&next).await?;
-            check_items(app, project, &seen, compiled).await?;
+            check_items(app, project, &next).await?;
         }
         let updated = app.store.update_dataset(project, &seen, &patch, now);
         if let Some(dataset) = updated.await? {
@@ -115,59 +114,34 @@ pub(super) fn busy() -> Problem {
     Problem::unavailable("the dataset changes too quickly to be checked; try again")
 }
 
-/// Compiling may take long: it happens beside the requests.
-async fn compile(dataset: &Dataset) -> Result<Compiled, Problem> {
-    let dataset = dataset.clone();
-    let compiled = tokio::task::spawn_blocking(move || Compiled::new(&dataset)).await;
-    compiled.unwrap_or_else(|_| Err(Problem::internal()))
-}
-
-/// Holds every active item of a dataset against new schemas.
-async fn check_items(
-    app: &App,
-    project: &ProjectId,
-    seen: &StoredDataset,
-    compiled: Compiled,
-) -> Result<(), Problem> {
-    if compiled.is_empty() {
+/// Holds every active item of a dataset against its new schemas.
+async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Result<(), Problem> {
+    if dataset.input_schema.is_none() && dataset.expected_output_schema.is_none() {
         return Ok(());
     }
-    let mut compiled = Some(compiled);
     let mut listed: Vec<Value> = Vec::new();
     let mut n_items = 0_u64;
     let mut after: Option<Cursor> = None;
     loop {
         let items = app
             .store
-            .dataset_items_after(project, &seen.dataset.id, after.as_ref(), PER_PAGE)
+            .dataset_items_after(project, &dataset.id, after.as_ref(), PER_PAGE)
             .await?;
-        let is_last = items.len() < PER_PAGE as usize;
+        let found = schema::violations(app, dataset, &items).await?;
+        for (item, found) in items.iter().zip(found) {
+            n_items += u64::from(!found.is_empty());
+            let n_left = MAX_LISTED - listed.len();
+            listed.extend(found.iter().take(n_left).map(|violation| {
+                let mut shown = violation.to_json();
+                shown["itemId"] = json!(item.id);
+                shown
+            }));
+        }
         after = items.last().map(|item| Cursor {
             at: item.created_at,
             id: item.id.clone(),
         });
-        let Some(checker) = compiled.take() else {
-            break;
-        };
-        let checked = tokio::task::spawn_blocking(move || {
-            let all = items
-                .iter()
-                .map(|item| (item.id.clone(), checker.violations(item)));
-            let broken: Vec<_> = all.filter(|(_, found)| !found.is_empty()).collect();
-            (checker, broken)
-        });
-        let (checker, broken) = checked.await.map_err(|_| Problem::internal())?;
-        compiled = Some(checker);
-        n_items += broken.len() as u64;
-        for (id, violations) in broken {
-            for violation in violations {
-                let mut shown = violation.to_json();
-                shown["itemId"] = json!(id);
-                listed.push(shown);
-            }
-        }
-        listed.truncate(MAX_LISTED);
-        if is_last {
+        if items.len() < PER_PAGE as usize {
             break;
         }
     }

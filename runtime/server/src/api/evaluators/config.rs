@@ -1,41 +1,43 @@
-//! What the host finds wrong with a configuration, as a problem of the API.
+//! What is wrong with a configuration, as a problem of the API.
 
+use assay_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::Value;
 
+use crate::App;
 use crate::problem::{Code, Issue, Problem};
 
 /// The configuration as it is stored: checked, with defaults filled in.
 ///
 /// # Errors
 /// 422 with every problem, each with the JSON Pointer of the value at fault.
-pub(in crate::api) fn checked_config(schema: &str, config: Value) -> Result<Value, Problem> {
-    assay_host::check_config(schema, config).map_err(|issues| {
-        let issues = issues.into_iter().map(|issue| Issue {
-            path: vec![format!("/config{}", issue.pointer).into()],
-            message: issue.message,
+pub(super) async fn checked_config(
+    app: &App,
+    schema: &str,
+    config: &Value,
+) -> Result<Value, Problem> {
+    let check = SchemaCheck {
+        schema: schema.to_owned(),
+        kind: SchemaKind::Config,
+        values: vec![config.to_string()],
+    };
+    let wrong = |found: Vec<Mismatch>| {
+        let issues = found.into_iter().map(|mismatch| Issue {
+            path: vec![format!("/config{}", mismatch.pointer).into()],
+            message: mismatch.message,
         });
         Problem::issues(Code::InvalidConfig, issues.collect())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn every_problem_is_listed_with_its_pointer_from_the_definition() {
-        let schema = json!({
-            "type": "object",
-            "properties": { "min": { "type": "integer" } },
-            "required": ["mode"],
-        });
-        let problem = checked_config(&schema.to_string(), json!({ "min": "x" })).unwrap_err();
-        assert_eq!(problem.code(), Code::InvalidConfig);
-        let text = format!("{problem:?}");
-        for part in ["/config/min", "mode"] {
-            assert!(text.contains(part), "{text}");
+    };
+    let answer = match app.engine.hold(vec![check]).await {
+        Ok(mut answers) => answers.pop().ok_or_else(Problem::internal)?,
+        Err(why @ Unchecked::TooMuchWork) => {
+            return Err(wrong(vec![Mismatch::whole(why.to_string())]));
         }
+        Err(why @ Unchecked::Failed(_)) => return Err(Problem::unchecked(&why)),
+    };
+    let held = answer.map_err(|why| wrong(vec![why]))?;
+    let held = held.into_iter().next().ok_or_else(Problem::internal)?;
+    match held.filled {
+        Some(filled) => serde_json::from_str(&filled).map_err(|_| Problem::internal()),
+        None => Err(wrong(held.mismatches)),
     }
 }

@@ -167,10 +167,8 @@ impl Definition {
                 .with("allowedValues", json!(ids))
         })?;
         let grants = checked_grants(self.grants.as_deref(), &plugin.info, info)?;
-        let config = checked_config(
-            &info.config_schema,
-            self.config.unwrap_or_else(|| json!({})),
-        )?;
+        let config = self.config.unwrap_or_else(|| json!({}));
+        let config = checked_config(app, &info.config_schema, &config).await?;
         if plugin.info.checks_config {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }

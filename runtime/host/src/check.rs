@@ -1,0 +1,101 @@
+//! Schemas that others wrote, held against values.
+//!
+//! Happens in a child process of its own ([`check_main`]): a small schema can ask for any amount of time,
+//! memory and stack. The process ends at its limits, whatever it was doing.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use assay_domain::protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
+use assay_domain::protocol::{
+    self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind,
+};
+use assay_schema::{Fault, Schema};
+use rustix::process::Resource;
+use serde_json::Value;
+
+use crate::child::{limit, limit_cpu, read_frame};
+use crate::config::check_config;
+use crate::confine::{self, Role, confine};
+
+/// Things that are listed for one value.
+pub(crate) const MAX_LISTED: usize = 50;
+
+/// What `assay check` runs: reads a [`CheckHead`] and a list of [`SchemaCheck`] from standard input,
+/// confines itself between the two, and writes a list of [`SchemaAnswer`] to standard output.
+#[must_use]
+pub fn check_main() -> ExitCode {
+    confine::close_inherited();
+    match answer_request() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "assay check: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn answer_request() -> io::Result<()> {
+    let mut stdin = io::stdin().lock();
+    let head: CheckHead = read_frame(&mut stdin)?;
+    limit(Resource::As, CHECK_MEMORY_BYTES, CHECK_MEMORY_BYTES)?;
+    limit_cpu(CHECK_CPU_SECONDS)?;
+    confine(Role::Checker, head.require_walls).map_err(io::Error::other)?;
+    let checks: Vec<SchemaCheck> = read_frame(&mut stdin)?;
+    let mut frame = Vec::new();
+    protocol::write_frame(&hold(&checks), &mut frame).map_err(io::Error::other)?;
+    io::stdout().lock().write_all(&frame)
+}
+
+/// Holds values against schemas in this process, for as long as they ask for: for tests and single-user use.
+#[must_use]
+pub fn hold(checks: &[SchemaCheck]) -> Vec<SchemaAnswer> {
+    checks.iter().map(held).collect()
+}
+
+fn held(check: &SchemaCheck) -> SchemaAnswer {
+    match check.kind {
+        SchemaKind::Any => {
+            let schema = parsed(&check.schema)?;
+            let schema = Schema::new(&schema).map_err(|why| Mismatch {
+                message: why.to_string(),
+                pointer: why.pointer,
+            })?;
+            let held = check.values.iter().map(|value| {
+                let faults = schema.faults(&parsed(value)?, MAX_LISTED);
+                Ok(Held {
+                    mismatches: faults.into_iter().map(mismatch).collect(),
+                    filled: None,
+                })
+            });
+            held.collect()
+        }
+        SchemaKind::Config => {
+            let held = check.values.iter().map(|value| {
+                Ok(match check_config(&check.schema, parsed(value)?) {
+                    Ok(filled) => Held {
+                        mismatches: Vec::new(),
+                        filled: Some(filled.to_string()),
+                    },
+                    Err(mismatches) => Held {
+                        mismatches,
+                        filled: None,
+                    },
+                })
+            });
+            held.collect()
+        }
+    }
+}
+
+/// Both came as JSON: what cannot be read is nested too deeply.
+fn parsed(text: &str) -> Result<Value, Mismatch> {
+    serde_json::from_str(text).map_err(|error| Mismatch::whole(format!("not JSON: {error}")))
+}
+
+pub(crate) fn mismatch(fault: Fault) -> Mismatch {
+    Mismatch {
+        pointer: fault.pointer,
+        message: fault.message,
+    }
+}

@@ -1,0 +1,171 @@
+//! Schemas that are made to be hard to use: the process that holds values against them ends at its limits, and
+//! the server is asked again without waiting for anything. The bounds are CPU time, memory and stack, so that a
+//! crowded machine changes nothing.
+
+use std::sync::Arc;
+
+use assay_domain::protocol::{Held, Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use assay_workers::{NoHostCalls, Options};
+use serde_json::{Map, Value, json};
+
+use crate::{PATIENCE, block_on, start};
+
+fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
+    SchemaCheck {
+        schema: schema.to_string(),
+        kind,
+        values: values.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// `n` definitions, each made from a reference to the next, and what the last of them is.
+fn chain(n: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
+    let next = |at: usize| json!({ "$ref": format!("#/$defs/{}", at + 1) });
+    let links = (0..n).map(|at| (at.to_string(), link(next(at))));
+    let defs: Map<String, Value> = links.chain([(n.to_string(), last)]).collect();
+    json!({ "$defs": defs, "$ref": "#/$defs/0" })
+}
+
+fn bombs() -> Vec<(&'static str, SchemaCheck)> {
+    let any = |schema: Value, value: Value| check(SchemaKind::Any, &schema, &[value]);
+    let config = |schema: Value| check(SchemaKind::Config, &schema, &[json!({})]);
+    let names: Vec<String> = (0..10_000).map(|n| format!("a{n}")).collect();
+    let grows: Map<String, Value> = ('a'..='j')
+        .map(|name| (name.to_string(), json!({ "$ref": "#", "default": {} })))
+        .collect();
+    vec![
+        (
+            "all of two, 60 levels deep",
+            any(
+                chain(60, |next| json!({ "allOf": [next, next] }), json!({})),
+                json!(1),
+            ),
+        ),
+        (
+            "any of two that both fail, 60 levels deep",
+            any(
+                chain(
+                    60,
+                    |next| json!({ "anyOf": [next, next] }),
+                    json!({ "type": "string" }),
+                ),
+                json!(1),
+            ),
+        ),
+        (
+            "references one behind the other",
+            any(
+                chain(
+                    200_000,
+                    |next| json!({ "not": { "not": next } }),
+                    json!({ "type": "string" }),
+                ),
+                json!(1),
+            ),
+        ),
+        (
+            "10,000 names that 10,000 members lack",
+            any(
+                json!({ "items": { "required": names } }),
+                json!(vec![json!({}); 10_000]),
+            ),
+        ),
+        (
+            "a pattern against a long text, again and again",
+            any(
+                chain(
+                    20,
+                    |next| json!({ "allOf": [next, next] }),
+                    json!({ "pattern": "^[^c]*$" }),
+                ),
+                json!("a".repeat(1_000_000)),
+            ),
+        ),
+        (
+            "defaults of itself, ten times over",
+            config(json!({ "type": "object", "allOf": vec![json!({ "$ref": "#" }); 10] })),
+        ),
+        (
+            "defaults that make more defaults",
+            config(json!({ "type": "object", "properties": grows })),
+        ),
+    ]
+}
+
+pub(crate) fn schemas_that_ask_for_endless_work_end_in_bounded_time() {
+    block_on(async {
+        let change = |options: &mut Options| options.compile_limit = PATIENCE;
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        for (what, bomb) in bombs() {
+            let answer = bench.workers.hold(&[bomb]).await;
+            assert_eq!(answer, Err(Unchecked::TooMuchWork), "{what}");
+        }
+        let good = check(SchemaKind::Any, &json!({ "type": "integer" }), &[json!(1)]);
+        let held = bench.workers.hold(&[good]).await.unwrap();
+        assert_eq!(held, [Ok(vec![Held::default()])]);
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
+    block_on(async {
+        let bench = start(&[], |_| (), Arc::new(NoHostCalls));
+        let with_default = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer", "default": 3 } },
+        });
+        let checks = [
+            check(
+                SchemaKind::Any,
+                &json!({ "properties": { "q": { "type": "string" } } }),
+                &[json!({ "q": 1 }), json!({ "q": "a" })],
+            ),
+            check(
+                SchemaKind::Any,
+                &json!({ "$ref": "file:///etc/passwd" }),
+                &[],
+            ),
+            check(SchemaKind::Any, &json!({ "type": "objekt" }), &[json!(1)]),
+            check(
+                SchemaKind::Config,
+                &with_default,
+                &[json!({}), json!({ "n": "x" }), json!([])],
+            ),
+        ];
+        let answers = bench.workers.hold(&checks).await.unwrap();
+        let pointers = |held: &Held| -> Vec<String> {
+            let pointers = held.mismatches.iter().map(|one| one.pointer.clone());
+            pointers.collect()
+        };
+        let [values, file, no_schema, configs] = answers.as_slice() else {
+            unreachable!("{answers:?}")
+        };
+        let values = values.as_ref().unwrap();
+        assert_eq!(
+            (pointers(&values[0]), pointers(&values[1])),
+            (vec!["/q".to_owned()], vec![])
+        );
+        assert!(file.is_err(), "{file:?}");
+        let Err(Mismatch { pointer, message }) = no_schema else {
+            unreachable!("{no_schema:?}")
+        };
+        assert_eq!(pointer, "/type");
+        assert!(message.contains("not a JSON Schema"), "{message}");
+        let configs = configs.as_ref().unwrap();
+        assert_eq!(configs[0].filled.as_deref(), Some(r#"{"n":3}"#));
+        assert_eq!(pointers(&configs[1]), ["/n"]);
+        assert!(!configs[2].mismatches.is_empty() && configs[2].filled.is_none());
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
+    block_on(async {
+        let change = |options: &mut Options| options.check_args = vec!["end-at-once".into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        let one = check(SchemaKind::Any, &json!({}), &[json!(1)]);
+        let answer = bench.workers.hold(&[one]).await;
+        assert!(matches!(answer, Err(Unchecked::Failed(_))), "{answer:?}");
+        bench.workers.shutdown().await;
+    });
+}
