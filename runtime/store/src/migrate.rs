@@ -61,6 +61,10 @@ const STEPS: &[(&str, &str)] = &[
         "watches began",
         include_str!("../migrations/0022_watches_began.sql"),
     ),
+    (
+        "superseded scores",
+        include_str!("../migrations/0023_superseded_scores.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

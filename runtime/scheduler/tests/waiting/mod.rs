@@ -86,6 +86,24 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
             seen,
             [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
         );
+        // One score of each rule is listed: what the second judgement took the place of is kept by its execution.
+        let id = |n: usize| all[n].execution.made.id.clone();
+        let listed = world.scores().await;
+        let mut listed: Vec<_> = listed
+            .iter()
+            .filter_map(|s| s.written.origin.as_ref())
+            .collect();
+        listed.sort_by(|a, b| a.rule_id.cmp(&b.rule_id));
+        let listed: Vec<_> = listed
+            .iter()
+            .map(|origin| origin.execution_id.clone())
+            .collect();
+        assert_eq!(listed, [id(0), id(2)]);
+        for (n, n_aside) in [(0, 0), (1, 1), (2, 0)] {
+            let (trace, id) = (trace_id(1), id(n));
+            let aside = world.store.superseded_scores(&world.project, &trace, &id);
+            assert_eq!(aside.await.unwrap().len(), n_aside, "{n}");
+        }
     })
     .await;
 }
@@ -136,12 +154,13 @@ async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
 async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        world
+        let rule = world
             .rule("rescores", TargetKind::Trace, |rule| {
                 rule.late = Late::Rescore
             })
             .await;
         let scheduler = world.scheduler(FakeEvaluate::length());
+        let n_made = async || world.counts(&rule).await["made"];
         let root = generation(1, 1);
         world.ingest(vec![root.clone()]).await;
         world.clock.advance(10_000);
@@ -156,20 +175,21 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
             world.clock.advance(3_000);
             scheduler.run_until_idle().await.unwrap();
         }
-        assert_eq!(world.scores().await.len(), 1, "more may come");
+        assert_eq!(n_made().await, 1, "more may come");
         world.clock.advance(7_000);
         scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 2);
+        assert_eq!(n_made().await, 2);
         // One that never settles is scored after the longest wait all the same.
         let mut open = child_of(&root, 7, ObservationKind::Tool);
         open.end = None;
         world.ingest(vec![open]).await;
         scheduler.run_until_idle().await.unwrap();
-        for (wait_ms, n_scores) in [(3_599_999, 2), (1, 3)] {
+        for (wait_ms, n) in [(3_599_999, 2), (1, 3)] {
             world.clock.advance(wait_ms);
             scheduler.run_until_idle().await.unwrap();
-            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+            assert_eq!(n_made().await, n, "after {wait_ms}");
         }
+        assert_eq!(world.scores().await.len(), 1, "the newest speaks");
     })
     .await;
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
 use super::routes::{Operation, Routes};
+use super::scores::view::{Fields, v3 as view_of_score};
 use super::{cursor, rules};
 use crate::App;
 use crate::auth::{Reader, Writer};
@@ -56,7 +57,10 @@ pub(super) fn routes(routes: &mut Routes) {
         "Executions that failed for good, the last first",
     );
     routes.add(failed.query(PAGE), list_failed_executions);
-    let one = Operation::get(ONE, "One execution, with the attempts that gave no score");
+    let one = Operation::get(
+        ONE,
+        "One execution, with the attempts that gave no score and the scores that a later one took the place of",
+    );
     routes.add(one, get_execution);
     let requeue = Operation::post(
         "/api/v1/executions/{executionId}/requeue",
@@ -170,8 +174,15 @@ async fn get_execution(
             })
         })
         .collect();
+    let trace = &row.execution.made.target.trace_id;
+    let aside = app.store.superseded_scores(&caller.project, trace, id);
+    let aside = aside.await?;
+    let aside = aside
+        .iter()
+        .map(|score| view_of_score(&caller.project, score, Fields::ALL));
     let mut shown = view(&row);
     shown["failedAttempts"] = attempts.into();
+    shown["supersededScores"] = aside.collect();
     Ok(Json(shown))
 }
 

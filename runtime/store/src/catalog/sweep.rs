@@ -84,6 +84,7 @@ const TABLES: &[Table] = &[
         "tenant, hour, environment, kind, model, level",
     ),
     of_project("scores", "project_id, id"),
+    of_project("superseded_scores", "project_id, id"),
     of_project(
         "media_item_links",
         "project_id, dataset_id, item_id, field, media_id",

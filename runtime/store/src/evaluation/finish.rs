@@ -1,14 +1,15 @@
 //! What executions end in, a whole batch in one transaction with its scores.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use assay_domain::evaluation::ExecutionState;
-use assay_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId, TraceId};
+use assay_domain::evaluation::{ExecutionState, Target};
+use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId};
 use assay_domain::score::NewScore;
 use assay_domain::time::Timestamp;
 
 use super::counts;
 use super::row::code;
+use super::supersede::{Judged, leave_the_newest};
 use crate::db::{Arg, As, Db, Sized, query, value_list};
 use crate::pool::in_transaction;
 use crate::scores::{delete_others, put};
@@ -25,8 +26,10 @@ pub struct Finished {
     pub id: ExecutionId,
     /// Its rule.
     pub rule: RuleId,
-    /// The trace of its target.
-    pub trace: TraceId,
+    /// What judges.
+    pub evaluator: EvaluatorId,
+    /// What is judged.
+    pub target: Target,
     /// Attempts before this one.
     pub n_before: u32,
     /// The version that was used; none when it came to none.
@@ -326,9 +329,17 @@ impl Store {
                     && mine.contains(&each.seq)
                 {
                     let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
-                    delete_others(&mut db, &each.project, &each.trace, &each.id, &keep).await?;
+                    delete_others(
+                        &mut db,
+                        &each.project,
+                        &each.target.trace_id,
+                        &each.id,
+                        &keep,
+                    )
+                    .await?;
                 }
             }
+            leave_the_newest(&mut db, &judged(finished, mine)).await?;
             let outcomes: Vec<_> = finished
                 .iter()
                 .filter(|each| mine.contains(&each.seq))
@@ -357,6 +368,22 @@ impl Store {
         });
         Ok(())
     }
+}
+
+/// The traces that executions which are ours judged to a good end.
+fn judged<'f>(finished: &'f [Finished], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
+    let ended_well = |each: &&Finished| {
+        matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
+            && each.target.observation_id.is_none()
+            && mine.contains(&each.seq)
+    };
+    let judged = finished.iter().filter(ended_well).map(|each| Judged {
+        project: &each.project,
+        trace: &each.target.trace_id,
+        rule: &each.rule,
+        evaluator: &each.evaluator,
+    });
+    judged.collect()
 }
 
 /// Scores of the executions that are ours, by project.

@@ -13,6 +13,7 @@ mod finish;
 mod matches;
 mod read;
 mod row;
+mod supersede;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! Reading scores.
 
-use assay_domain::ids::{ProjectId, ScoreId, TraceId};
+use assay_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
 use assay_domain::time::Timestamp;
 
@@ -186,6 +186,28 @@ impl Store {
         statement.push(" AND s.id = ");
         statement.text(id.as_str());
         Ok(self.fetch_scores(statement).await?.pop())
+    }
+
+    /// The scores of an execution that a later one over the same trace took the place of.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn superseded_scores(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        execution: &ExecutionId,
+    ) -> Result<Vec<Score>, Error> {
+        let rows: Vec<ScoreRow> = query(format!(
+            "SELECT {COLUMNS} FROM superseded_scores s \
+             WHERE s.project_id = $1 AND s.trace_id = $2 AND s.execution_id = $3 ORDER BY s.id"
+        ))
+        .bind(project.as_str())
+        .bind(trace.as_str())
+        .bind(execution.as_str())
+        .fetch_all(&self.pool)
+        .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
     }
 
     /// Scores of a project, newest first, after a place in the list.

@@ -1,6 +1,7 @@
 //! Writing scores, many at a time.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use assay_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
 use assay_domain::score::{NewScore, ScoreValue, Subject};
@@ -18,6 +19,7 @@ const COLUMNS: [&str; 26] = [
     "observation_id",
     "session_id",
     "experiment_id",
+    "environment",
     "timestamp",
     "created_at",
     "updated_at",
@@ -26,7 +28,6 @@ const COLUMNS: [&str; 26] = [
     "number",
     "text",
     "source",
-    "environment",
     "comment",
     "metadata",
     "config_id",
@@ -40,7 +41,7 @@ const COLUMNS: [&str; 26] = [
     "inclusion_probability",
 ];
 /// From here on in [`COLUMNS`] a second write replaces; those before belong to the first.
-const FIRST_REPLACED: usize = 9;
+const FIRST_REPLACED: usize = 10;
 
 static INSERT: Sized = Sized::repeatable(|n| format!("{} DO NOTHING", insert_into(n)));
 static UPSERT: Sized = Sized::new(|n| {
@@ -71,7 +72,7 @@ fn insert_into(n_rows: usize) -> String {
 
 /// One score of a call, which may hold it several times.
 struct Row<'s> {
-    /// Gives target and time.
+    /// Gives target, environment and time.
     first: &'s NewScore,
     /// Gives everything else.
     last: &'s NewScore,
@@ -140,6 +141,7 @@ fn push_args<'s>(
         observation.into(),
         session.into(),
         experiment.into(),
+        row.first.environment.as_str().into(),
         row.first.timestamp.as_micros().into(),
         now.as_micros().into(),
         now.as_micros().into(),
@@ -148,7 +150,6 @@ fn push_args<'s>(
         number.into(),
         text.into(),
         score.source.as_str().into(),
-        score.environment.as_str().into(),
         score.comment.as_deref().into(),
         row.metadata.as_str().into(),
         score.config_id.as_deref().into(),
@@ -210,9 +211,34 @@ pub(crate) async fn delete_others(
     Ok(())
 }
 
+/// Puts aside the scores that other executions than `newest` made of a trace, by what it was judged by:
+/// project, trace, rule, evaluator. Inside the caller's transaction.
+pub(crate) async fn put_aside(
+    db: &mut Db,
+    judged: [Arg<'_>; 4],
+    newest: &ExecutionId,
+) -> Result<(), Error> {
+    const OTHERS: &str = "
+        WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
+          AND observation_id IS NULL AND execution_id <> $5";
+    static COPY: LazyLock<String> = LazyLock::new(|| {
+        let columns = COLUMNS.join(", ");
+        format!(
+            "INSERT INTO superseded_scores ({columns}, superseded_by) \
+             SELECT {columns}, $5 FROM scores {OTHERS} ON CONFLICT (project_id, id) DO NOTHING"
+        )
+    });
+    static REMOVE: LazyLock<String> = LazyLock::new(|| format!("DELETE FROM scores {OTHERS}"));
+    let [project, trace, rule, evaluator] = judged;
+    let args = [project, trace, rule, evaluator, newest.as_str().into()];
+    db.execute(&COPY, &args).await?;
+    db.execute(&REMOVE, &args).await?;
+    Ok(())
+}
+
 impl Store {
     /// Writes scores. A score whose id stands already gets the new name, value, source, comment,
-    /// metadata and origin; its target, timestamp and time of creation stay. The same again changes
+    /// metadata and origin; its target, environment, timestamp and time of creation stay. The same again changes
     /// nothing, the time of the last change included. Of equal ids in one call the later one holds.
     ///
     /// # Errors

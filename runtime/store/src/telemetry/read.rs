@@ -416,7 +416,10 @@ impl Store {
         const LOCK: &str =
             "UPDATE traces SET revision = revision + 1 WHERE tenant = $1 AND trace_id = $2";
         const FIND: &str = "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2";
-        const SCORES: &str = "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2";
+        const SCORES: [&str; 2] = [
+            "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2",
+            "DELETE FROM superseded_scores WHERE project_id = $1 AND trace_id = $2",
+        ];
         in_transaction!(&self.pool, |db| {
             self.writer.recent.forget_all();
             let mut rollups = Changes::default();
@@ -432,7 +435,9 @@ impl Store {
                     db.execute(sql, &args).await?;
                 }
                 let args = [project.as_str().into(), id.as_str().into()];
-                db.execute(SCORES, &args).await?;
+                for sql in SCORES {
+                    db.execute(sql, &args).await?;
+                }
             }
             rollups.write(&mut db).await?;
         });
