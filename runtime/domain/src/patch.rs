@@ -7,13 +7,14 @@
 //! a stand-in at most.
 //!
 //! Invariants:
-//! - **The set decides.** [`merge`] orders creates before updates, then by time, then by event, so that the
-//!   result does not depend on the order in which parts arrive, nor on how they are grouped.
+//! - **The set decides.** [`merge`] orders creates before updates, then by time, so that the result does not
+//!   depend on the order in which parts arrive, nor on how they are grouped. Where a sender's clock gave two of
+//!   them one time, the one that arrived later is the later one.
 //! - **Absent says nothing.** A field that a patch does not have keeps what earlier ones said, or what the
 //!   observation said that came whole before them, see [`merge_onto`].
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +49,10 @@ pub struct Patch {
     pub at: Timestamp,
     /// An update; creates go first.
     pub is_update: bool,
+    /// When it was first received, in microseconds since 1970, and its place in that request: decides between
+    /// events of one time.
+    #[serde(default)]
+    pub arrival: (i64, u32),
     /// What it is about.
     pub about: About,
     /// The trace of an observation. The first one stays.
@@ -145,6 +150,7 @@ impl Patch {
             event_id,
             at,
             is_update,
+            arrival: (0, 0),
             about,
             trace_id: None,
             parent_id: None,
@@ -185,6 +191,7 @@ impl Patch {
             event_id: String::new(),
             at: first.at,
             is_update: first.is_update,
+            arrival: first.arrival,
             about: first.about.clone(),
             trace_id: parts.first(|patch| patch.trace_id.as_ref()).cloned(),
             parent_id: parts.last(|patch| patch.parent_id.as_ref()).cloned(),
@@ -255,7 +262,9 @@ impl Patch {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        (self.is_update, self.at, &self.event_id).cmp(&(other.is_update, other.at, &other.event_id))
+        let key = |patch: &'_ Self| (patch.is_update, patch.at, patch.arrival);
+        let by_key = key(self).cmp(&key(other));
+        by_key.then_with(|| self.event_id.cmp(&other.event_id))
     }
 }
 
@@ -316,7 +325,9 @@ impl<'p> Parts<'p> {
 pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observation> {
     let mut parts: Vec<&Patch> = patches.into_iter().collect();
     parts.sort_by(|a, b| a.order(b));
-    parts.dedup_by(|a, b| a.event_id == b.event_id);
+    // Those without an event are what others were made into: there may be two, and both speak.
+    let mut seen = HashSet::new();
+    parts.retain(|patch| patch.event_id.is_empty() || seen.insert(&patch.event_id));
     let parts = Parts(parts);
     let Place {
         trace_id,
@@ -559,6 +570,38 @@ mod tests {
         assert_eq!(merged.tags, ["a", "b"]);
         let metadata = json!({ "a": { "x": 1, "y": 2 }, "k": 1 });
         assert_eq!(Value::Object(merged.content.metadata), metadata);
+    }
+
+    #[test]
+    fn of_events_of_one_time_the_one_that_arrived_later_holds() {
+        let named = |event: &str, arrival: (i64, u32)| {
+            let mut patch = patch(event, 5, true);
+            patch.name = Some(event.to_owned());
+            patch.arrival = arrival;
+            patch
+        };
+        let (first, second, third) = (named("c", (1, 0)), named("b", (1, 1)), named("a", (2, 0)));
+        for order in [[&first, &second, &third], [&third, &first, &second]] {
+            assert_eq!(merge(order).unwrap().name, "a");
+        }
+        assert_eq!(merge([&second, &first]).unwrap().name, "b");
+    }
+
+    #[test]
+    fn what_came_whole_and_what_many_parts_became_both_speak() {
+        let mut parts: Vec<Patch> = (0..4)
+            .map(|n| {
+                let mut part = patch(&n.to_string(), n, false);
+                part.metadata = object(json!({ format!("k{n}"): n }));
+                part
+            })
+            .collect();
+        let mut base = merge([&patch("x", 0, false)]).unwrap();
+        base.content.metadata = object(json!({ "whole": true }));
+        assert_eq!(condense(&mut parts, 2).len(), 4);
+        let merged = merge_onto(Some(&base), &parts).unwrap();
+        let expected = json!({ "whole": true, "k0": 0, "k1": 1, "k2": 2, "k3": 3 });
+        assert_eq!(Value::Object(merged.content.metadata), expected);
     }
 
     #[test]

@@ -184,6 +184,7 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(3)));
         let expected = NewScore {
             subject: first.subject,
+            environment: first.environment,
             timestamp: first.timestamp,
             ..second
         };
@@ -203,6 +204,7 @@ fn put_in_model(model: &mut BTreeMap<ScoreId, Score>, scores: &[NewScore], now: 
         });
         let written = NewScore {
             subject: stands.written.subject.clone(),
+            environment: stands.written.environment.clone(),
             timestamp: stands.written.timestamp,
             ..new.clone()
         };

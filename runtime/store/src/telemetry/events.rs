@@ -295,7 +295,7 @@ pub(super) async fn lock(db: &mut Db, tenant: i64, things: &[Thing<'_>]) -> Resu
 
 impl Store {
     /// Takes create and update events. When this returns `Ok`, all of it survives power loss; the same
-    /// events again change nothing, in whatever order or grouping. Many of them take several transactions.
+    /// events again change nothing, in whatever order or grouping; of events of one time the later one holds. Many of them take several transactions.
     ///
     /// # Errors
     /// When the database fails; of what was to be written some may stand then, and the same events again
@@ -303,11 +303,14 @@ impl Store {
     pub async fn write_events(
         &self,
         project: &ProjectId,
-        batch: EventBatch,
+        mut batch: EventBatch,
         prices: &PriceTable,
         now: Timestamp,
     ) -> Result<(), Error> {
         let tenant = self.make_tenant(project).await?;
+        for (place, patch) in (0..).zip(&mut batch.patches) {
+            patch.arrival = (now.as_micros(), place);
+        }
         let mut by_entity: BTreeMap<&About, Vec<Packed<'_>>> = BTreeMap::new();
         for patch in &batch.patches {
             let text = block::to_json(patch)?;

@@ -32,6 +32,36 @@ async fn stored(store: &Store, project: &ProjectId, span: &Observation) -> Obser
 }
 
 #[tokio::test]
+async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let whole = span(1, 1, None);
+        let said = |event: &str, text: &str| {
+            let mut part = update(event, &whole);
+            part.output = Some(Payload::Text(text.to_owned()));
+            part
+        };
+        // Their ids would put them the other way round.
+        let prices = PriceTable::default();
+        for (now, texts) in [(1, [("9", "a"), ("8", "b")]), (2, [("7", "c"), ("6", "d")])] {
+            let patches = texts.map(|(event, text)| said(event, text)).to_vec();
+            let batch = EventBatch {
+                patches,
+                ..EventBatch::default()
+            };
+            let written = store.write_events(&p, batch, &prices, at(now));
+            written.await.unwrap();
+        }
+        let expected = Some(Payload::Text("d".to_owned()));
+        assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
+        // The first once more changes nothing.
+        send(&store, &p, vec![said("9", "a")]).await;
+        assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_part_changes_of_a_span_only_what_it_says() {
     on_each_database(|store| async move {
         let p = project("p");
