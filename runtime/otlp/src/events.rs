@@ -18,6 +18,10 @@ use crate::limits::{Limits, cut_chars, cut_fact, cut_name};
 use crate::media::Extractor;
 use crate::{facts, mapping, metadata, tools, usage};
 
+/// The record of a trace has two characters more in its id, and 800 at most like any other.
+const TOO_LONG: &str =
+    "is too long: the id of a trace that comes as an event has at most 798 characters";
+
 /// What one event asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -250,7 +254,7 @@ impl Part<'_> {
         let id = id
             .or_else(|| TraceId::to_store(self.event_id).ok())
             .filter(|id| record_id(id).is_some_and(|record| fits(record.as_str())))
-            .ok_or_else(|| body.fault("id", "is too long"))?;
+            .ok_or_else(|| body.fault("id", TOO_LONG))?;
         let mut patch = self.patch(false, About::Trace(id.clone()))?;
         patch.start = body.time("timestamp")?;
         patch.user_id = body.key("userId")?;
@@ -258,7 +262,7 @@ impl Part<'_> {
         patch.release = body.word("release")?;
         patch.public = body.truth("public")?;
         patch.tags = body.tags()?;
-        let record = record_id(&id).ok_or_else(|| body.fault("id", "is too long"))?;
+        let record = record_id(&id).ok_or_else(|| body.fault("id", TOO_LONG))?;
         let media = self.content(&mut patch, &id, &record);
         Ok((patch, media))
     }

@@ -32,7 +32,11 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
         );
         return Err(Problem::new(Code::NotFound, message).with("field", "plugin"));
     };
-    put(app, component).await.map_err(|error| {
+    // It takes longer than some clients wait, and who asks again has to find what was begun: it goes on
+    // when the caller does not.
+    let registering = tokio::spawn(put(app.clone(), component));
+    let registered = registering.await.unwrap_or_else(|error| Err(error.into()));
+    registered.map_err(|error| {
         let error: &dyn std::error::Error = error.as_ref();
         tracing::error!(error, plugin.name = name, "built-in plug-in not registered");
         Problem::unavailable(format!("{name} cannot be registered; the log says why"))
@@ -40,7 +44,7 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
     Ok(true)
 }
 
-async fn put(app: &App, component: fn() -> std::io::Result<Vec<u8>>) -> anyhow::Result<()> {
+async fn put(app: App, component: fn() -> std::io::Result<Vec<u8>>) -> anyhow::Result<()> {
     let _one = REGISTERING.lock().await;
     let component = tokio::task::spawn_blocking(component).await??;
     let digest = assay_domain::plugin::Digest::of(&component);

@@ -10,7 +10,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::problem::{Code, Problem};
+use crate::problem::{self, Code, Problem};
 use crate::{App, ingress, pages};
 
 /// Names a request in the answer, on error pages and in the log.
@@ -69,8 +69,8 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
 pub(crate) async fn not_found(request: Request) -> Response {
     let path = request.uri().path();
     if path.starts_with("/api/") {
-        return Problem::new(Code::NotFound, format!("there is no endpoint {path}"))
-            .into_response();
+        let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
+        return problem::in_the_form_of(path, problem);
     }
     if pages::wants_page(request.headers()) {
         return pages::not_found(request.headers().get(REQUEST_ID));
@@ -80,12 +80,10 @@ pub(crate) async fn not_found(request: Request) -> Response {
 }
 
 /// A known path with another method.
-pub(crate) async fn method_not_allowed(request: Request) -> Problem {
+pub(crate) async fn method_not_allowed(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    Problem::new(
-        Code::MethodNotAllowed,
-        format!("{path} does not take {method}"),
-    )
+    let message = format!("{path} does not take {method}");
+    problem::in_the_form_of(path, Problem::new(Code::MethodNotAllowed, message))
 }
 
 /// The id that the caller or a proxy gave, where it may stand in a log line.

@@ -340,8 +340,17 @@ pub async fn as_rfc9457(request: Request, next: Next) -> Response {
     in_rfc9457(next.run(request).await)
 }
 
+/// A problem as the other answers below this path have it.
+pub(crate) fn in_the_form_of(path: &str, problem: Problem) -> Response {
+    let response = problem.into_response();
+    match path.starts_with("/api/v1/") {
+        true => in_rfc9457(response),
+        false => response,
+    }
+}
+
 /// An answer that is a [`Problem`], in the form of RFC 9457; any other as it is.
-pub(crate) fn in_rfc9457(response: Response) -> Response {
+fn in_rfc9457(response: Response) -> Response {
     let Some(problem) = response.extensions().get::<Problem>().cloned() else {
         return response;
     };

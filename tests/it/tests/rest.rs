@@ -580,3 +580,64 @@ async fn bodies_over_the_limit_are_refused() {
     let (status, answer) = post(&app, SCORES, body).await;
     assert_eq!((status, &answer["code"]), (413, &json!("invalid_body")));
 }
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_refused_in_the_form_of_their_neighbours() {
+    let app = TestApp::new().await.unwrap();
+    for (method, path, status, form) in [
+        (
+            Method::GET,
+            "/api/v1/nothing",
+            404,
+            "application/problem+json",
+        ),
+        (
+            Method::PUT,
+            "/api/v1/plugins",
+            405,
+            "application/problem+json",
+        ),
+        (Method::GET, "/api/public/nothing", 404, "application/json"),
+        (Method::PUT, "/api/public/scores", 405, "application/json"),
+    ] {
+        let answer = app.client.json(method, path, &json!({})).await.unwrap();
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.headers["content-type"], form, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_for_a_dataset_that_is_not_there_is_refused() {
+    let app = TestApp::new().await.unwrap();
+    let rule = |dataset: &str| {
+        json!({
+            "name": "r", "enabled": false, "evaluatorAssignments": [],
+            "filter": [{ "type": "stringOptions", "column": "datasetId", "operator": "any of", "value": [dataset] }],
+        })
+    };
+    let (status, refused) = post(&app, RULES, rule("none")).await;
+    assert_eq!(status, 400, "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("filter[0].value") && message.contains("none"),
+        "{message}"
+    );
+    let (_, dataset) = post(&app, "/api/public/v2/datasets", json!({ "name": "d" })).await;
+    let (status, made) = post(&app, RULES, rule(dataset["id"].as_str().unwrap())).await;
+    assert_eq!(status, 200, "{made}");
+}
+
+#[tokio::test]
+async fn an_empty_parent_means_none_in_the_second_list_and_says_nothing_in_the_first() {
+    let app = TestApp::new().await.unwrap();
+    app.ingest(&Trace::new(1, "ticket").generation("answer", "yes"))
+        .await
+        .unwrap();
+    let n = async |path: &str| count(&app.client.get(path).await.unwrap().json());
+    let (first, second) = ("/api/public/observations", "/api/public/v2/observations");
+    assert_eq!(
+        n(first).await,
+        n(&format!("{first}?parentObservationId=")).await
+    );
+    assert!(n(&format!("{second}?parentObservationId=")).await < n(second).await);
+}

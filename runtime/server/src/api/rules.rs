@@ -266,6 +266,7 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
         TargetKind::Trace => RULE_TRACE,
     };
     Filter::parse(&rule.filter, columns).map_err(filter_problem)?;
+    check_datasets(app, project, &rule.filter).await?;
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",
@@ -293,6 +294,26 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
         compile(mapping, rule.target).map_err(|errors| mapping_problem(&field, errors))?;
     }
     Ok(())
+}
+
+/// Datasets that a filter names are there: a rule for others would never match.
+async fn check_datasets(app: &App, project: &ProjectId, filter: &[Value]) -> Result<(), Problem> {
+    for (at, condition) in filter.iter().enumerate() {
+        let is_dataset =
+            ["datasetId", "experimentDatasetId", "Dataset"].contains(&text(condition, "column"));
+        let ids = condition["value"].as_array().filter(|_| is_dataset);
+        for id in ids.into_iter().flatten().filter_map(Value::as_str) {
+            if app.store.dataset_by_id(project, id).await?.is_none() {
+                let message = format!("no dataset {id:?} in this project");
+                return Err(Problem::body(&format!("filter[{at}].value"), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text<'c>(condition: &'c Value, name: &str) -> &'c str {
+    condition[name].as_str().unwrap_or_default()
 }
 
 pub(super) fn view(rule: &Rule) -> Value {

@@ -14,7 +14,7 @@ mod bucket;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use crate::api::routes::resource;
 use crate::auth::{self, CountedKey};
@@ -140,11 +140,7 @@ fn refuse(request: &Request, problem: Problem) -> Response {
     if ingress::is_otlp(path) {
         return ingress::refuse(request.headers(), &problem);
     }
-    let response = problem.into_response();
-    match path.starts_with("/api/v1/") {
-        true => problem::in_rfc9457(response),
-        false => response,
-    }
+    problem::in_the_form_of(path, problem)
 }
 
 #[cfg(test)]

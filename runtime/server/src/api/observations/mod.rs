@@ -106,7 +106,14 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(get, get_v1);
 }
 
-fn filter(params: &Params) -> Result<Filter, Problem> {
+/// Which of the two lists: in the first an empty parameter is an absent one everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+fn filter(params: &Params, version: Version) -> Result<Filter, Problem> {
     let mut conditions = Conditions::new(params, OBSERVATIONS)?;
     for name in [
         "name",
@@ -120,8 +127,8 @@ fn filter(params: &Params) -> Result<Filter, Problem> {
         conditions.equals(name, params.text(name));
     }
     match params.raw("parentObservationId") {
-        Some("") => conditions.is("hasParentObservation", Some(false)),
-        parent => conditions.equals("parentObservationId", parent),
+        Some("") if version == Version::V2 => conditions.is("hasParentObservation", Some(false)),
+        _ => conditions.equals("parentObservationId", params.text("parentObservationId")),
     }
     conditions.is("isRootObservation", params.flag("isRootObservation")?);
     conditions.any_of("environment", &params.all("environment"));
@@ -185,7 +192,7 @@ fn groups(params: &Params) -> Result<Groups, Problem> {
         let message = format!("{unknown:?} is none of {}", Groups::NAMES.join(", "));
         return Err(Problem::query("fields", message));
     }
-    if params.text("parseIoAsJson") == Some("true") {
+    if params.flag("parseIoAsJson")? == Some(true) {
         let message = "input and output are raw text here; parse what needs parsing";
         return Err(Problem::query("parseIoAsJson", message));
     }
@@ -199,7 +206,7 @@ async fn list_v2(
 ) -> Result<Json<Value>, Problem> {
     let groups = groups(&params)?;
     let query = ObservationQuery {
-        filter: filter(&params)?,
+        filter: filter(&params, Version::V2)?,
         after: place(&params)?,
         limit: params.int("limit", 1, 1_000, 50)?,
         with_content: groups.reads_content(),
@@ -248,7 +255,7 @@ async fn list_v1(
 ) -> Result<Response, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
-        filter: filter(&params)?,
+        filter: filter(&params, Version::V1)?,
         limit: paging.limit,
         offset: paging.offset(),
         with_content: true,
