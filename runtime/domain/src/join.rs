@@ -83,7 +83,9 @@ pub fn message_content<M: Borrow<Map<String, Value>>>(events: &[(&str, M)]) -> E
             message.extend(kept);
             messages.push(Value::Object(message));
         } else if *name == CHOICE {
-            choices.push(Value::Object(kept.collect()));
+            let choice: Map<String, Value> = kept.collect();
+            // One without attributes says nothing, and leaves the place to the next source.
+            choices.extend((!choice.is_empty()).then_some(Value::Object(choice)));
         }
     }
     let input = Value::Array(messages);

@@ -383,7 +383,8 @@ impl Rows<'_, '_> {
             };
             Some(Payload::from_value(list))
         };
-        self.first(&["ai.prompt.messages", "ai.prompt"])
+        self.sent_list("ai.prompt.messages", true)
+            .or_else(|| self.one("ai.prompt"))
             .or_else(|| self.any("ai.toolCall.args"))
             .or_else(|| self.any("ai.value"))
             .or_else(values)
@@ -535,7 +536,7 @@ impl Rows<'_, '_> {
         if !self.source.is_logfire() {
             return None;
         }
-        self.one("all_messages_events")
+        self.sent_list("all_messages_events", false)
             .or_else(|| self.inside("response_data", &["message"]))
             .or_else(|| self.logfire_events(true))
     }

@@ -12,6 +12,7 @@ use crate::model::{
     ScopeSpans, Span, Value,
 };
 
+pub(crate) const NO_TRACES: &str = "this endpoint takes traces, but the body holds logs or metrics";
 const SPANS_NOT_AN_ARRAY: &str = "spans is not an array";
 
 pub(crate) fn traces(bytes: &[u8]) -> Result<Request<'_>, DecodeError> {
@@ -19,9 +20,7 @@ pub(crate) fn traces(bytes: &[u8]) -> Result<Request<'_>, DecodeError> {
         return Ok(Request::default());
     };
     if (body.has("resourceLogs") || body.has("resourceMetrics")) && !body.has("resourceSpans") {
-        return Err(DecodeError::Shape(
-            "this endpoint takes traces, but the body holds logs or metrics",
-        ));
+        return Err(DecodeError::Shape(NO_TRACES));
     }
     let mut request = Request {
         has_wrong_case: body.has("resource_spans") && !body.has("resourceSpans"),

@@ -113,7 +113,14 @@ pub struct Mapped {
 /// [`DecodeError`] when the body is no such request; the answer is 400.
 pub fn decode(bytes: &[u8], encoding: Encoding) -> Result<Request<'_>, DecodeError> {
     match encoding {
-        Encoding::Protobuf => decode_protobuf::traces(bytes),
+        // Logs have the field numbers of traces, and other types of most fields.
+        Encoding::Protobuf => decode_protobuf::traces(bytes).map_err(|error| {
+            let is_logs = decode_protobuf::logs(bytes).is_ok_and(|logs| logs.has_records());
+            match is_logs {
+                true => DecodeError::Shape(decode_json::NO_TRACES),
+                false => error,
+            }
+        }),
         Encoding::Json => decode_json::traces(bytes),
     }
 }

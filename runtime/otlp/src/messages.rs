@@ -159,17 +159,10 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
         return Some(crate::attributes::default_json(value));
     }
     let prefix = format!("{key}.");
-    let numbered: Vec<Entry<'_>> = attributes
-        .with_prefix(&prefix)
-        .iter()
-        .filter(|entry| {
-            let first = entry.key[prefix.len()..].split('.').next();
-            // `gen_ai.prompt.name` belongs to the prompt link.
-            first.is_some_and(|segment| index_of(segment).is_some())
-        })
-        .copied()
-        .collect();
-    Some(map_items(unflatten(&numbered, &prefix)?, |mut message| {
+    let fields = attributes.with_prefix(&prefix).iter();
+    let fields = fields.filter(|entry| !is_prompt_link(entry.key)).copied();
+    let fields: Vec<Entry<'_>> = fields.collect();
+    Some(map_items(unflatten(&fields, &prefix)?, |mut message| {
         if let Some(content) = message.get_mut("content")
             && let Json::String(text) = content
         {
@@ -177,6 +170,11 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
         }
         message
     }))
+}
+
+/// It stands among the messages and names the prompt they were made from.
+pub(crate) fn is_prompt_link(key: &str) -> bool {
+    key == "gen_ai.prompt.name"
 }
 
 /// What an object's wrapper member holds, and beside it what stands beside the wrapper; without a
@@ -304,6 +302,12 @@ mod tests {
             ])
         );
         assert_eq!(with(&entries[..1], |a| traceloop(a, "gen_ai.prompt")), None);
+        let one = [("c.content", "d"), ("c.role", "assistant")];
+        let one = with(&one, |a| traceloop(a, "c").unwrap());
+        assert_eq!(one, json!({ "content": "d", "role": "assistant" }));
+        let mixed = [("p.0.content", "a"), ("p.foo", "b")];
+        let mixed = with(&mixed, |a| traceloop(a, "p").unwrap());
+        assert_eq!(mixed, json!({ "0": { "content": "a" }, "foo": "b" }));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
 use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
+use crate::messages::is_prompt_link;
 use crate::model::{Event, Link, Scope, Value, to_object};
 use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
 
@@ -444,14 +445,8 @@ fn is_content_key(key: &str) -> bool {
     PREFIXES
         .iter()
         .any(|prefix| prefix.as_bytes().first() == first && key.starts_with(prefix))
-        || is_flattened_prompt(key)
+        || key.starts_with("gen_ai.prompt.") && !is_prompt_link(key)
         || is_provider_content(key)
-}
-
-/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`.
-fn is_flattened_prompt(key: &str) -> bool {
-    key.strip_prefix("gen_ai.prompt.")
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `llm.<provider>.messages` and the like.

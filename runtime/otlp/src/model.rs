@@ -148,6 +148,14 @@ pub struct LogsRequest<'a> {
     pub(crate) resources: Vec<ResourceLogs<'a>>,
 }
 
+impl LogsRequest<'_> {
+    pub(crate) fn has_records(&self) -> bool {
+        self.resources
+            .iter()
+            .any(|resource| !resource.records.is_empty())
+    }
+}
+
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ResourceLogs<'a> {
     pub(crate) attributes: Pairs<'a>,

@@ -263,7 +263,10 @@ fn time_json(at: Option<Timestamp>) -> Json {
 
 fn user_metadata(metadata: &Map<String, Json>) -> Map<String, Json> {
     let mut kept = metadata.clone();
-    kept.retain(|key, _| !DESCRIBING.contains(&key.as_str()));
+    // A key of the user's that is called like one of these won; it is told by its value.
+    kept.retain(|key, value| {
+        !DESCRIBING.contains(&key.as_str()) || value.is_string() || value.is_boolean()
+    });
     kept
 }
 

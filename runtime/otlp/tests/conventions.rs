@@ -790,3 +790,41 @@ fn joined_logs_take_the_instructions_of_the_span_and_bring_their_tool_calls() {
         );
     }
 }
+
+#[test]
+fn a_source_that_says_nothing_leaves_the_place_to_the_next() {
+    let empty = r#"[{"role":"user","content":""}]"#;
+    let of_sdk = scoped(
+        "ai",
+        json!({ "ai.prompt.messages": empty, "ai.prompt": r#"{"prompt":"p"}"# }),
+    );
+    assert_eq!(input(&of_sdk), json!({ "prompt": "p" }));
+    let events = json!([{ "name": "gen_ai.choice", "timeUnixNano": START.to_string() }]);
+    let chosen = span(
+        &json!({ "output.value": "said" }),
+        &json!({ "events": events }),
+    );
+    let output = one_of(chosen, "app").content.output.unwrap();
+    assert_eq!(output.to_value(), json!("said"));
+}
+
+#[test]
+fn a_flattened_completion_needs_no_index() {
+    let observation = one(json!({
+        "gen_ai.completion.content": "d", "gen_ai.completion.role": "assistant",
+    }));
+    let output = observation.content.output.unwrap();
+    assert_eq!(
+        output.to_value(),
+        json!({ "content": "d", "role": "assistant" })
+    );
+}
+
+#[test]
+fn log_records_on_the_path_of_traces_are_called_what_they_are() {
+    let logs = include_bytes!("../../../tests/corpus/otlp/otel-openai-v2-logs.pb");
+    let refused = decode(logs, Encoding::Protobuf).unwrap_err().to_string();
+    assert!(refused.contains("this endpoint takes traces"), "{refused}");
+    let refused = decode(b"\x0b", Encoding::Protobuf).unwrap_err().to_string();
+    assert!(refused.contains("not a protobuf message"), "{refused}");
+}
