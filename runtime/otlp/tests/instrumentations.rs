@@ -286,3 +286,37 @@ fn older_conventions_still_give_content_and_cost() {
         },
     ]);
 }
+
+#[test]
+fn a_source_that_says_nothing_leaves_the_place_to_the_next() {
+    check(&[
+        Case {
+            scope: "ai",
+            name: "empty messages",
+            attributes: json!({
+                "ai.prompt.messages": r#"[{"role":"user","content":""}]"#,
+                "ai.prompt": r#"{"prompt":"p"}"#,
+            }),
+            events: json!([]),
+            facts: json!({ "input": { "prompt": "p" } }),
+        },
+        Case {
+            scope: "app",
+            name: "a choice of nothing",
+            attributes: json!({ "output.value": "said" }),
+            events: json!([["gen_ai.choice", {}]]),
+            facts: json!({ "output": "said" }),
+        },
+    ]);
+}
+
+#[test]
+fn a_flattened_completion_needs_no_index() {
+    check(&[Case {
+        scope: "app",
+        name: "one completion",
+        attributes: json!({ "gen_ai.completion.content": "d", "gen_ai.completion.role": "assistant" }),
+        events: json!([]),
+        facts: json!({ "output": { "content": "d", "role": "assistant" } }),
+    }]);
+}

@@ -117,3 +117,12 @@ fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
         .collect();
     assert_eq!(contents, ["a", "b", "c", "d"]);
 }
+
+#[test]
+fn log_records_on_the_path_of_traces_are_called_what_they_are() {
+    let logs = include_bytes!("../../../tests/corpus/otlp/otel-openai-v2-logs.pb");
+    let refused = decode(logs, Encoding::Protobuf).unwrap_err().to_string();
+    assert!(refused.contains("this endpoint takes traces"), "{refused}");
+    let refused = decode(b"\x0b", Encoding::Protobuf).unwrap_err().to_string();
+    assert!(refused.contains("not a protobuf message"), "{refused}");
+}
