@@ -476,7 +476,7 @@ pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         let cause = error.into_inner();
         let text = cause.to_string();
         let message = match cause.classify() {
-            serde_json::error::Category::Data => without_position(&text),
+            serde_json::error::Category::Data => in_plain_words(&text),
             _ if text.starts_with("recursion limit") => {
                 path.truncate(MAX_SHOWN_LEVELS);
                 "nested deeper than 127 levels".to_owned()
@@ -505,18 +505,51 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {
     }
 }
 
-/// Line and column say little about a body that a library wrote.
-fn without_position(message: &str) -> String {
-    message
-        .split(" at line ")
-        .next()
-        .unwrap_or(message)
-        .to_owned()
+/// Without line and column, which say little about a body that a library wrote, and with the words of JSON in the
+/// place of those of our own types.
+fn in_plain_words(message: &str) -> String {
+    const WORDS: [(&str, &str); 8] = [
+        ("invalid type: map", "invalid type: object"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("expected a sequence", "expected a list"),
+        ("expected a map", "expected an object"),
+        ("expected f64", "expected a number"),
+        ("expected i64", "expected a whole number"),
+        ("expected u64", "expected a whole number of 0 or more"),
+        ("expected u32", "expected a whole number of 0 or more"),
+    ];
+    let message = message.split(" at line ").next().unwrap_or(message);
+    let (message, of_struct) = message
+        .split_once("expected struct ")
+        .map_or((message, ""), |(before, _)| (before, "expected an object"));
+    let message = format!("{message}{of_struct}");
+    let plain = |message: String, (ours, plain): &(&str, &str)| message.replace(ours, plain);
+    WORDS.iter().fold(message, plain)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_told_in_the_words_of_json() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Ours {
+            #[serde(rename = "n")]
+            _n: Vec<f64>,
+        }
+        for (body, said) in [
+            (r#""x""#, r#"invalid type: string "x", expected an object"#),
+            (r#"{"n":{}}"#, "n: invalid type: object, expected a list"),
+            (
+                r#"{"n":["1"]}"#,
+                r#"n[0]: invalid type: string "1", expected a number"#,
+            ),
+        ] {
+            let problem = from_json::<Ours>(body.as_bytes()).unwrap_err();
+            assert!(problem.message().ends_with(said), "{}", problem.message());
+        }
+    }
 
     #[test]
     fn empty_values_are_absent_and_repeated_ones_are_kept() {

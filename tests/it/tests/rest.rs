@@ -628,6 +628,24 @@ async fn a_rule_for_a_dataset_that_is_not_there_is_refused() {
 }
 
 #[tokio::test]
+async fn a_parameter_that_is_wrong_is_named_and_not_the_condition_it_stands_for() {
+    let app = TestApp::new().await.unwrap();
+    for path in ["/api/public/observations", "/api/public/v2/observations"] {
+        let answer = app
+            .client
+            .get(&format!("{path}?level=error"))
+            .await
+            .unwrap();
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert_eq!(answer.status, 400, "{message}");
+        assert!(
+            message.contains("level: ") && message.contains("ERROR"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_empty_parent_means_none_in_the_second_list_and_says_nothing_in_the_first() {
     let app = TestApp::new().await.unwrap();
     app.ingest(&Trace::new(1, "ticket").generation("answer", "yes"))

@@ -1,6 +1,6 @@
 //! Simple query parameters and the `filter` parameter as one list of conditions.
 
-use assay_domain::filter::{Column, Filter, find};
+use assay_domain::filter::{Column, Filter, FilterError, find};
 use assay_domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -82,8 +82,19 @@ impl Conditions {
 
     /// All of them, checked.
     pub(super) fn finish(self) -> Result<Filter, Problem> {
-        let mut all = self.explicit;
-        all.extend(self.simple);
-        Filter::parse(&all, self.columns).map_err(filter_problem)
+        let n_explicit = self.explicit.len();
+        let all = [self.explicit, self.simple].concat();
+        Filter::parse(&all, self.columns).map_err(|errors| {
+            let parameter = |error: &FilterError| {
+                let condition = all.get(error.index).filter(|_| n_explicit <= error.index)?;
+                Some(Problem::query(
+                    condition["column"].as_str()?,
+                    &error.message,
+                ))
+            };
+            // Who gave a parameter is told of the parameter, not of the condition it was made into.
+            let of_parameters = errors.iter().filter_map(parameter).collect();
+            Problem::all(of_parameters).unwrap_or_else(|| filter_problem(errors))
+        })
     }
 }
