@@ -400,7 +400,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
 
 /// Makes the oldest of more than `max` patches, all about one thing, into one that says the same: at most
 /// half of `max` are left, the first of them with an empty event id. Gives the events of those that are gone: one
-/// of these that is sent again counts as a new one, in its place by time.
+/// of these that is sent again counts as a new one, in its place by time, and as the last among those of one time.
 pub fn condense(patches: &mut Vec<Patch>, max: usize) -> Vec<String> {
     if patches.len() <= max {
         return Vec::new();

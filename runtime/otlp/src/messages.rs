@@ -159,9 +159,16 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
         return Some(crate::attributes::default_json(value));
     }
     let prefix = format!("{key}.");
-    let fields = attributes.with_prefix(&prefix).iter();
-    let fields = fields.filter(|entry| !is_prompt_link(entry.key)).copied();
-    let fields: Vec<Entry<'_>> = fields.collect();
+    let under = attributes.with_prefix(&prefix);
+    let is_numbered =
+        |entry: &&Entry<'_>| index_of(first_segment(&entry.key[prefix.len()..])).is_some();
+    let has_list = under.iter().any(|entry| is_numbered(&entry));
+    // What stands beside a list is not part of it: filter results of a provider, the name of the prompt.
+    let fields = under.iter().filter(|entry| match has_list {
+        true => is_numbered(entry),
+        false => is_message_field(&entry.key[prefix.len()..]),
+    });
+    let fields: Vec<Entry<'_>> = fields.copied().collect();
     Some(map_items(unflatten(&fields, &prefix)?, |mut message| {
         if let Some(content) = message.get_mut("content")
             && let Json::String(text) = content
@@ -172,9 +179,22 @@ pub(crate) fn traceloop(attributes: &Attributes<'_>, key: &str) -> Option<Json> 
     }))
 }
 
-/// It stands among the messages and names the prompt they were made from.
-pub(crate) fn is_prompt_link(key: &str) -> bool {
-    key == "gen_ai.prompt.name"
+fn first_segment(path: &str) -> &str {
+    path.split('.').next().unwrap_or_default()
+}
+
+/// Whether a key below `gen_ai.prompt.` or `gen_ai.completion.` is part of a message, with an index or without.
+pub(crate) fn is_message_field(path: &str) -> bool {
+    const FIELDS: [&str; 6] = [
+        "content",
+        "finish_reason",
+        "parts",
+        "role",
+        "tool_call_id",
+        "tool_calls",
+    ];
+    let first = first_segment(path);
+    index_of(first).is_some() || FIELDS.contains(&first)
 }
 
 /// What an object's wrapper member holds, and beside it what stands beside the wrapper; without a
@@ -305,9 +325,10 @@ mod tests {
         let one = [("c.content", "d"), ("c.role", "assistant")];
         let one = with(&one, |a| traceloop(a, "c").unwrap());
         assert_eq!(one, json!({ "content": "d", "role": "assistant" }));
-        let mixed = [("p.0.content", "a"), ("p.foo", "b")];
-        let mixed = with(&mixed, |a| traceloop(a, "p").unwrap());
-        assert_eq!(mixed, json!({ "0": { "content": "a" }, "foo": "b" }));
+        let beside = [("p.0.content", "a"), ("p.prompt_filter_results", "[]")];
+        let list = with(&beside, |a| traceloop(a, "p").unwrap());
+        assert_eq!(list, json!([{ "content": "a" }]));
+        assert_eq!(with(&beside[1..], |a| traceloop(a, "p")), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
 use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
-use crate::messages::is_prompt_link;
+use crate::messages::is_message_field;
 use crate::model::{Event, Link, Scope, Value, to_object};
 use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
 
@@ -424,10 +424,9 @@ const CONTENT_KEYS: [&str; 87] = [
 ];
 
 fn is_content_key(key: &str) -> bool {
-    const PREFIXES: [&str; 12] = [
+    const PREFIXES: [&str; 11] = [
         "ai.telemetry.metadata.",
         "embedding.embeddings.",
-        "gen_ai.completion.",
         "langsmith.metadata.",
         "llm.input_messages.",
         "llm.output_messages.",
@@ -445,8 +444,15 @@ fn is_content_key(key: &str) -> bool {
     PREFIXES
         .iter()
         .any(|prefix| prefix.as_bytes().first() == first && key.starts_with(prefix))
-        || key.starts_with("gen_ai.prompt.") && !is_prompt_link(key)
+        || is_flattened_message(key)
         || is_provider_content(key)
+}
+
+/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`.
+fn is_flattened_message(key: &str) -> bool {
+    let prompt = key.strip_prefix("gen_ai.prompt.");
+    let path = prompt.or_else(|| key.strip_prefix("gen_ai.completion."));
+    path.is_some_and(is_message_field)
 }
 
 /// `llm.<provider>.messages` and the like.

@@ -506,25 +506,29 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {
 }
 
 /// Without line and column, which say little about a body that a library wrote, and with the words of JSON in the
-/// place of those of our own types.
+/// place of those of our own types. What the caller sent stands between the two, and stays.
 fn in_plain_words(message: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
-        ("invalid type: map", "invalid type: object"),
-        ("invalid type: sequence", "invalid type: list"),
-        ("expected a sequence", "expected a list"),
-        ("expected a map", "expected an object"),
-        ("expected f64", "expected a number"),
-        ("expected i64", "expected a whole number"),
-        ("expected u64", "expected a whole number of 0 or more"),
-        ("expected u32", "expected a whole number of 0 or more"),
-    ];
-    let message = message.split(" at line ").next().unwrap_or(message);
-    let (message, of_struct) = message
-        .split_once("expected struct ")
-        .map_or((message, ""), |(before, _)| (before, "expected an object"));
-    let message = format!("{message}{of_struct}");
-    let plain = |message: String, (ours, plain): &(&str, &str)| message.replace(ours, plain);
-    WORDS.iter().fold(message, plain)
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message, |(said, _)| said);
+    let Some((found, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_owned();
+    };
+    let found = match found {
+        "invalid type: map" => "invalid type: object",
+        "invalid type: sequence" => "invalid type: list",
+        other => other,
+    };
+    let expected = match expected {
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "f64" => "a number",
+        "i64" => "a whole number",
+        "u32" | "u64" => "a whole number of 0 or more",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 #[cfg(test)]

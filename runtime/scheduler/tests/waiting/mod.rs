@@ -1,17 +1,22 @@
 //! When targets count as complete, and what comes after that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use assay_domain::evaluation::{CompletionReason, Late, OnMissing, Rule, Target, TargetKind};
+use assay_domain::evaluation::{
+    CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
+};
 use assay_domain::observation::ObservationKind;
 use assay_domain::patch::{About, Patch};
 use assay_domain::payload::Payload;
+use assay_domain::plugin::{Call, CallResult, FailureClass};
 use assay_domain::pricing::PriceTable;
 use assay_domain::score::ScoreValue;
 use assay_domain::time::Clock as _;
-use assay_scheduler::Step;
+use assay_scheduler::{Evaluate, Step};
 use assay_store::telemetry::EventBatch;
 use assay_store::testing::on_each_database;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::support::{FakeEvaluate, World, child_of, generation, trace_id};
@@ -104,6 +109,95 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
             let aside = world.store.superseded_scores(&world.project, &trace, &id);
             assert_eq!(aside.await.unwrap().len(), n_aside, "{n}");
         }
+    })
+    .await;
+}
+
+/// Scores of a trace that each point at its first observation.
+#[derive(Debug)]
+struct Pointing(Arc<FakeEvaluate>);
+
+impl Evaluate for Pointing {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+        Box::pin(async {
+            let mut results = self.0.evaluate(calls).await;
+            let scores = results
+                .iter_mut()
+                .filter_map(|result| result.outcome.as_mut().ok());
+            for score in scores.flatten() {
+                score.observation_id = Some(generation(1, 1).id.to_string());
+            }
+            results
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_scores_point() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world
+            .rule("rescores", TargetKind::Trace, |rule| {
+                rule.late = Late::Rescore
+            })
+            .await;
+        // The first judgement fails, and is asked for once more when the second has ended.
+        let fails_first = FakeEvaluate::new(|_, n_before| match n_before {
+            0 => Err(FailureClass::InvalidInput),
+            n => Ok(f64::from(n)),
+        });
+        let scheduler = world.scheduler(Arc::new(Pointing(fails_first)));
+        let root = generation(1, 1);
+        world.ingest(vec![root.clone()]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        let late = child_of(&root, 2, ObservationKind::Tool);
+        world.ingest(vec![late]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        let executions = async || {
+            let trace = trace_id(1);
+            let all = world.store.trace_executions(&world.project, &trace);
+            all.await.unwrap()
+        };
+        world.clock.advance(10_000);
+        let first = executions().await.remove(0).execution.made.id;
+        let now = world.clock.now();
+        let requeued = world.store.requeue_execution(&world.project, &first, now);
+        requeued.await.unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        let all = executions().await;
+        let [old, new] = all.as_slice() else {
+            unreachable!("{all:?}")
+        };
+        assert!(
+            [old, new]
+                .iter()
+                .all(|row| row.execution.state == ExecutionState::Completed)
+        );
+        assert!(
+            new.execution.finished_at < old.execution.finished_at,
+            "the test is about that"
+        );
+        let listed = world.scores().await;
+        let origins: Vec<_> = listed
+            .iter()
+            .filter_map(|s| s.written.origin.as_ref())
+            .collect();
+        assert_eq!(origins.len(), 1);
+        assert_eq!(origins[0].execution_id, new.execution.made.id);
+        // They go with their trace.
+        let (trace, old) = (trace_id(1), old.execution.made.id.clone());
+        let n_aside = async || {
+            let aside = world.store.superseded_scores(&world.project, &trace, &old);
+            aside.await.unwrap().len()
+        };
+        assert_eq!(n_aside().await, 1);
+        let gone = world
+            .store
+            .delete_traces(&world.project, std::slice::from_ref(&trace));
+        gone.await.unwrap();
+        assert_eq!(n_aside().await, 0);
     })
     .await;
 }

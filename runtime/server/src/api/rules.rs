@@ -266,7 +266,6 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
         TargetKind::Trace => RULE_TRACE,
     };
     Filter::parse(&rule.filter, columns).map_err(filter_problem)?;
-    check_datasets(app, project, &rule.filter).await?;
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",
@@ -296,13 +295,16 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
     Ok(())
 }
 
-/// Datasets that a filter names are there: a rule for others would never match.
+/// Datasets that a new filter asks for are there (evaluation.md 2.1).
 async fn check_datasets(app: &App, project: &ProjectId, filter: &[Value]) -> Result<(), Problem> {
     for (at, condition) in filter.iter().enumerate() {
-        let is_dataset =
-            ["datasetId", "experimentDatasetId", "Dataset"].contains(&text(condition, "column"));
-        let ids = condition["value"].as_array().filter(|_| is_dataset);
-        for id in ids.into_iter().flatten().filter_map(Value::as_str) {
+        let text = |name: &str| condition[name].as_str().unwrap_or_default();
+        let is_dataset = ["datasetId", "experimentDatasetId", "Dataset"].contains(&text("column"));
+        if !is_dataset || text("operator") != "any of" {
+            continue;
+        }
+        for id in condition["value"].as_array().into_iter().flatten() {
+            let id = id.as_str().unwrap_or_default();
             if app.store.dataset_by_id(project, id).await?.is_none() {
                 let message = format!("no dataset {id:?} in this project");
                 return Err(Problem::body(&format!("filter[{at}].value"), message));
@@ -310,10 +312,6 @@ async fn check_datasets(app: &App, project: &ProjectId, filter: &[Value]) -> Res
         }
     }
     Ok(())
-}
-
-fn text<'c>(condition: &'c Value, name: &str) -> &'c str {
-    condition[name].as_str().unwrap_or_default()
 }
 
 pub(super) fn view(rule: &Rule) -> Value {
@@ -391,6 +389,7 @@ pub(super) async fn create_rule(
         updated_at: now,
     };
     check_whole(&app, &caller.project, &rule).await?;
+    check_datasets(&app, &caller.project, &rule.filter).await?;
     app.store.create_rule(&caller.project, &rule).await?;
     Ok(Json(view(&rule)))
 }
@@ -432,6 +431,12 @@ pub(super) async fn patch_rule(
     let mut wanted = standing;
     patch.apply(&mut wanted, now);
     check_whole(&app, &caller.project, &wanted).await?;
+    check_datasets(
+        &app,
+        &caller.project,
+        patch.filter.as_deref().unwrap_or_default(),
+    )
+    .await?;
     let rule = app
         .store
         .patch_rule(&caller.project, &wanted.id, &patch, now)

@@ -404,7 +404,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "best-effort",
         since: "0.2",
-        text: "`best-effort`: the processes that run and compile plug-ins are confined as far as the platform \
+        text: "`best-effort`: the processes that run and compile plug-ins, and check schemas, are confined as far as the platform \
                can, and start-up says what it lacks. `required`: without all of it the server does not \
                start.",
         set: |config, text| {

@@ -11,7 +11,7 @@ use super::counts;
 use super::row::code;
 use super::supersede::{Judged, leave_the_newest};
 use crate::db::{Arg, As, Db, Sized, query, value_list};
-use crate::pool::in_transaction;
+use crate::pool::{despite_collisions, in_transaction};
 use crate::scores::{delete_others, put};
 use crate::{Error, Store};
 
@@ -307,6 +307,11 @@ impl Store {
             started_at,
             now,
         };
+        despite_collisions!(self.finish_once(ending, finished).await)
+    }
+
+    async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
+        let now = ending.now;
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |db| {
             let mine = &mut ended.mine;

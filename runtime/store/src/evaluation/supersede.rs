@@ -25,11 +25,12 @@ const GENERATION: &str = "
     SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions
      WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
        AND observation_id IS NULL";
-const NEWEST: &str = "
+/// The newest that ended well is the first; states 4 and 5 are those.
+const ALL: &str = "
     SELECT id FROM executions
      WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
-       AND observation_id IS NULL AND state IN (4, 5)
-     ORDER BY generation DESC LIMIT 1";
+       AND observation_id IS NULL
+     ORDER BY CASE WHEN state IN (4, 5) THEN 0 ELSE 1 END, generation DESC";
 const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Keeps the locks apart from others that are taken in this database.
 const FIRST_LOCK: i64 = 4_707_217 << 32;
@@ -75,10 +76,14 @@ pub(super) async fn leave_the_newest(
             continue;
         }
         each.lock(db).await?;
-        let newest = db.rows(NEWEST, &each.args(), &[As::Blob]).await?;
-        if let Some(cells) = newest.first() {
-            let newest: ExecutionId = id_of(cells[0].blob())?;
-            put_aside(db, each.args(), &newest).await?;
+        let all = db.rows(ALL, &each.args(), &[As::Blob]).await?;
+        let all = all.iter().map(|cells| id_of(cells[0].blob()));
+        let all = all.collect::<Result<Vec<ExecutionId>, Error>>()?;
+        let Some((newest, others)) = all.split_first() else {
+            continue;
+        };
+        for other in others {
+            put_aside(db, (each.project, each.trace), other, newest).await?;
         }
     }
     Ok(())

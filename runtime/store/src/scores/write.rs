@@ -211,28 +211,34 @@ pub(crate) async fn delete_others(
     Ok(())
 }
 
-/// Puts aside the scores that other executions than `newest` made of a trace, by what it was judged by:
-/// project, trace, rule, evaluator. Inside the caller's transaction.
+/// Puts aside the scores of an execution over a trace that `newest` took the place of. Inside the caller's
+/// transaction.
 pub(crate) async fn put_aside(
     db: &mut Db,
-    judged: [Arg<'_>; 4],
+    (project, trace): (&ProjectId, &TraceId),
+    execution: &ExecutionId,
     newest: &ExecutionId,
 ) -> Result<(), Error> {
-    const OTHERS: &str = "
-        WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
-          AND observation_id IS NULL AND execution_id <> $5";
-    static COPY: LazyLock<String> = LazyLock::new(|| {
-        let columns = COLUMNS.join(", ");
-        format!(
-            "INSERT INTO superseded_scores ({columns}, superseded_by) \
-             SELECT {columns}, $5 FROM scores {OTHERS} ON CONFLICT (project_id, id) DO NOTHING"
-        )
+    const OF_EXECUTION: &str = "WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3";
+    static COPY: LazyLock<[String; 2]> = LazyLock::new(|| {
+        // Who deletes them at the same time is waited for: what is gone then is not copied.
+        ["", "FOR UPDATE"].map(|locked| {
+            let columns = COLUMNS.join(", ");
+            format!(
+                "INSERT INTO superseded_scores ({columns}, superseded_by) \
+                 SELECT {columns}, $4 FROM (SELECT * FROM scores {OF_EXECUTION} {locked}) old \
+                 WHERE true ON CONFLICT (project_id, id) DO NOTHING"
+            )
+        })
     });
-    static REMOVE: LazyLock<String> = LazyLock::new(|| format!("DELETE FROM scores {OTHERS}"));
-    let [project, trace, rule, evaluator] = judged;
-    let args = [project, trace, rule, evaluator, newest.as_str().into()];
-    db.execute(&COPY, &args).await?;
-    db.execute(&REMOVE, &args).await?;
+    static REMOVE: LazyLock<String> =
+        LazyLock::new(|| format!("DELETE FROM scores {OF_EXECUTION}"));
+    let of_execution = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
+    let [project, trace, execution] = of_execution.clone();
+    let args = [project, trace, execution, newest.as_str().into()];
+    db.execute(&COPY[usize::from(db.is_postgres())], &args)
+        .await?;
+    db.execute(&REMOVE, &of_execution).await?;
     Ok(())
 }
 
