@@ -62,10 +62,11 @@ fn main() {
 /// Writes `apart.rs`: name and packed bytes of those that are there, nothing for the others.
 fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
     let mut table = String::from("&[\n");
+    // The folder and not what may be in it: a file that is missing would make cargo build at each start.
+    fs::create_dir_all(components)?;
+    println!("cargo::rerun-if-changed={}", components.display());
     for name in APART {
         let file = components.join(format!("{name}.wasm.zst"));
-        // Named even when it is missing: cargo then looks again when it appears.
-        println!("cargo::rerun-if-changed={}", file.display());
         let bytes = if file.is_file() {
             let copy = out_dir.join(format!("{name}.wasm.zst"));
             fs::copy(&file, &copy)?;

@@ -4,6 +4,7 @@
 //! memory and stack. The process ends at its limits, whatever it was doing.
 
 use std::io::{self, Write};
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use assay_domain::protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
@@ -21,8 +22,8 @@ use crate::confine::{self, Role, confine};
 /// Things that are listed for one value.
 pub(crate) const MAX_LISTED: usize = 50;
 
-/// What `assay check` runs: reads a [`CheckHead`] and a list of [`SchemaCheck`] from standard input,
-/// confines itself between the two, and writes a list of [`SchemaAnswer`] to standard output.
+/// What `assay check` runs: reads a [`CheckHead`] and a [`SchemaCheck`] from standard input, confines itself
+/// between the two, and writes a [`SchemaAnswer`] to standard output.
 #[must_use]
 pub fn check_main() -> ExitCode {
     confine::close_inherited();
@@ -41,16 +42,20 @@ fn answer_request() -> io::Result<()> {
     limit(Resource::As, CHECK_MEMORY_BYTES, CHECK_MEMORY_BYTES)?;
     limit_cpu(CHECK_CPU_SECONDS)?;
     confine(Role::Checker, head.require_walls).map_err(io::Error::other)?;
-    let checks: Vec<SchemaCheck> = read_frame(&mut stdin)?;
+    let check: SchemaCheck = read_frame(&mut stdin)?;
     let mut frame = Vec::new();
-    protocol::write_frame(&hold(&checks), &mut frame).map_err(io::Error::other)?;
+    protocol::write_frame(&hold(&check), &mut frame).map_err(io::Error::other)?;
     io::stdout().lock().write_all(&frame)
 }
 
-/// Holds values against schemas in this process, for as long as they ask for: for tests and single-user use.
-#[must_use]
-pub fn hold(checks: &[SchemaCheck]) -> Vec<SchemaAnswer> {
-    checks.iter().map(held).collect()
+/// Holds values against a schema in this process, for as long as it asks for: for tests and single-user use.
+///
+/// # Errors
+/// When the schema cannot be used.
+pub fn hold(check: &SchemaCheck) -> SchemaAnswer {
+    // A schema that makes the library panic is one that cannot be used.
+    catch_unwind(|| held(check))
+        .unwrap_or_else(|_| Err(Mismatch::whole("this schema cannot be used")))
 }
 
 fn held(check: &SchemaCheck) -> SchemaAnswer {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use assay_domain::ids::ProjectId;
 use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use assay_domain::protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
 use assay_host::{Host, HostError, Plugin};
@@ -101,14 +102,18 @@ impl Engine {
         }
     }
 
-    /// Holds values against schemas that others wrote.
+    /// Holds values against a schema that somebody of a project wrote.
     ///
     /// # Errors
-    /// When they ask for more than a check may cost, or the check failed.
-    pub async fn hold(&self, checks: Vec<SchemaCheck>) -> Result<Vec<SchemaAnswer>, Unchecked> {
+    /// When it asks for more than a check may cost, or the check failed.
+    pub async fn hold(
+        &self,
+        project: &ProjectId,
+        check: SchemaCheck,
+    ) -> Result<SchemaAnswer, Unchecked> {
         match self {
-            Self::Processes(workers) => workers.hold(&checks).await,
-            Self::InProcess(_) => tokio::task::spawn_blocking(move || assay_host::hold(&checks))
+            Self::Processes(workers) => workers.hold(project, &check).await,
+            Self::InProcess(_) => tokio::task::spawn_blocking(move || assay_host::hold(&check))
                 .await
                 .map_err(|error| Unchecked::Failed(error.to_string())),
         }

@@ -9,19 +9,11 @@ use assay_store::{Error, Store};
 pub use crate::auth::KeyPair;
 use crate::config;
 
-/// What was found or made.
-#[derive(Debug)]
-pub struct FirstStart {
-    /// The project that the login link opens.
-    pub project: Project,
-    /// Set when this start made the pair itself: it is shown once.
-    pub made: Option<KeyPair>,
-}
-
-/// Finds the project of this installation, or makes it.
+/// Finds the project of this installation, or makes it: the one that the login link opens.
 ///
 /// A key pair from the settings is made sure of at each start; without one, a pair is made only while
-/// there is no project.
+/// there is no project. It is shown before it is stored: who is stopped in between makes another at the next
+/// start, and no pair is lost.
 ///
 /// # Errors
 /// When the database fails.
@@ -30,18 +22,19 @@ pub async fn first_start(
     init: &config::Init,
     ids: &dyn IdSource,
     now: Timestamp,
-) -> Result<FirstStart, Error> {
-    let first = project_and_key(store, init, ids, now).await?;
-    organization_key(store, init, &first.project, (ids, now)).await?;
-    Ok(first)
+    show: fn(&KeyPair),
+) -> Result<Project, Error> {
+    let project = project_and_key(store, init, (ids, now), show).await?;
+    organization_key(store, init, &project, (ids, now)).await?;
+    Ok(project)
 }
 
 async fn project_and_key(
     store: &Store,
     init: &config::Init,
-    ids: &dyn IdSource,
-    now: Timestamp,
-) -> Result<FirstStart, Error> {
+    (ids, now): (&dyn IdSource, Timestamp),
+    show: fn(&KeyPair),
+) -> Result<Project, Error> {
     let given = init.public_key.clone().zip(init.secret_key.clone());
     let (pair, is_made) = match (given, store.first_project().await?) {
         (Some((public_key, secret_key)), _) => (
@@ -52,10 +45,7 @@ async fn project_and_key(
             false,
         ),
         (None, Some(project)) => {
-            return Ok(FirstStart {
-                project,
-                made: None,
-            });
+            return Ok(project);
         }
         (None, None) => (KeyPair::made(ids), true),
     };
@@ -70,9 +60,10 @@ async fn project_and_key(
         project_name: init.project_name.clone(),
         key,
     };
-    let project = store.create_first_project(&new, now).await?;
-    let made = is_made.then_some(pair);
-    Ok(FirstStart { project, made })
+    if is_made {
+        show(&pair);
+    }
+    store.create_first_project(&new, now).await
 }
 
 fn inconsistent(_: assay_domain::ids::InvalidId) -> Error {

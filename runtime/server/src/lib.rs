@@ -39,7 +39,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 pub use app::{App, AppParts, NewApp};
 pub use broker::{Broker, Models, NoModels};
 pub use engine::{Engine, InProcess};
-pub use first_start::{FirstStart, KeyPair, first_start};
+pub use first_start::{KeyPair, first_start};
 pub use start::{Server, Setup};
 pub use system::{RandomIds, SystemClock};
 

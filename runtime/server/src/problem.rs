@@ -165,6 +165,9 @@ impl Problem {
 
     /// Something could not be checked, through no fault of the caller; the cause goes to the log.
     pub(crate) fn unchecked(why: &Unchecked) -> Self {
+        if *why == Unchecked::Busy {
+            return Self::unavailable(format!("{why}; try again"));
+        }
         let error: &dyn std::error::Error = why;
         tracing::error!(error, "not checked against a schema");
         Self::unavailable("this could not be checked against its schema; try again")
@@ -405,7 +408,8 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Errors\n\n\
          Printed by `assay docs errors`; do not edit by hand.\n\n\
-         `/api/v1` answers `application/problem+json` (RFC 9457) with the code as `code`. `/api/public` answers \
+         `/api/v1` answers `application/problem+json` (RFC 9457) with the code as `code` and what `details` \
+         holds elsewhere beside it. `/api/public` answers \
          `{message, error, code, details}`: `code` is one of the words that its clients know, and where \
          our code says more it stands in `details.reason`. The OTLP paths answer `google.rpc.Status` in the \
          encoding of the request. Codes are never renamed.\n\n\

@@ -35,6 +35,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
+    /// Shows the key pair that the first start makes, the only time that it can be seen.
+    pub show: fn(&KeyPair),
 }
 
 /// A server that listens and does not answer yet.
@@ -42,8 +44,6 @@ pub struct Setup {
 pub struct Server {
     /// Its parts.
     pub app: App,
-    /// The key pair, when this start made it: shown once.
-    pub made: Option<KeyPair>,
     address: SocketAddr,
     listener: TcpListener,
     lock: Option<Lock>,
@@ -150,6 +150,7 @@ impl Server {
             ids,
             program,
             bundle,
+            show,
         } = setup;
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
@@ -172,7 +173,8 @@ impl Server {
             .await
             .with_context(|| unopened(&url, options.wait))?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
-        let first = first_start(&store, &config.init, ids.as_ref(), clock.now()).await?;
+        let now = clock.now();
+        let home = first_start(&store, &config.init, ids.as_ref(), now, show).await?;
         let engine = match config.evaluation.isolation {
             Isolation::Process => Engine::processes(&store, program, cache_dir, &config.evaluation),
             Isolation::InProcess => Engine::in_process(&store, &cache_dir)?,
@@ -187,7 +189,7 @@ impl Server {
             options: assay_scheduler::Options::default(),
             breakpoints: None,
         });
-        let home_project = first.project.id.clone();
+        let home_project = home.id;
         let vault = Vault::open(
             config.secrets.key.as_deref(),
             &config.data_dir,
@@ -208,7 +210,6 @@ impl Server {
         register_first_party(&app, &home_project).await?;
         Ok(Self {
             app,
-            made: first.made,
             address,
             listener,
             lock,

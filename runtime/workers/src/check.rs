@@ -1,20 +1,25 @@
 //! The check process: holds values against schemas that others wrote, and ends at its limits.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use assay_domain::ids::ProjectId;
 use assay_domain::protocol::{self, CheckHead, PREFIX, SchemaAnswer, SchemaCheck, Unchecked};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 
-use crate::Options;
 use crate::child::{self, Ended};
+use crate::{Options, queue};
 
 /// Processes at a time: each may take what [`Unchecked::TooMuchWork`] names.
 const N_AT_A_TIME: usize = 2;
+/// Checks of one project that run or wait for their turn.
+const MAX_WAITING: usize = 64;
 
 pub(crate) struct Checker {
     program: PathBuf,
@@ -22,6 +27,8 @@ pub(crate) struct Checker {
     require_walls: bool,
     limit: Duration,
     turns: Semaphore,
+    /// One turn for each project: who asks for much keeps nobody else waiting for long.
+    lines: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
 }
 
 impl Checker {
@@ -32,47 +39,59 @@ impl Checker {
             require_walls: options.require_walls,
             limit: options.compile_limit,
             turns: Semaphore::new(N_AT_A_TIME),
+            lines: Mutex::default(),
         }
+    }
+
+    /// The line of a project; none when it is full.
+    fn line(&self, project: &ProjectId) -> Option<Arc<Semaphore>> {
+        let mut lines = queue::lock(&self.lines);
+        lines.retain(|_, line| 1 < Arc::strong_count(line));
+        let line = lines.entry(project.clone());
+        let line = line.or_insert_with(|| Arc::new(Semaphore::new(1)));
+        // Who waits or runs holds a handle, and so does the map.
+        (Arc::strong_count(line) <= MAX_WAITING).then(|| Arc::clone(line))
     }
 
     pub(crate) async fn hold(
         &self,
-        checks: &[SchemaCheck],
-    ) -> Result<Vec<SchemaAnswer>, Unchecked> {
-        let failed = |why: String| Unchecked::Failed(why);
+        project: &ProjectId,
+        check: &SchemaCheck,
+    ) -> Result<SchemaAnswer, Unchecked> {
+        let closed = |why: AcquireError| failed(&why);
+        let line = self.line(project).ok_or(Unchecked::Busy)?;
+        let _first_of_its_project = line.acquire().await.map_err(closed)?;
+        let _turn = self.turns.acquire().await.map_err(closed)?;
         let head = CheckHead {
             require_walls: self.require_walls,
         };
         let mut request = Vec::new();
-        protocol::write_frame(&head, &mut request).map_err(|why| failed(why.to_string()))?;
+        protocol::write_frame(&head, &mut request).map_err(|why| failed(&why))?;
         // More than a frame holds is more than a check may cost.
-        protocol::write_frame(&checks, &mut request).map_err(|_| Unchecked::TooMuchWork)?;
-        let turn = self.turns.acquire().await;
-        let _turn = turn.map_err(|why| failed(why.to_string()))?;
+        protocol::write_frame(check, &mut request).map_err(|_| Unchecked::TooMuchWork)?;
         let input = [request.as_slice()];
         let run = child::run(&self.program, &self.args, &input, read_answer);
         // Its limit is CPU time. This one is for a process that does nothing at all.
-        let ended = match tokio::time::timeout(self.limit, run).await {
-            Ok(ended) => ended.map_err(|why| failed(why.to_string()))?,
-            Err(_) => return Err(failed(format!("no answer in {} s", self.limit.as_secs()))),
+        let Ok(ended) = tokio::time::timeout(self.limit, run).await else {
+            return Err(failed(&format!("no answer in {} s", self.limit.as_secs())));
         };
         let Ended {
             status,
             answer,
             last_words,
-        } = ended;
+        } = ended.map_err(|why| failed(&why))?;
         if asked_for_too_much(status.signal()) {
             return Err(Unchecked::TooMuchWork);
         }
-        if !status.success() {
-            return Err(failed(format!("it ended ({status}): {last_words}")));
-        }
-        let answers = answer.map_err(|why| failed(why.to_string()))?;
-        match answers.len() == checks.len() {
-            true => Ok(answers),
-            false => Err(failed("it did not answer everything".to_owned())),
+        match status.success() {
+            true => answer.map_err(|why| failed(&why)),
+            false => Err(failed(&format!("it ended ({status}): {last_words}"))),
         }
     }
+}
+
+fn failed(why: &impl ToString) -> Unchecked {
+    Unchecked::Failed(why.to_string())
 }
 
 /// The signals of a process that had no more time, memory or stack.
@@ -84,7 +103,7 @@ fn asked_for_too_much(signal: Option<i32>) -> bool {
     signal.is_some_and(|signal| [SIGABRT, SIGBUS, SIGSEGV, SIGXCPU].contains(&signal))
 }
 
-async fn read_answer(mut stdout: ChildStdout) -> std::io::Result<Vec<SchemaAnswer>> {
+async fn read_answer(mut stdout: ChildStdout) -> std::io::Result<SchemaAnswer> {
     let other = std::io::Error::other::<protocol::FrameError>;
     let mut prefix = [0; PREFIX];
     stdout.read_exact(&mut prefix).await?;

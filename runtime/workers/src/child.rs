@@ -49,9 +49,15 @@ pub(crate) async fn run<T>(
         }
         drop(stdin);
     };
-    let mut said = Vec::new();
-    let mut stderr = stderr.take(MAX_SAID_BYTES);
-    let ((), answer, _) = tokio::join!(feed, read(stdout), stderr.read_to_end(&mut said));
+    let listen = async {
+        let mut said = Vec::new();
+        let mut first = stderr.take(MAX_SAID_BYTES);
+        drop(first.read_to_end(&mut said).await);
+        // Who says more is heard out, or it would wait for ever.
+        drop(tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await);
+        said
+    };
+    let ((), answer, said) = tokio::join!(feed, read(stdout), listen);
     let said = String::from_utf8_lossy(&said);
     Ok(Ended {
         status: child.wait().await?,

@@ -268,12 +268,16 @@ impl Workers {
             .await
     }
 
-    /// Holds values against schemas in a process of its own.
+    /// Holds values against a schema in a process of its own, for a project.
     ///
     /// # Errors
-    /// When that ended at its limits, or failed.
-    pub async fn hold(&self, checks: &[SchemaCheck]) -> Result<Vec<SchemaAnswer>, Unchecked> {
-        self.shared.checker.hold(checks).await
+    /// When that ended at its limits, or failed, or too many checks of the project wait.
+    pub async fn hold(
+        &self,
+        project: &ProjectId,
+        check: &SchemaCheck,
+    ) -> Result<SchemaAnswer, Unchecked> {
+        self.shared.checker.hold(project, check).await
     }
 
     /// Which walls the platform puts around a worker: starts one that is given no call.

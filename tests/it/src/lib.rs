@@ -124,6 +124,7 @@ impl TestApp {
                 false => std::env::current_exe()?,
             },
             bundle: assay_plugins_bundle::BUNDLE,
+            show: |_| (),
         })
         .await?;
         let (app, origin) = (server.app.clone(), server.origin());
@@ -175,7 +176,8 @@ impl TestApp {
             project_name: "Other".to_owned(),
             org_name: "Other".to_owned(),
         };
-        assay_server::first_start(&self.app.store, &init, &RandomIds, self.clock.now()).await?;
+        let now = self.clock.now();
+        assay_server::first_start(&self.app.store, &init, &RandomIds, now, |_| ()).await?;
         Ok(Client::new(&self.origin).with_keys("pk-other", "sk-other"))
     }
 

@@ -102,6 +102,47 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 }
 
 #[tokio::test]
+async fn a_first_start_that_is_killed_loses_no_key_pair() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let mut shown = None;
+    // Killed as soon as the pair is shown, while it is stored or the plug-ins are compiled; then left to come up.
+    for until in ["export ASSAY_SECRET_KEY=", "/?token="] {
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]).unwrap();
+        serve.env("ASSAY_DATA_PLUGIN_CACHE", data.path().join("cache"));
+        serve
+            .arg("--data-dir")
+            .arg(&dir)
+            .stdout(std::process::Stdio::piped());
+        let mut process = serve.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
+            process.stdout.take().unwrap(),
+        ));
+        let (mut public, mut last) = (None, String::new());
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if let Some(key) = line.strip_prefix("  export ASSAY_PUBLIC_KEY=") {
+                public = Some(key.to_owned());
+            } else if let Some(key) = line.strip_prefix("  export ASSAY_SECRET_KEY=") {
+                shown = Some((public.take().unwrap(), key.to_owned()));
+            }
+            last = line;
+            if last.contains(until) {
+                break;
+            }
+        }
+        if let Some(origin) = origin_in(&last) {
+            let (public, secret) = shown.take().unwrap();
+            let client = Client::new(origin).with_keys(&public, &secret);
+            assert_eq!(
+                client.get("/api/public/projects").await.unwrap().status,
+                200
+            );
+        }
+        process.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     let data = tempfile::tempdir().unwrap();
     let mut child = Child::start(&data.path().join("data")).await.unwrap();

@@ -753,7 +753,7 @@ async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings()
             ..app.app.config.init.clone()
         };
         let ids = assay_server::RandomIds;
-        assay_server::first_start(&app.app.store, &init, &ids, app.clock.now()).await
+        assay_server::first_start(&app.app.store, &init, &ids, app.clock.now(), |_| ()).await
     };
     let (public, secret) = assay_it::ORGANIZATION_KEYS;
     start(public, secret).await.unwrap();

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a check process reads first, as one frame; another with a list of [`SchemaCheck`] follows.
+/// What a check process reads first, as one frame; another with the [`SchemaCheck`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckHead {
     /// End at once where the platform lacks a wall.
@@ -81,6 +81,9 @@ pub enum Unchecked {
          and {} MiB of memory", CHECK_MEMORY_BYTES >> 20
     )]
     TooMuchWork,
+    /// Others of the same project wait already.
+    #[error("too many checks against schemas of this project wait already")]
+    Busy,
     /// Through no fault of theirs; for the log.
     #[error("the check process failed: {0}")]
     Failed(String),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
 use crate::config::{Config, SettingArgs};
-use crate::{RandomIds, Server, Setup, SystemClock};
+use crate::{KeyPair, RandomIds, Server, Setup, SystemClock};
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
@@ -27,6 +27,7 @@ pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Serve
         ids: Arc::new(RandomIds),
         program,
         bundle,
+        show,
     })
     .await
 }
@@ -46,14 +47,15 @@ pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<Ex
     })
 }
 
-/// What the operator needs to know, once.
+fn show(pair: &KeyPair) {
+    say("First start: this key pair opens the new project. The secret is shown only now.");
+    say(&format!("  export ASSAY_PUBLIC_KEY={}", pair.public_key));
+    say(&format!("  export ASSAY_SECRET_KEY={}", pair.secret_key));
+}
+
+/// What the operator needs to know.
 fn announce(server: &Server) {
     tracing::info!(address = %server.address(), "listening");
-    if let Some(pair) = &server.made {
-        say("First start: this key pair opens the new project. The secret is shown only now.");
-        say(&format!("  export ASSAY_PUBLIC_KEY={}", pair.public_key));
-        say(&format!("  export ASSAY_SECRET_KEY={}", pair.secret_key));
-    }
     say(&format!("Assay is ready. Open {}", server.login_url()));
 }
 

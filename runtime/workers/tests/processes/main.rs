@@ -90,6 +90,7 @@ fn trials() -> Vec<Trial> {
         bombs::components_that_are_hard_to_compile_end_in_bounded_time,
         schemas::schemas_that_ask_for_endless_work_end_in_bounded_time,
         schemas::every_value_of_every_schema_gets_its_answer_in_order,
+        schemas::a_project_that_asks_for_much_keeps_no_other_waiting,
         schemas::a_check_process_that_ends_at_once_is_a_fault_of_its_own,
         replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
         losses::a_thread_that_hangs_is_noticed_while_others_answer,

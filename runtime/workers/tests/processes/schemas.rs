@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
-use assay_domain::protocol::{Held, Mismatch, SchemaCheck, SchemaKind, Unchecked};
-use assay_workers::{NoHostCalls, Options};
+use assay_domain::ids::ProjectId;
+use assay_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use assay_workers::{NoHostCalls, Options, Workers};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Map, Value, json};
 
 use crate::{PATIENCE, block_on, start};
@@ -16,6 +19,10 @@ fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
         kind,
         values: values.iter().map(ToString::to_string).collect(),
     }
+}
+
+async fn hold(workers: &Workers, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
+    workers.hold(&ProjectId::new("p").unwrap(), check).await
 }
 
 /// `n` definitions, each made from a reference to the next, and what the last of them is.
@@ -97,12 +104,12 @@ pub(crate) fn schemas_that_ask_for_endless_work_end_in_bounded_time() {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
         for (what, bomb) in bombs() {
-            let answer = bench.workers.hold(&[bomb]).await;
+            let answer = hold(&bench.workers, &bomb).await;
             assert_eq!(answer, Err(Unchecked::TooMuchWork), "{what}");
         }
         let good = check(SchemaKind::Any, &json!({ "type": "integer" }), &[json!(1)]);
-        let held = bench.workers.hold(&[good]).await.unwrap();
-        assert_eq!(held, [Ok(vec![Held::default()])]);
+        let held = hold(&bench.workers, &good).await.unwrap();
+        assert_eq!(held, Ok(vec![Held::default()]));
         bench.workers.shutdown().await;
     });
 }
@@ -132,7 +139,10 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
                 &[json!({}), json!({ "n": "x" }), json!([])],
             ),
         ];
-        let answers = bench.workers.hold(&checks).await.unwrap();
+        let mut answers = Vec::new();
+        for check in &checks {
+            answers.push(hold(&bench.workers, check).await.unwrap());
+        }
         let pointers = |held: &Held| -> Vec<String> {
             let pointers = held.mismatches.iter().map(|one| one.pointer.clone());
             pointers.collect()
@@ -164,8 +174,38 @@ pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
         let change = |options: &mut Options| options.check_args = vec!["end-at-once".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
         let one = check(SchemaKind::Any, &json!({}), &[json!(1)]);
-        let answer = bench.workers.hold(&[one]).await;
+        let answer = hold(&bench.workers, &one).await;
         assert!(matches!(answer, Err(Unchecked::Failed(_))), "{answer:?}");
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
+    block_on(async {
+        let change = |options: &mut Options| options.compile_limit = PATIENCE;
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        let (greedy, other) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
+        let (_, endless) = bombs().remove(1);
+        let asked = (0..64).map(|_| bench.workers.hold(&greedy, &endless));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        // It polls some of them at a time.
+        for _ in 0..64 {
+            assert!(asked.next().now_or_never().is_none());
+        }
+        let refused = bench.workers.hold(&greedy, &endless).await;
+        assert_eq!(refused, Err(Unchecked::Busy));
+        let good = check(SchemaKind::Any, &json!({}), &[json!(1)]);
+        let mut good = Box::pin(bench.workers.hold(&other, &good));
+        let mut n_ended = 0;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut good => break answer,
+                Some(_) = asked.next() => n_ended += 1,
+            }
+        };
+        assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+        assert!(n_ended < 2, "it waited for {n_ended} of the other project");
+        drop(asked);
         bench.workers.shutdown().await;
     });
 }

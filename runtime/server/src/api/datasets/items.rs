@@ -177,7 +177,7 @@ async fn put_item(
             }
             None => DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), now),
         };
-        check(&app, &stored.dataset, &item).await?;
+        check(&app, &caller.project, &stored.dataset, &item).await?;
         let version = ItemVersion {
             item,
             is_deleted: false,
@@ -196,8 +196,13 @@ async fn put_item(
 }
 
 /// Whether an item meets the schemas of its dataset.
-async fn check(app: &App, dataset: &Dataset, item: &DatasetItem) -> Result<(), Problem> {
-    let found = schema::violations(app, dataset, std::slice::from_ref(item)).await?;
+async fn check(
+    app: &App,
+    project: &ProjectId,
+    dataset: &Dataset,
+    item: &DatasetItem,
+) -> Result<(), Problem> {
+    let found = schema::violations(app, project, dataset, std::slice::from_ref(item)).await?;
     let found: Vec<Violation> = found.into_iter().flatten().collect();
     if found.is_empty() {
         return Ok(());

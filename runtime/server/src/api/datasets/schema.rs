@@ -1,11 +1,12 @@
 //! JSON Schemas of datasets, and items held against them.
 
 use assay_domain::dataset::{Dataset, DatasetItem};
+use assay_domain::ids::ProjectId;
 use assay_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::{Value, json};
 
 use crate::App;
-use crate::problem::{Code, Issue, Problem};
+use crate::problem::{Issue, Problem};
 
 /// Largest schema as JSON text.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
@@ -71,39 +72,47 @@ fn parts(dataset: &Dataset) -> Vec<Part<'_>> {
 /// What of each item the schemas of its dataset do not allow. Without items, whether they are schemas.
 ///
 /// # Errors
-/// 400 that names the schema and what is wrong with it, or that it asks for too much; 503 when the check
-/// failed.
+/// 400 that names the schema and what is wrong with it, or the item that it asks too much for; 503 when the
+/// check failed.
 pub(super) async fn violations(
     app: &App,
+    project: &ProjectId,
     dataset: &Dataset,
     items: &[DatasetItem],
 ) -> Result<Vec<Vec<Violation>>, Problem> {
     let mut all: Vec<Vec<Violation>> = vec![Vec::new(); items.len()];
-    let parts = parts(dataset);
-    if parts.is_empty() {
-        return Ok(all);
-    }
-    let schemas = parts.iter().map(schema_text);
-    let schemas = schemas.collect::<Result<Vec<String>, Problem>>()?;
-    let mut rest = items;
-    let mut found = all.iter_mut();
-    loop {
-        let (checks, n_taken) = checks(&parts, &schemas, rest);
-        rest = &rest[n_taken..];
-        let answers = app.engine.hold(checks).await;
-        let answers = answers.map_err(|why| refused(&parts, &why))?;
-        let mut of_these: Vec<&mut Vec<Violation>> = found.by_ref().take(n_taken).collect();
-        for (part, answer) in parts.iter().zip(answers) {
+    for part in parts(dataset) {
+        let schema = schema_text(&part)?;
+        let (mut n_done, mut n_most) = (0, items.len());
+        loop {
+            let rest = &items[n_done..];
+            let values = first_values(&part, &rest[..n_most.min(rest.len())]);
+            let n_taken = values.len();
+            let check = SchemaCheck {
+                schema: schema.clone(),
+                kind: SchemaKind::Any,
+                values,
+            };
+            let answer = match app.engine.hold(project, check).await {
+                // Together they may cost more than each of them may.
+                Err(Unchecked::TooMuchWork) if 1 < n_taken => {
+                    n_most = n_taken / 2;
+                    continue;
+                }
+                answer => answer.map_err(|why| refused(&part, rest.first(), &why))?,
+            };
             let held = answer.map_err(|why| Problem::body(part.schema_field, why.message))?;
-            for (all, held) in of_these.iter_mut().zip(held) {
+            for (all, held) in all[n_done..].iter_mut().zip(held) {
                 let mismatches = held.mismatches.into_iter();
                 all.extend(mismatches.map(|mismatch| Violation::new(part.field, mismatch)));
             }
-        }
-        if rest.is_empty() {
-            return Ok(all);
+            n_done += n_taken;
+            if n_done == items.len() {
+                break;
+            }
         }
     }
+    Ok(all)
 }
 
 fn schema_text(part: &Part<'_>) -> Result<String, Problem> {
@@ -115,40 +124,28 @@ fn schema_text(part: &Part<'_>) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// One check for each schema, of the first items that fit into one go, and how many those are.
-fn checks(
-    parts: &[Part<'_>],
-    schemas: &[String],
-    items: &[DatasetItem],
-) -> (Vec<SchemaCheck>, usize) {
-    let check = |schema: &String| SchemaCheck {
-        schema: schema.clone(),
-        kind: SchemaKind::Any,
-        values: Vec::new(),
-    };
-    let mut checks: Vec<SchemaCheck> = schemas.iter().map(check).collect();
-    let (mut n_taken, mut n_bytes) = (0, 0);
+/// The values of as many of these items as fit into one go, one at least where there is any.
+fn first_values(part: &Part<'_>, items: &[DatasetItem]) -> Vec<String> {
+    let mut values = Vec::new();
+    let mut n_bytes = 0;
     for item in items {
-        let values: Vec<String> = parts
-            .iter()
-            .map(|part| (part.of)(item).to_string())
-            .collect();
-        n_bytes += values.iter().map(String::len).sum::<usize>();
-        if 0 < n_taken && MAX_CHECKED_BYTES < n_bytes {
+        let value = (part.of)(item).to_string();
+        n_bytes += value.len();
+        if !values.is_empty() && MAX_CHECKED_BYTES < n_bytes {
             break;
         }
-        for (check, value) in checks.iter_mut().zip(values) {
-            check.values.push(value);
-        }
-        n_taken += 1;
+        values.push(value);
     }
-    (checks, n_taken)
+    values
 }
 
-fn refused(parts: &[Part<'_>], why: &Unchecked) -> Problem {
-    let Unchecked::TooMuchWork = why else {
-        return Problem::unchecked(why);
-    };
-    let issue = |part: &Part<'_>| Issue::new(part.schema_field, why.to_string());
-    Problem::issues(Code::InvalidBody, parts.iter().map(issue).collect())
+fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &Unchecked) -> Problem {
+    match (why, item) {
+        (Unchecked::TooMuchWork, None) => Problem::body(part.schema_field, why.to_string()),
+        (Unchecked::TooMuchWork, Some(item)) => {
+            let message = format!("{why}; the item is {:?}", item.id);
+            Problem::body(part.schema_field, message)
+        }
+        _ => Problem::unchecked(why),
+    }
 }

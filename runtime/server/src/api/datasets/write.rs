@@ -88,7 +88,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
             };
             let dataset = fresh.patched(patch.clone(), now);
             // Whether they are schemas.
-            schema::violations(app, &dataset, &[]).await?;
+            schema::violations(app, project, &dataset, &[]).await?;
             if app.store.create_dataset(project, &dataset).await? {
                 return Ok(dataset);
             }
@@ -127,7 +127,7 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
             .store
             .dataset_items_after(project, &dataset.id, after.as_ref(), PER_PAGE)
             .await?;
-        let found = schema::violations(app, dataset, &items).await?;
+        let found = schema::violations(app, project, dataset, &items).await?;
         for (item, found) in items.iter().zip(found) {
             n_items += u64::from(!found.is_empty());
             let n_left = MAX_LISTED - listed.len();

@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, as a problem of the API.
 
+use assay_domain::ids::ProjectId;
 use assay_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use crate::problem::{Code, Issue, Problem};
 /// 422 with every problem, each with the JSON Pointer of the value at fault.
 pub(super) async fn checked_config(
     app: &App,
+    project: &ProjectId,
     schema: &str,
     config: &Value,
 ) -> Result<Value, Problem> {
@@ -27,13 +29,11 @@ pub(super) async fn checked_config(
         });
         Problem::issues(Code::InvalidConfig, issues.collect())
     };
-    let answer = match app.engine.hold(vec![check]).await {
-        Ok(mut answers) => answers.pop().ok_or_else(Problem::internal)?,
-        Err(why @ Unchecked::TooMuchWork) => {
-            return Err(wrong(vec![Mismatch::whole(why.to_string())]));
-        }
-        Err(why @ Unchecked::Failed(_)) => return Err(Problem::unchecked(&why)),
-    };
+    let answer = app.engine.hold(project, check).await;
+    let answer = answer.map_err(|why| match why {
+        Unchecked::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
+        _ => Problem::unchecked(&why),
+    })?;
     let held = answer.map_err(|why| wrong(vec![why]))?;
     let held = held.into_iter().next().ok_or_else(Problem::internal)?;
     match held.filled {

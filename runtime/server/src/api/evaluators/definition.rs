@@ -168,7 +168,7 @@ impl Definition {
         })?;
         let grants = checked_grants(self.grants.as_deref(), &plugin.info, info)?;
         let config = self.config.unwrap_or_else(|| json!({}));
-        let config = checked_config(app, &info.config_schema, &config).await?;
+        let config = checked_config(app, project, &info.config_schema, &config).await?;
         if plugin.info.checks_config {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }
