@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, exit};
+use std::time::SystemTime;
 use std::{env, fs};
 
 /// Plug-ins that other toolchains build, by `cargo xtask plugins`: embedded when they are there.
@@ -62,8 +63,12 @@ fn main() {
 /// Writes `apart.rs`: name and packed bytes of those that are there, nothing for the others.
 fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
     let mut table = String::from("&[\n");
-    // The folder and not what may be in it: a file that is missing would make cargo build at each start.
-    fs::create_dir_all(components)?;
+    // The folder and not what may be in it: a file that is missing would make cargo build at each start, and
+    // so would, once, a folder that is younger than the start of this build.
+    if !components.is_dir() {
+        fs::create_dir_all(components)?;
+        fs::File::open(components)?.set_modified(SystemTime::UNIX_EPOCH)?;
+    }
     println!("cargo::rerun-if-changed={}", components.display());
     for name in APART {
         let file = components.join(format!("{name}.wasm.zst"));

@@ -183,8 +183,8 @@ fn first_segment(path: &str) -> &str {
     path.split('.').next().unwrap_or_default()
 }
 
-/// Whether a key below `gen_ai.prompt.` or `gen_ai.completion.` is part of a message, with an index or without.
-pub(crate) fn is_message_field(path: &str) -> bool {
+/// Whether a key below `gen_ai.prompt.` or `gen_ai.completion.` is part of a message that has no index.
+fn is_message_field(path: &str) -> bool {
     const FIELDS: [&str; 6] = [
         "content",
         "finish_reason",
@@ -193,8 +193,7 @@ pub(crate) fn is_message_field(path: &str) -> bool {
         "tool_call_id",
         "tool_calls",
     ];
-    let first = first_segment(path);
-    index_of(first).is_some() || FIELDS.contains(&first)
+    FIELDS.contains(&first_segment(path))
 }
 
 /// What an object's wrapper member holds, and beside it what stands beside the wrapper; without a

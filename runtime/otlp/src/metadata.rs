@@ -7,7 +7,6 @@ use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
 use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
-use crate::messages::is_message_field;
 use crate::model::{Event, Link, Scope, Value, to_object};
 use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
 
@@ -448,11 +447,12 @@ fn is_content_key(key: &str) -> bool {
         || is_provider_content(key)
 }
 
-/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`.
+/// `gen_ai.prompt.0.role`, but not `gen_ai.prompt.name`. A field without an index may stand beside a list and be no
+/// part of it: it stays here too.
 fn is_flattened_message(key: &str) -> bool {
     let prompt = key.strip_prefix("gen_ai.prompt.");
     let path = prompt.or_else(|| key.strip_prefix("gen_ai.completion."));
-    path.is_some_and(is_message_field)
+    path.is_some_and(|path| path.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `llm.<provider>.messages` and the like.

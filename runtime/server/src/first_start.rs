@@ -63,7 +63,13 @@ async fn project_and_key(
     if is_made {
         show(&pair);
     }
-    store.create_first_project(&new, now).await
+    let project = store.create_first_project(&new, now).await?;
+    match store.api_key(&new.key.public_key).await? {
+        Some(known) if !known.made.secret_hash.matches(&pair.secret_key) => Err(Error::Conflict(
+            "init.public_key is known with another secret: choose another public key beside the new secret",
+        )),
+        _ => Ok(project),
+    }
 }
 
 fn inconsistent(_: assay_domain::ids::InvalidId) -> Error {

@@ -102,6 +102,30 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 }
 
 #[tokio::test]
+async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().to_str().unwrap();
+    Child::start(data.path())
+        .await
+        .unwrap()
+        .kill()
+        .await
+        .unwrap();
+    let refused = async |args: &[&str]| {
+        let ended = command(args).unwrap().output().await.unwrap();
+        assert!(!ended.status.success(), "{args:?}");
+        String::from_utf8_lossy(&ended.stderr).into_owned()
+    };
+    let said = refused(&["demo", "--once", "--data-dir", dir]).await;
+    assert!(said.contains("--data-dir"), "{said}");
+    // The pair of a former start with another secret would open nothing.
+    let keys = ["--init-public-key", KEYS.0, "--init-secret-key", "another"];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", dir];
+    let said = refused(&[&serve[..], &keys[..]].concat()).await;
+    assert!(said.contains("init.public_key"), "{said}");
+}
+
+#[tokio::test]
 async fn a_first_start_that_is_killed_loses_no_key_pair() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");

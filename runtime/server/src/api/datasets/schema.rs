@@ -83,23 +83,32 @@ pub(super) async fn violations(
     let mut all: Vec<Vec<Violation>> = vec![Vec::new(); items.len()];
     for part in parts(dataset) {
         let schema = schema_text(&part)?;
-        let (mut n_done, mut n_most) = (0, items.len());
-        loop {
-            let rest = &items[n_done..];
-            let values = first_values(&part, &rest[..n_most.min(rest.len())]);
-            let n_taken = values.len();
+        let hold = async |values| {
             let check = SchemaCheck {
                 schema: schema.clone(),
                 kind: SchemaKind::Any,
                 values,
             };
-            let answer = match app.engine.hold(project, check).await {
-                // Together they may cost more than each of them may.
-                Err(Unchecked::TooMuchWork) if 1 < n_taken => {
+            app.engine.hold(project, check).await
+        };
+        let (mut n_done, mut n_most) = (0, items.len());
+        loop {
+            let rest = &items[n_done..];
+            let values = first_values(&part, &rest[..n_most.min(rest.len())]);
+            let n_taken = values.len();
+            let answer = match hold(values).await {
+                // The schema may cost too much whatever it is held against; or the items do, which together
+                // may cost more than each of them may.
+                Err(Unchecked::TooMuchWork) if 0 < n_taken => {
+                    let alone = hold(Vec::new()).await;
+                    drop(alone.map_err(|why| refused(&part, None, &why))?);
+                    if n_taken == 1 {
+                        return Err(refused(&part, rest.first(), &Unchecked::TooMuchWork));
+                    }
                     n_most = n_taken / 2;
                     continue;
                 }
-                answer => answer.map_err(|why| refused(&part, rest.first(), &why))?,
+                answer => answer.map_err(|why| refused(&part, None, &why))?,
             };
             let held = answer.map_err(|why| Problem::body(part.schema_field, why.message))?;
             for (all, held) in all[n_done..].iter_mut().zip(held) {

@@ -21,11 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::{log, say, serve};
 use crate::client::Client;
 use crate::config::{Config, Sources};
-use crate::{RandomIds, Server, SystemClock};
+use crate::{KeyPair, RandomIds, Server, SystemClock};
 
 /// Longest wait for the scores; a cold machine compiles two plug-ins in it.
 const PATIENCE: Duration = Duration::from_secs(60);
-const PUBLIC_KEY: &str = "pk-demo";
 const OTLP_PATH: &str = "/api/public/otel/v1/traces";
 
 /// Removes the demo's data when it ends.
@@ -39,7 +38,7 @@ impl Drop for Scratch {
     }
 }
 
-fn config(dir: &Path, secret: &str, listen: &str) -> anyhow::Result<Config> {
+fn config(dir: &Path, pair: &KeyPair, listen: &str) -> anyhow::Result<Config> {
     let flags = [
         ("server.listen", listen),
         (
@@ -47,8 +46,8 @@ fn config(dir: &Path, secret: &str, listen: &str) -> anyhow::Result<Config> {
             dir.to_str().context("the directory's name is not UTF-8")?,
         ),
         ("log.level", "warn"),
-        ("init.public_key", PUBLIC_KEY),
-        ("init.secret_key", secret),
+        ("init.public_key", pair.public_key.as_str()),
+        ("init.secret_key", pair.secret_key.as_str()),
         ("init.project_name", "Support agent"),
         ("init.org_name", "Demo"),
     ];
@@ -68,9 +67,15 @@ pub(super) fn demo(
     let dir = data_dir
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(name));
+    anyhow::ensure!(
+        !dir.join("assay.db").exists(),
+        "there is a database in {} (--data-dir) already, and the demo begins with a fresh one: look at what is \
+         there with `assay serve --data-dir`, or name another directory",
+        dir.display()
+    );
     let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
-    let secret = format!("sk-demo-{}", RandomIds.uuid().simple());
-    let config_at = |listen: &str| config(&dir, &secret, listen);
+    let pair = KeyPair::made(&RandomIds);
+    let config_at = |listen: &str| config(&dir, &pair, listen);
     log::start(&config_at("127.0.0.1:4717")?)?;
     let runtime = serve::runtime()?;
     runtime.block_on(async {
@@ -88,7 +93,7 @@ pub(super) fn demo(
         let (origin, login_url) = (server.origin(), server.login_url());
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
 
-        let client = Client::new(&origin).with_keys(PUBLIC_KEY, &secret);
+        let client = Client::new(&origin).with_keys(&pair.public_key, &pair.secret_key);
         let all_came = tokio::select! {
             shown = show(&client, &origin) => shown?,
             () = shutdown.cancelled() => false,
@@ -96,7 +101,7 @@ pub(super) fn demo(
         if once {
             shutdown.cancel();
         } else {
-            invite(&origin, &login_url, &secret);
+            invite(&origin, &login_url, &pair);
         }
         serving.await??;
         Ok(if all_came {
@@ -165,7 +170,7 @@ async fn show(client: &Client, origin: &str) -> anyhow::Result<bool> {
     Ok(all_came)
 }
 
-fn invite(origin: &str, login_url: &str, secret: &str) {
+fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
     say("");
     say(&format!("Look at them:   {login_url}"));
     say("Send your own:");
@@ -174,13 +179,17 @@ fn invite(origin: &str, login_url: &str, secret: &str) {
     ));
     say("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
     // In the variable a blank is written as in a URL.
-    let pair = STANDARD.encode(format!("{PUBLIC_KEY}:{secret}"));
+    let KeyPair {
+        public_key,
+        secret_key,
+    } = pair;
+    let pair = STANDARD.encode(format!("{public_key}:{secret_key}"));
     say(&format!(
         "  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"
     ));
     say("Ask the API, or register plug-ins:");
     say(&format!("  export ASSAY_SERVER={origin}"));
-    say(&format!("  export ASSAY_PUBLIC_KEY={PUBLIC_KEY}"));
-    say(&format!("  export ASSAY_SECRET_KEY={secret}"));
+    say(&format!("  export ASSAY_PUBLIC_KEY={public_key}"));
+    say(&format!("  export ASSAY_SECRET_KEY={secret_key}"));
     say("Stop with Ctrl+C; the data of the demo goes with it.");
 }
