@@ -262,9 +262,8 @@ impl Patch {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let key = |patch: &'_ Self| (patch.is_update, patch.at, patch.arrival);
-        let by_key = key(self).cmp(&key(other));
-        by_key.then_with(|| self.event_id.cmp(&other.event_id))
+        let key = (self.is_update, self.at, self.arrival, &self.event_id);
+        key.cmp(&(other.is_update, other.at, other.arrival, &other.event_id))
     }
 }
 

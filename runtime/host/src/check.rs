@@ -15,9 +15,9 @@ use assay_schema::{Fault, Schema};
 use rustix::process::Resource;
 use serde_json::Value;
 
-use crate::child::{limit, limit_cpu, read_frame};
+use crate::child::{self, limit, limit_cpu, read_frame};
 use crate::config::check_config;
-use crate::confine::{self, Role, confine};
+use crate::confine::{Role, confine};
 
 /// Things that are listed for one value.
 pub(crate) const MAX_LISTED: usize = 50;
@@ -26,14 +26,7 @@ pub(crate) const MAX_LISTED: usize = 50;
 /// between the two, and writes a [`SchemaAnswer`] to standard output.
 #[must_use]
 pub fn check_main() -> ExitCode {
-    confine::close_inherited();
-    match answer_request() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            drop(writeln!(io::stderr(), "assay check: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    child::main("assay check", answer_request)
 }
 
 fn answer_request() -> io::Result<()> {

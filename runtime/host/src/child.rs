@@ -1,11 +1,26 @@
 //! What the short-lived children of a server have in common: they read what is asked of them from standard
 //! input, and lower their limits before they look at what somebody else wrote.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
+use std::process::ExitCode;
 
 use assay_domain::protocol;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
+
+use crate::confine;
+
+/// Runs a child that answers one request: what went wrong instead is its last word.
+pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCode {
+    confine::close_inherited();
+    match answer_request() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "{name}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// One frame.
 pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Result<T> {

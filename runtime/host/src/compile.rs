@@ -15,8 +15,8 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::artifact::{ArtifactError, Artifacts};
 use crate::bindings::JudgePre;
-use crate::child::{limit, limit_cpu, read_frame};
-use crate::confine::{self, Role, confine};
+use crate::child::{self, limit, limit_cpu, read_frame};
+use crate::confine::{Role, confine};
 use crate::host::Host;
 use crate::{info, names};
 
@@ -36,14 +36,7 @@ const INERT_WASI: [&str; 6] = ["cli", "io", "clocks", "random", "filesystem", "s
 /// itself, and writes a [`CompileHead`], the image and a [`CompileAnswer`] to standard output.
 #[must_use]
 pub fn compile_main() -> ExitCode {
-    confine::close_inherited();
-    match answer_request() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            drop(writeln!(io::stderr(), "assay compile: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    child::main("assay compile", answer_request)
 }
 
 fn answer_request() -> io::Result<()> {

@@ -549,6 +549,10 @@ mod tests {
                 r#"{"n":["1"]}"#,
                 r#"n[0]: invalid type: string "1", expected a number"#,
             ),
+            (
+                r#"{"n":["x, expected f64 at line 1"]}"#,
+                r#"n[0]: invalid type: string "x, expected f64 at line 1", expected a number"#,
+            ),
         ] {
             let problem = from_json::<Ours>(body.as_bytes()).unwrap_err();
             assert!(problem.message().ends_with(said), "{}", problem.message());

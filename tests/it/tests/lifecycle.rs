@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -59,43 +60,52 @@ async fn bad_settings_stop_the_start_and_name_the_key() {
     }
 }
 
+/// Serves `dir`, and what it said up to the line that has `until`.
+async fn serve_until(dir: &Path, until: &str) -> (tokio::process::Child, Vec<String>) {
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]).unwrap();
+    // Plug-ins are compiled anew: there is time between the key pair and the end of the start.
+    serve
+        .arg(dir)
+        .env_remove("ASSAY_DATA_PLUGIN_CACHE")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null());
+    let mut process = serve.spawn().unwrap();
+    let stdout = tokio::io::BufReader::new(process.stdout.take().unwrap());
+    let mut lines = tokio::io::AsyncBufReadExt::lines(stdout);
+    let mut said: Vec<String> = Vec::new();
+    while !said.last().is_some_and(|line| line.contains(until)) {
+        let line = lines.next_line().await.unwrap();
+        said.push(line.unwrap_or_else(|| unreachable!("no {until}: {said:?}")));
+    }
+    (process, said)
+}
+
+/// The key pair that was said, as a shell takes it.
+fn pair_in(said: &[String]) -> Option<(String, String)> {
+    let key = |name: &str| {
+        let start = format!("  export {name}=");
+        let mut found = said.iter().filter_map(|line| line.strip_prefix(&start));
+        found.next().map(str::to_owned)
+    };
+    key("ASSAY_PUBLIC_KEY").zip(key("ASSAY_SECRET_KEY"))
+}
+
+async fn opens((public, secret): &(String, String), said: &[String]) {
+    let client = Client::new(origin_in(said.last().unwrap()).unwrap()).with_keys(public, secret);
+    let answer = client.get("/api/public/projects").await.unwrap();
+    assert_eq!(answer.status, 200);
+}
+
 #[tokio::test]
 async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones_do_not() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     for is_first in [true, false] {
-        let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]).unwrap();
-        serve
-            .arg("--data-dir")
-            .arg(&dir)
-            .stdout(std::process::Stdio::piped());
-        let mut process = serve.stderr(std::process::Stdio::null()).spawn().unwrap();
-        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
-            process.stdout.take().unwrap(),
-        ));
-        let mut said = Vec::new();
-        while let Some(line) = lines.next_line().await.unwrap() {
-            said.push(line);
-            if said.last().unwrap().contains("/?token=") {
-                break;
-            }
-        }
-        // As a shell takes them.
-        let key = |name: &str| {
-            let start = format!("  export {name}=");
-            said.iter()
-                .find_map(|line| line.strip_prefix(&start))
-                .map(str::to_owned)
-        };
-        let pair = (key("ASSAY_PUBLIC_KEY"), key("ASSAY_SECRET_KEY"));
-        assert_eq!(pair.1.is_some(), is_first, "{said:?}");
-        if let (Some(public), Some(secret)) = pair {
-            let origin = origin_in(said.last().unwrap()).unwrap();
-            let client = Client::new(origin).with_keys(&public, &secret);
-            assert_eq!(
-                client.get("/api/public/projects").await.unwrap().status,
-                200
-            );
+        let (mut process, said) = serve_until(&dir, "/?token=").await;
+        let pair = pair_in(&said);
+        assert_eq!(pair.is_some(), is_first, "{said:?}");
+        if let Some(pair) = pair {
+            opens(&pair, &said).await;
         }
         process.kill().await.unwrap();
     }
@@ -129,41 +139,13 @@ async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
 async fn a_first_start_that_is_killed_loses_no_key_pair() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
-    let mut shown = None;
-    // Killed as soon as the pair is shown, while it is stored or the plug-ins are compiled; then left to come up.
-    for until in ["export ASSAY_SECRET_KEY=", "/?token="] {
-        let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]).unwrap();
-        serve.env("ASSAY_DATA_PLUGIN_CACHE", data.path().join("cache"));
-        serve
-            .arg("--data-dir")
-            .arg(&dir)
-            .stdout(std::process::Stdio::piped());
-        let mut process = serve.stderr(std::process::Stdio::null()).spawn().unwrap();
-        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
-            process.stdout.take().unwrap(),
-        ));
-        let (mut public, mut last) = (None, String::new());
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some(key) = line.strip_prefix("  export ASSAY_PUBLIC_KEY=") {
-                public = Some(key.to_owned());
-            } else if let Some(key) = line.strip_prefix("  export ASSAY_SECRET_KEY=") {
-                shown = Some((public.take().unwrap(), key.to_owned()));
-            }
-            last = line;
-            if last.contains(until) {
-                break;
-            }
-        }
-        if let Some(origin) = origin_in(&last) {
-            let (public, secret) = shown.take().unwrap();
-            let client = Client::new(origin).with_keys(&public, &secret);
-            assert_eq!(
-                client.get("/api/public/projects").await.unwrap().status,
-                200
-            );
-        }
-        process.kill().await.unwrap();
-    }
+    // Killed as soon as the pair is shown, before it is stored or after; then left to come up.
+    let (mut process, said) = serve_until(&dir, "export ASSAY_SECRET_KEY=").await;
+    process.kill().await.unwrap();
+    let first = pair_in(&said).unwrap();
+    let (mut process, said) = serve_until(&dir, "/?token=").await;
+    opens(&pair_in(&said).unwrap_or(first), &said).await;
+    process.kill().await.unwrap();
 }
 
 #[tokio::test]

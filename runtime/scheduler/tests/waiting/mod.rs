@@ -107,7 +107,8 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
         for (n, n_aside) in [(0, 0), (1, 1), (2, 0)] {
             let (trace, id) = (trace_id(1), id(n));
             let aside = world.store.superseded_scores(&world.project, &trace, &id);
-            assert_eq!(aside.await.unwrap().len(), n_aside, "{n}");
+            let by: Vec<_> = aside.await.unwrap().into_iter().map(|(_, by)| by).collect();
+            assert_eq!(by, vec![all[2].execution.made.id.clone(); n_aside], "{n}");
         }
     })
     .await;

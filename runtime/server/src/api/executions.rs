@@ -177,9 +177,11 @@ async fn get_execution(
     let trace = &row.execution.made.target.trace_id;
     let aside = app.store.superseded_scores(&caller.project, trace, id);
     let aside = aside.await?;
-    let aside = aside
-        .iter()
-        .map(|score| view_of_score(&caller.project, score, Fields::ALL));
+    let aside = aside.iter().map(|(score, by)| {
+        let mut view = view_of_score(&caller.project, score, Fields::ALL);
+        view["supersededBy"] = json!(by);
+        view
+    });
     let mut shown = view(&row);
     shown["failedAttempts"] = attempts.into();
     shown["supersededScores"] = aside.collect();

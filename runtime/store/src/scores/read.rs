@@ -49,6 +49,13 @@ struct OriginRow {
     inclusion_probability: Option<f64>,
 }
 
+#[derive(sqlx::FromRow)]
+struct SupersededRow {
+    #[sqlx(flatten)]
+    score: ScoreRow,
+    superseded_by: String,
+}
+
 pub(super) const COLUMNS: &str = "
     s.id, s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.name, s.data_type, s.number,
     s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
@@ -188,7 +195,7 @@ impl Store {
         Ok(self.fetch_scores(statement).await?.pop())
     }
 
-    /// The scores of an execution that a later one over the same trace took the place of.
+    /// The scores of an execution that a later one over the same trace took the place of, and which one.
     ///
     /// # Errors
     /// When the database fails.
@@ -197,9 +204,9 @@ impl Store {
         project: &ProjectId,
         trace: &TraceId,
         execution: &ExecutionId,
-    ) -> Result<Vec<Score>, Error> {
-        let rows: Vec<ScoreRow> = query(format!(
-            "SELECT {COLUMNS} FROM superseded_scores s \
+    ) -> Result<Vec<(Score, ExecutionId)>, Error> {
+        let rows: Vec<SupersededRow> = query(format!(
+            "SELECT {COLUMNS}, s.superseded_by FROM superseded_scores s \
              WHERE s.project_id = $1 AND s.trace_id = $2 AND s.execution_id = $3 ORDER BY s.id"
         ))
         .bind(project.as_str())
@@ -207,7 +214,9 @@ impl Store {
         .bind(execution.as_str())
         .fetch_all(&self.pool)
         .await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        rows.into_iter()
+            .map(|row| Ok((row.score.try_into()?, checked("score", &row.superseded_by)?)))
+            .collect()
     }
 
     /// Scores of a project, newest first, after a place in the list.
