@@ -1,6 +1,6 @@
 // Reads JSON where it stands, without a tree and without recursion.
 
-#include "assay.h"
+#include "perpend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@ static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static assay_text after(assay_text text, size_t n) {
-    return (assay_text){text.at + n, text.len - n};
+static perpend_text after(perpend_text text, size_t n) {
+    return (perpend_text){text.at + n, text.len - n};
 }
 
-static assay_text skip_space(assay_text text) {
+static perpend_text skip_space(perpend_text text) {
     while (text.len && is_space(text.at[0])) text = after(text, 1);
     return text;
 }
 
 // Bytes of the string that begins here, quotes included; 0 when it does not end.
-static size_t string_length(assay_text text) {
+static size_t string_length(perpend_text text) {
     for (size_t i = 1; i < text.len; i++) {
         if (text.at[i] == '\\') i++;
         else if (text.at[i] == '"') return i + 1;
@@ -28,7 +28,7 @@ static size_t string_length(assay_text text) {
 }
 
 // Bytes of the value that begins here; 0 when it does not end.
-static size_t value_length(assay_text text) {
+static size_t value_length(perpend_text text) {
     size_t depth = 0, i = 0;
     while (i < text.len) {
         char c = text.at[i];
@@ -54,91 +54,91 @@ static size_t value_length(assay_text text) {
     return 0;
 }
 
-static assay_json_kind kind_of(char first) {
+static perpend_json_kind kind_of(char first) {
     switch (first) {
-    case '{': return ASSAY_OBJECT;
-    case '[': return ASSAY_ARRAY;
-    case '"': return ASSAY_STRING;
+    case '{': return PERPEND_OBJECT;
+    case '[': return PERPEND_ARRAY;
+    case '"': return PERPEND_STRING;
     case 't':
-    case 'f': return ASSAY_BOOLEAN;
-    case 'n': return ASSAY_NULL;
-    default: return first == '-' || (first >= '0' && first <= '9') ? ASSAY_NUMBER : ASSAY_ABSENT;
+    case 'f': return PERPEND_BOOLEAN;
+    case 'n': return PERPEND_NULL;
+    default: return first == '-' || (first >= '0' && first <= '9') ? PERPEND_NUMBER : PERPEND_ABSENT;
     }
 }
 
-assay_json assay_json_of(assay_text text) {
+perpend_json perpend_json_of(perpend_text text) {
     text = skip_space(text);
     size_t len = value_length(text);
-    if (len == 0) return (assay_json){ASSAY_ABSENT, {0, 0}};
-    return (assay_json){kind_of(text.at[0]), {text.at, len}};
+    if (len == 0) return (perpend_json){PERPEND_ABSENT, {0, 0}};
+    return (perpend_json){kind_of(text.at[0]), {text.at, len}};
 }
 
 // Goes through the members of an object or the elements of an array.
 typedef struct {
-    assay_text rest;
+    perpend_text rest;
     bool is_object;
 } walk;
 
-static walk walk_of(assay_json value) {
-    bool is_object = value.kind == ASSAY_OBJECT;
-    if (!is_object && value.kind != ASSAY_ARRAY) return (walk){{0, 0}, false};
+static walk walk_of(perpend_json value) {
+    bool is_object = value.kind == PERPEND_OBJECT;
+    if (!is_object && value.kind != PERPEND_ARRAY) return (walk){{0, 0}, false};
     // Without the brackets.
     return (walk){{value.raw.at + 1, value.raw.len - 2}, is_object};
 }
 
-static bool next(walk *walk, assay_text *key, assay_json *value) {
-    assay_text rest = skip_space(walk->rest);
+static bool next(walk *walk, perpend_text *key, perpend_json *value) {
+    perpend_text rest = skip_space(walk->rest);
     if (walk->is_object) {
         if (!rest.len || rest.at[0] != '"') return false;
         size_t len = string_length(rest);
         if (len == 0) return false;
-        *key = (assay_text){rest.at, len};
+        *key = (perpend_text){rest.at, len};
         rest = skip_space(after(rest, len));
         if (!rest.len || rest.at[0] != ':') return false;
         rest = skip_space(after(rest, 1));
     }
-    *value = assay_json_of(rest);
-    if (value->kind == ASSAY_ABSENT) return false;
+    *value = perpend_json_of(rest);
+    if (value->kind == PERPEND_ABSENT) return false;
     rest = skip_space(after(rest, value->raw.len));
     if (rest.len && rest.at[0] == ',') rest = after(rest, 1);
     walk->rest = rest;
     return true;
 }
 
-assay_json assay_json_get(assay_json object, const char *key) {
-    assay_json value, absent = {ASSAY_ABSENT, {0, 0}};
-    if (object.kind != ASSAY_OBJECT) return absent;
-    assay_text name, wanted = assay_text_of(key);
+perpend_json perpend_json_get(perpend_json object, const char *key) {
+    perpend_json value, absent = {PERPEND_ABSENT, {0, 0}};
+    if (object.kind != PERPEND_OBJECT) return absent;
+    perpend_text name, wanted = perpend_text_of(key);
     for (walk at = walk_of(object); next(&at, &name, &value);) {
-        assay_json string = {ASSAY_STRING, name};
-        if (assay_equal(assay_json_string(string, absent.raw), wanted)) return value;
+        perpend_json string = {PERPEND_STRING, name};
+        if (perpend_equal(perpend_json_string(string, absent.raw), wanted)) return value;
     }
     return absent;
 }
 
-assay_json assay_json_at(assay_json array, size_t index) {
-    assay_json value;
-    assay_text name;
-    if (array.kind == ASSAY_ARRAY)
+perpend_json perpend_json_at(perpend_json array, size_t index) {
+    perpend_json value;
+    perpend_text name;
+    if (array.kind == PERPEND_ARRAY)
         for (walk at = walk_of(array); next(&at, &name, &value);)
             if (index-- == 0) return value;
-    return (assay_json){ASSAY_ABSENT, {0, 0}};
+    return (perpend_json){PERPEND_ABSENT, {0, 0}};
 }
 
-size_t assay_json_count(assay_json value) {
+size_t perpend_json_count(perpend_json value) {
     size_t count = 0;
-    assay_text name;
-    assay_json ignored;
+    perpend_text name;
+    perpend_json ignored;
     for (walk at = walk_of(value); next(&at, &name, &ignored);) count++;
     return count;
 }
 
-bool assay_json_boolean(assay_json value, bool otherwise) {
-    return value.kind == ASSAY_BOOLEAN ? value.raw.at[0] == 't' : otherwise;
+bool perpend_json_boolean(perpend_json value, bool otherwise) {
+    return value.kind == PERPEND_BOOLEAN ? value.raw.at[0] == 't' : otherwise;
 }
 
-double assay_json_number(assay_json value, double otherwise) {
-    if (value.kind != ASSAY_NUMBER) return otherwise;
+double perpend_json_number(perpend_json value, double otherwise) {
+    if (value.kind != PERPEND_NUMBER) return otherwise;
     char *text = malloc(value.raw.len + 1);
     if (!text) abort();
     memcpy(text, value.raw.at, value.raw.len);
@@ -177,10 +177,10 @@ static char *utf8(char *to, unsigned code) {
     return to;
 }
 
-assay_text assay_json_string(assay_json value, assay_text otherwise) {
-    if (value.kind != ASSAY_STRING) return otherwise;
+perpend_text perpend_json_string(perpend_json value, perpend_text otherwise) {
+    if (value.kind != PERPEND_STRING) return otherwise;
     const char *from = value.raw.at + 1, *end = value.raw.at + value.raw.len - 1;
-    if (!memchr(from, '\\', (size_t)(end - from))) return (assay_text){from, (size_t)(end - from)};
+    if (!memchr(from, '\\', (size_t)(end - from))) return (perpend_text){from, (size_t)(end - from)};
     char *text = malloc(value.raw.len);
     if (!text) abort();
     char *to = text;
@@ -207,10 +207,10 @@ assay_text assay_json_string(assay_json value, assay_text otherwise) {
             *to++ = named && c ? named[1] : c;
         }
     }
-    return (assay_text){text, (size_t)(to - text)};
+    return (perpend_text){text, (size_t)(to - text)};
 }
 
-assay_text assay_json_quote(assay_text text) {
+perpend_text perpend_json_quote(perpend_text text) {
     static const char digits[] = "0123456789abcdef";
     char *quoted = malloc(6 * text.len + 2), *to = quoted;
     if (!quoted) abort();
@@ -230,5 +230,5 @@ assay_text assay_json_quote(assay_text text) {
         }
     }
     *to++ = '"';
-    return (assay_text){quoted, (size_t)(to - quoted)};
+    return (perpend_text){quoted, (size_t)(to - quoted)};
 }

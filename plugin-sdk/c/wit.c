@@ -3,51 +3,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `assay:evaluator/model@1.0.0`
+// Imported Functions from `perpend:evaluator/model@1.0.0`
 
-__attribute__((__import_module__("assay:evaluator/model@1.0.0"), __import_name__("complete")))
-extern void __wasm_import_assay_evaluator_model_complete(uint8_t *, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("complete")))
+extern void __wasm_import_perpend_evaluator_model_complete(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/model@1.0.0"), __import_name__("complete-all")))
-extern void __wasm_import_assay_evaluator_model_complete_all(uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("complete-all")))
+extern void __wasm_import_perpend_evaluator_model_complete_all(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/model@1.0.0"), __import_name__("embed")))
-extern void __wasm_import_assay_evaluator_model_embed(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("embed")))
+extern void __wasm_import_perpend_evaluator_model_embed(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `assay:evaluator/trace-reader@1.0.0`
+// Imported Functions from `perpend:evaluator/trace-reader@1.0.0`
 
-__attribute__((__import_module__("assay:evaluator/trace-reader@1.0.0"), __import_name__("get-trace")))
-extern void __wasm_import_assay_evaluator_trace_reader_get_trace(uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("get-trace")))
+extern void __wasm_import_perpend_evaluator_trace_reader_get_trace(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/trace-reader@1.0.0"), __import_name__("list-observations")))
-extern void __wasm_import_assay_evaluator_trace_reader_list_observations(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("list-observations")))
+extern void __wasm_import_perpend_evaluator_trace_reader_list_observations(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/trace-reader@1.0.0"), __import_name__("read-input")))
-extern void __wasm_import_assay_evaluator_trace_reader_read_input(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("read-input")))
+extern void __wasm_import_perpend_evaluator_trace_reader_read_input(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/trace-reader@1.0.0"), __import_name__("read-output")))
-extern void __wasm_import_assay_evaluator_trace_reader_read_output(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("read-output")))
+extern void __wasm_import_perpend_evaluator_trace_reader_read_output(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("assay:evaluator/trace-reader@1.0.0"), __import_name__("read-metadata")))
-extern void __wasm_import_assay_evaluator_trace_reader_read_metadata(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("read-metadata")))
+extern void __wasm_import_perpend_evaluator_trace_reader_read_metadata(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `assay:evaluator/context@1.0.0`
+// Imported Functions from `perpend:evaluator/context@1.0.0`
 
-__attribute__((__import_module__("assay:evaluator/context@1.0.0"), __import_name__("seed")))
-extern int64_t __wasm_import_assay_evaluator_context_seed(void);
+__attribute__((__import_module__("perpend:evaluator/context@1.0.0"), __import_name__("seed")))
+extern int64_t __wasm_import_perpend_evaluator_context_seed(void);
 
-__attribute__((__import_module__("assay:evaluator/context@1.0.0"), __import_name__("run-time")))
-extern int64_t __wasm_import_assay_evaluator_context_run_time(void);
+__attribute__((__import_module__("perpend:evaluator/context@1.0.0"), __import_name__("run-time")))
+extern int64_t __wasm_import_perpend_evaluator_context_run_time(void);
 
-// Imported Functions from `assay:evaluator/log@1.0.0`
+// Imported Functions from `perpend:evaluator/log@1.0.0`
 
-__attribute__((__import_module__("assay:evaluator/log@1.0.0"), __import_name__("log")))
-extern void __wasm_import_assay_evaluator_log_log(int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t);
+__attribute__((__import_module__("perpend:evaluator/log@1.0.0"), __import_name__("log")))
+extern void __wasm_import_perpend_evaluator_log_log(int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t);
 
-// Exported Functions from `assay:evaluator/evaluator@1.0.0`
+// Exported Functions from `perpend:evaluator/evaluator@1.0.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_assay:evaluator/evaluator@1.0.0#describe")))
-void __wasm_export_exports_assay_evaluator_evaluator_describe_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_perpend:evaluator/evaluator@1.0.0#describe")))
+void __wasm_export_exports_perpend_evaluator_evaluator_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
@@ -133,8 +133,8 @@ void __wasm_export_exports_assay_evaluator_evaluator_describe_post_return(uint8_
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_assay:evaluator/evaluator@1.0.0#evaluate")))
-void __wasm_export_exports_assay_evaluator_evaluator_evaluate_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_perpend:evaluator/evaluator@1.0.0#evaluate")))
+void __wasm_export_exports_perpend_evaluator_evaluator_evaluate_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
@@ -258,18 +258,18 @@ static uint8_t RET_AREA[(8*sizeof(void*))];
 
 // Helper Functions
 
-void assay_evaluator_types_json_free(assay_evaluator_types_json_t *ptr) {
+void perpend_evaluator_types_json_free(perpend_evaluator_types_json_t *ptr) {
   wit_string_free(ptr);
 }
 
-void assay_evaluator_types_payload_free(assay_evaluator_types_payload_t *ptr) {
+void perpend_evaluator_types_payload_free(perpend_evaluator_types_payload_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       wit_string_free(&ptr->val.text);
       break;
     }
     case 1: {
-      assay_evaluator_types_json_free(&ptr->val.json);
+      perpend_evaluator_types_json_free(&ptr->val.json);
       break;
     }
   }
@@ -281,39 +281,39 @@ void wit_option_string_free(wit_option_string_t *ptr) {
   }
 }
 
-void assay_evaluator_types_trace_ref_free(assay_evaluator_types_trace_ref_t *ptr) {
+void perpend_evaluator_types_trace_ref_free(perpend_evaluator_types_trace_ref_t *ptr) {
   wit_string_free(&ptr->trace_id);
   wit_option_string_free(&ptr->observation_id);
 }
 
-void assay_evaluator_types_option_payload_free(assay_evaluator_types_option_payload_t *ptr) {
+void perpend_evaluator_types_option_payload_free(perpend_evaluator_types_option_payload_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_types_payload_free(&ptr->val);
+    perpend_evaluator_types_payload_free(&ptr->val);
   }
 }
 
-void assay_evaluator_types_option_json_free(assay_evaluator_types_option_json_t *ptr) {
+void perpend_evaluator_types_option_json_free(perpend_evaluator_types_option_json_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_types_json_free(&ptr->val);
+    perpend_evaluator_types_json_free(&ptr->val);
   }
 }
 
-void assay_evaluator_types_option_trace_ref_free(assay_evaluator_types_option_trace_ref_t *ptr) {
+void perpend_evaluator_types_option_trace_ref_free(perpend_evaluator_types_option_trace_ref_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_types_trace_ref_free(&ptr->val);
+    perpend_evaluator_types_trace_ref_free(&ptr->val);
   }
 }
 
-void assay_evaluator_types_item_free(assay_evaluator_types_item_t *ptr) {
+void perpend_evaluator_types_item_free(perpend_evaluator_types_item_t *ptr) {
   wit_string_free(&ptr->id);
-  assay_evaluator_types_option_payload_free(&ptr->input);
-  assay_evaluator_types_option_payload_free(&ptr->output);
-  assay_evaluator_types_option_payload_free(&ptr->expected_output);
-  assay_evaluator_types_option_json_free(&ptr->metadata);
-  assay_evaluator_types_option_trace_ref_free(&ptr->trace);
+  perpend_evaluator_types_option_payload_free(&ptr->input);
+  perpend_evaluator_types_option_payload_free(&ptr->output);
+  perpend_evaluator_types_option_payload_free(&ptr->expected_output);
+  perpend_evaluator_types_option_json_free(&ptr->metadata);
+  perpend_evaluator_types_option_trace_ref_free(&ptr->trace);
 }
 
-void assay_evaluator_types_score_value_free(assay_evaluator_types_score_value_t *ptr) {
+void perpend_evaluator_types_score_value_free(perpend_evaluator_types_score_value_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       break;
@@ -328,15 +328,15 @@ void assay_evaluator_types_score_value_free(assay_evaluator_types_score_value_t 
   }
 }
 
-void assay_evaluator_types_score_free(assay_evaluator_types_score_t *ptr) {
+void perpend_evaluator_types_score_free(perpend_evaluator_types_score_t *ptr) {
   wit_string_free(&ptr->name);
-  assay_evaluator_types_score_value_free(&ptr->value);
+  perpend_evaluator_types_score_value_free(&ptr->value);
   wit_option_string_free(&ptr->observation_id);
   wit_option_string_free(&ptr->comment);
-  assay_evaluator_types_option_json_free(&ptr->metadata);
+  perpend_evaluator_types_option_json_free(&ptr->metadata);
 }
 
-void assay_evaluator_types_eval_error_free(assay_evaluator_types_eval_error_t *ptr) {
+void perpend_evaluator_types_eval_error_free(perpend_evaluator_types_eval_error_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       wit_string_free(&ptr->val.invalid_config);
@@ -370,7 +370,7 @@ void wit_option_f64_free(wit_option_f64_t *ptr) {
   }
 }
 
-void assay_evaluator_types_numeric_range_free(assay_evaluator_types_numeric_range_t *ptr) {
+void perpend_evaluator_types_numeric_range_free(perpend_evaluator_types_numeric_range_t *ptr) {
   wit_option_f64_free(&ptr->min);
   wit_option_f64_free(&ptr->max);
 }
@@ -386,10 +386,10 @@ void wit_list_string_free(wit_list_string_t *ptr) {
   }
 }
 
-void assay_evaluator_types_score_domain_free(assay_evaluator_types_score_domain_t *ptr) {
+void perpend_evaluator_types_score_domain_free(perpend_evaluator_types_score_domain_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
-      assay_evaluator_types_numeric_range_free(&ptr->val.numeric);
+      perpend_evaluator_types_numeric_range_free(&ptr->val.numeric);
       break;
     }
     case 2: {
@@ -399,88 +399,88 @@ void assay_evaluator_types_score_domain_free(assay_evaluator_types_score_domain_
   }
 }
 
-void assay_evaluator_types_score_spec_free(assay_evaluator_types_score_spec_t *ptr) {
+void perpend_evaluator_types_score_spec_free(perpend_evaluator_types_score_spec_t *ptr) {
   wit_string_free(&ptr->name);
   wit_string_free(&ptr->description);
-  assay_evaluator_types_score_domain_free(&ptr->domain);
+  perpend_evaluator_types_score_domain_free(&ptr->domain);
 }
 
-void assay_evaluator_types_model_slot_free(assay_evaluator_types_model_slot_t *ptr) {
+void perpend_evaluator_types_model_slot_free(perpend_evaluator_types_model_slot_t *ptr) {
   wit_string_free(&ptr->name);
   wit_string_free(&ptr->description);
 }
 
-void assay_evaluator_types_list_model_slot_free(assay_evaluator_types_list_model_slot_t *ptr) {
+void perpend_evaluator_types_list_model_slot_free(perpend_evaluator_types_list_model_slot_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_types_model_slot_t *list_ptr = ptr->ptr;
+    perpend_evaluator_types_model_slot_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_types_model_slot_free(&list_ptr[i]);
+      perpend_evaluator_types_model_slot_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_types_list_score_spec_free(assay_evaluator_types_list_score_spec_t *ptr) {
+void perpend_evaluator_types_list_score_spec_free(perpend_evaluator_types_list_score_spec_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_types_score_spec_t *list_ptr = ptr->ptr;
+    perpend_evaluator_types_score_spec_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_types_score_spec_free(&list_ptr[i]);
+      perpend_evaluator_types_score_spec_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_types_evaluator_info_free(assay_evaluator_types_evaluator_info_t *ptr) {
+void perpend_evaluator_types_evaluator_info_free(perpend_evaluator_types_evaluator_info_t *ptr) {
   wit_string_free(&ptr->id);
   wit_string_free(&ptr->title);
   wit_string_free(&ptr->description);
-  assay_evaluator_types_json_free(&ptr->config_schema);
-  assay_evaluator_types_list_model_slot_free(&ptr->slots);
-  assay_evaluator_types_list_score_spec_free(&ptr->scores);
+  perpend_evaluator_types_json_free(&ptr->config_schema);
+  perpend_evaluator_types_list_model_slot_free(&ptr->slots);
+  perpend_evaluator_types_list_score_spec_free(&ptr->scores);
 }
 
-void assay_evaluator_types_list_evaluator_info_free(assay_evaluator_types_list_evaluator_info_t *ptr) {
+void perpend_evaluator_types_list_evaluator_info_free(perpend_evaluator_types_list_evaluator_info_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_types_evaluator_info_t *list_ptr = ptr->ptr;
+    perpend_evaluator_types_evaluator_info_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_types_evaluator_info_free(&list_ptr[i]);
+      perpend_evaluator_types_evaluator_info_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_types_plugin_info_free(assay_evaluator_types_plugin_info_t *ptr) {
+void perpend_evaluator_types_plugin_info_free(perpend_evaluator_types_plugin_info_t *ptr) {
   wit_string_free(&ptr->name);
   wit_string_free(&ptr->version);
   wit_string_free(&ptr->description);
-  assay_evaluator_types_list_evaluator_info_free(&ptr->evaluators);
+  perpend_evaluator_types_list_evaluator_info_free(&ptr->evaluators);
 }
 
-void assay_evaluator_model_json_free(assay_evaluator_model_json_t *ptr) {
-  assay_evaluator_types_json_free(ptr);
+void perpend_evaluator_model_json_free(perpend_evaluator_model_json_t *ptr) {
+  perpend_evaluator_types_json_free(ptr);
 }
 
-void assay_evaluator_model_message_free(assay_evaluator_model_message_t *ptr) {
+void perpend_evaluator_model_message_free(perpend_evaluator_model_message_t *ptr) {
   wit_string_free(&ptr->content);
 }
 
-void assay_evaluator_model_list_message_free(assay_evaluator_model_list_message_t *ptr) {
+void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_model_message_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_message_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_model_message_free(&list_ptr[i]);
+      perpend_evaluator_model_message_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_model_option_json_free(assay_evaluator_model_option_json_t *ptr) {
+void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_model_json_free(&ptr->val);
+    perpend_evaluator_model_json_free(&ptr->val);
   }
 }
 
@@ -504,58 +504,58 @@ void wit_option_u8_free(wit_option_u8_t *ptr) {
   }
 }
 
-void assay_evaluator_model_completion_request_free(assay_evaluator_model_completion_request_t *ptr) {
+void perpend_evaluator_model_completion_request_free(perpend_evaluator_model_completion_request_t *ptr) {
   wit_option_string_free(&ptr->slot);
-  assay_evaluator_model_list_message_free(&ptr->messages);
-  assay_evaluator_model_option_json_free(&ptr->response_schema);
+  perpend_evaluator_model_list_message_free(&ptr->messages);
+  perpend_evaluator_model_option_json_free(&ptr->response_schema);
   wit_option_f32_free(&ptr->temperature);
   wit_option_f32_free(&ptr->top_p);
   wit_option_u32_free(&ptr->max_output_tokens);
   wit_option_u64_free(&ptr->seed);
   wit_list_string_free(&ptr->stop);
   wit_option_u8_free(&ptr->top_logprobs);
-  assay_evaluator_model_option_json_free(&ptr->extra);
+  perpend_evaluator_model_option_json_free(&ptr->extra);
 }
 
-void assay_evaluator_model_token_alternative_free(assay_evaluator_model_token_alternative_t *ptr) {
+void perpend_evaluator_model_token_alternative_free(perpend_evaluator_model_token_alternative_t *ptr) {
   wit_string_free(&ptr->token);
 }
 
-void assay_evaluator_model_list_token_alternative_free(assay_evaluator_model_list_token_alternative_t *ptr) {
+void perpend_evaluator_model_list_token_alternative_free(perpend_evaluator_model_list_token_alternative_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_model_token_alternative_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_token_alternative_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_model_token_alternative_free(&list_ptr[i]);
+      perpend_evaluator_model_token_alternative_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_model_token_logprob_free(assay_evaluator_model_token_logprob_t *ptr) {
+void perpend_evaluator_model_token_logprob_free(perpend_evaluator_model_token_logprob_t *ptr) {
   wit_string_free(&ptr->token);
-  assay_evaluator_model_list_token_alternative_free(&ptr->alternatives);
+  perpend_evaluator_model_list_token_alternative_free(&ptr->alternatives);
 }
 
-void assay_evaluator_model_list_token_logprob_free(assay_evaluator_model_list_token_logprob_t *ptr) {
+void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_model_token_logprob_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_token_logprob_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_model_token_logprob_free(&list_ptr[i]);
+      perpend_evaluator_model_token_logprob_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_model_completion_free(assay_evaluator_model_completion_t *ptr) {
+void perpend_evaluator_model_completion_free(perpend_evaluator_model_completion_t *ptr) {
   wit_string_free(&ptr->text);
-  assay_evaluator_model_option_json_free(&ptr->structured);
-  assay_evaluator_model_list_token_logprob_free(&ptr->logprobs);
+  perpend_evaluator_model_option_json_free(&ptr->structured);
+  perpend_evaluator_model_list_token_logprob_free(&ptr->logprobs);
   wit_string_free(&ptr->model);
 }
 
-void assay_evaluator_model_model_error_free(assay_evaluator_model_model_error_t *ptr) {
+void perpend_evaluator_model_model_error_free(perpend_evaluator_model_model_error_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       wit_string_free(&ptr->val.not_granted);
@@ -592,31 +592,31 @@ void assay_evaluator_model_model_error_free(assay_evaluator_model_model_error_t 
   }
 }
 
-void assay_evaluator_model_result_completion_model_error_free(assay_evaluator_model_result_completion_model_error_t *ptr) {
+void perpend_evaluator_model_result_completion_model_error_free(perpend_evaluator_model_result_completion_model_error_t *ptr) {
   if (!ptr->is_err) {
-    assay_evaluator_model_completion_free(&ptr->val.ok);
+    perpend_evaluator_model_completion_free(&ptr->val.ok);
   } else {
-    assay_evaluator_model_model_error_free(&ptr->val.err);
+    perpend_evaluator_model_model_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_model_list_completion_request_free(assay_evaluator_model_list_completion_request_t *ptr) {
+void perpend_evaluator_model_list_completion_request_free(perpend_evaluator_model_list_completion_request_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_model_completion_request_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_completion_request_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_model_completion_request_free(&list_ptr[i]);
+      perpend_evaluator_model_completion_request_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_model_list_result_completion_model_error_free(assay_evaluator_model_list_result_completion_model_error_t *ptr) {
+void perpend_evaluator_model_list_result_completion_model_error_free(perpend_evaluator_model_list_result_completion_model_error_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_model_result_completion_model_error_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_result_completion_model_error_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_model_result_completion_model_error_free(&list_ptr[i]);
+      perpend_evaluator_model_result_completion_model_error_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
@@ -643,86 +643,86 @@ void wit_list_list_f32_free(wit_list_list_f32_t *ptr) {
   }
 }
 
-void assay_evaluator_model_result_list_list_f32_model_error_free(assay_evaluator_model_result_list_list_f32_model_error_t *ptr) {
+void perpend_evaluator_model_result_list_list_f32_model_error_free(perpend_evaluator_model_result_list_list_f32_model_error_t *ptr) {
   if (!ptr->is_err) {
     wit_list_list_f32_free(&ptr->val.ok);
   } else {
-    assay_evaluator_model_model_error_free(&ptr->val.err);
+    perpend_evaluator_model_model_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_trace_reader_json_free(assay_evaluator_trace_reader_json_t *ptr) {
-  assay_evaluator_types_json_free(ptr);
+void perpend_evaluator_trace_reader_json_free(perpend_evaluator_trace_reader_json_t *ptr) {
+  perpend_evaluator_types_json_free(ptr);
 }
 
-void assay_evaluator_trace_reader_payload_free(assay_evaluator_trace_reader_payload_t *ptr) {
-  assay_evaluator_types_payload_free(ptr);
+void perpend_evaluator_trace_reader_payload_free(perpend_evaluator_trace_reader_payload_t *ptr) {
+  perpend_evaluator_types_payload_free(ptr);
 }
 
-void assay_evaluator_trace_reader_option_json_free(assay_evaluator_trace_reader_option_json_t *ptr) {
+void perpend_evaluator_trace_reader_option_json_free(perpend_evaluator_trace_reader_option_json_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_trace_reader_json_free(&ptr->val);
+    perpend_evaluator_trace_reader_json_free(&ptr->val);
   }
 }
 
-void assay_evaluator_trace_reader_trace_info_free(assay_evaluator_trace_reader_trace_info_t *ptr) {
+void perpend_evaluator_trace_reader_trace_info_free(perpend_evaluator_trace_reader_trace_info_t *ptr) {
   wit_string_free(&ptr->id);
   wit_option_string_free(&ptr->name);
   wit_option_string_free(&ptr->session_id);
   wit_option_string_free(&ptr->user_id);
   wit_list_string_free(&ptr->tags);
-  assay_evaluator_trace_reader_option_json_free(&ptr->metadata);
+  perpend_evaluator_trace_reader_option_json_free(&ptr->metadata);
 }
 
-void assay_evaluator_trace_reader_option_timestamp_ms_free(assay_evaluator_trace_reader_option_timestamp_ms_t *ptr) {
+void perpend_evaluator_trace_reader_option_timestamp_ms_free(perpend_evaluator_trace_reader_option_timestamp_ms_t *ptr) {
   if (ptr->is_some) {
   }
 }
 
-void assay_evaluator_trace_reader_observation_head_free(assay_evaluator_trace_reader_observation_head_t *ptr) {
+void perpend_evaluator_trace_reader_observation_head_free(perpend_evaluator_trace_reader_observation_head_t *ptr) {
   wit_string_free(&ptr->id);
   wit_option_string_free(&ptr->parent_id);
   wit_option_string_free(&ptr->name);
-  assay_evaluator_trace_reader_option_timestamp_ms_free(&ptr->end);
+  perpend_evaluator_trace_reader_option_timestamp_ms_free(&ptr->end);
   wit_option_string_free(&ptr->status_message);
   wit_option_string_free(&ptr->model);
   wit_option_u64_free(&ptr->input_tokens);
   wit_option_u64_free(&ptr->output_tokens);
 }
 
-void assay_evaluator_trace_reader_list_observation_kind_free(assay_evaluator_trace_reader_list_observation_kind_t *ptr) {
+void perpend_evaluator_trace_reader_list_observation_kind_free(perpend_evaluator_trace_reader_list_observation_kind_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_trace_reader_observation_kind_t *list_ptr = ptr->ptr;
+    perpend_evaluator_trace_reader_observation_kind_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_trace_reader_observation_filter_free(assay_evaluator_trace_reader_observation_filter_t *ptr) {
+void perpend_evaluator_trace_reader_observation_filter_free(perpend_evaluator_trace_reader_observation_filter_t *ptr) {
   wit_option_string_free(&ptr->parent_id);
-  assay_evaluator_trace_reader_list_observation_kind_free(&ptr->kinds);
+  perpend_evaluator_trace_reader_list_observation_kind_free(&ptr->kinds);
   wit_option_string_free(&ptr->name);
 }
 
-void assay_evaluator_trace_reader_list_observation_head_free(assay_evaluator_trace_reader_list_observation_head_t *ptr) {
+void perpend_evaluator_trace_reader_list_observation_head_free(perpend_evaluator_trace_reader_list_observation_head_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    assay_evaluator_trace_reader_observation_head_t *list_ptr = ptr->ptr;
+    perpend_evaluator_trace_reader_observation_head_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      assay_evaluator_trace_reader_observation_head_free(&list_ptr[i]);
+      perpend_evaluator_trace_reader_observation_head_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void assay_evaluator_trace_reader_observation_page_free(assay_evaluator_trace_reader_observation_page_t *ptr) {
-  assay_evaluator_trace_reader_list_observation_head_free(&ptr->observations);
+void perpend_evaluator_trace_reader_observation_page_free(perpend_evaluator_trace_reader_observation_page_t *ptr) {
+  perpend_evaluator_trace_reader_list_observation_head_free(&ptr->observations);
   wit_option_string_free(&ptr->next_cursor);
 }
 
-void assay_evaluator_trace_reader_trace_error_free(assay_evaluator_trace_reader_trace_error_t *ptr) {
+void perpend_evaluator_trace_reader_trace_error_free(perpend_evaluator_trace_reader_trace_error_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       wit_string_free(&ptr->val.not_granted);
@@ -743,90 +743,90 @@ void assay_evaluator_trace_reader_trace_error_free(assay_evaluator_trace_reader_
   }
 }
 
-void assay_evaluator_trace_reader_result_trace_info_trace_error_free(assay_evaluator_trace_reader_result_trace_info_trace_error_t *ptr) {
+void perpend_evaluator_trace_reader_result_trace_info_trace_error_free(perpend_evaluator_trace_reader_result_trace_info_trace_error_t *ptr) {
   if (!ptr->is_err) {
-    assay_evaluator_trace_reader_trace_info_free(&ptr->val.ok);
+    perpend_evaluator_trace_reader_trace_info_free(&ptr->val.ok);
   } else {
-    assay_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_trace_reader_result_observation_page_trace_error_free(assay_evaluator_trace_reader_result_observation_page_trace_error_t *ptr) {
+void perpend_evaluator_trace_reader_result_observation_page_trace_error_free(perpend_evaluator_trace_reader_result_observation_page_trace_error_t *ptr) {
   if (!ptr->is_err) {
-    assay_evaluator_trace_reader_observation_page_free(&ptr->val.ok);
+    perpend_evaluator_trace_reader_observation_page_free(&ptr->val.ok);
   } else {
-    assay_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_trace_reader_option_payload_free(assay_evaluator_trace_reader_option_payload_t *ptr) {
+void perpend_evaluator_trace_reader_option_payload_free(perpend_evaluator_trace_reader_option_payload_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_trace_reader_payload_free(&ptr->val);
+    perpend_evaluator_trace_reader_payload_free(&ptr->val);
   }
 }
 
-void assay_evaluator_trace_reader_result_option_payload_trace_error_free(assay_evaluator_trace_reader_result_option_payload_trace_error_t *ptr) {
+void perpend_evaluator_trace_reader_result_option_payload_trace_error_free(perpend_evaluator_trace_reader_result_option_payload_trace_error_t *ptr) {
   if (!ptr->is_err) {
-    assay_evaluator_trace_reader_option_payload_free(&ptr->val.ok);
+    perpend_evaluator_trace_reader_option_payload_free(&ptr->val.ok);
   } else {
-    assay_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_trace_reader_result_option_json_trace_error_free(assay_evaluator_trace_reader_result_option_json_trace_error_t *ptr) {
+void perpend_evaluator_trace_reader_result_option_json_trace_error_free(perpend_evaluator_trace_reader_result_option_json_trace_error_t *ptr) {
   if (!ptr->is_err) {
-    assay_evaluator_trace_reader_option_json_free(&ptr->val.ok);
+    perpend_evaluator_trace_reader_option_json_free(&ptr->val.ok);
   } else {
-    assay_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
   }
 }
 
-void assay_evaluator_log_json_free(assay_evaluator_log_json_t *ptr) {
-  assay_evaluator_types_json_free(ptr);
+void perpend_evaluator_log_json_free(perpend_evaluator_log_json_t *ptr) {
+  perpend_evaluator_types_json_free(ptr);
 }
 
-void assay_evaluator_log_option_json_free(assay_evaluator_log_option_json_t *ptr) {
+void perpend_evaluator_log_option_json_free(perpend_evaluator_log_option_json_t *ptr) {
   if (ptr->is_some) {
-    assay_evaluator_log_json_free(&ptr->val);
+    perpend_evaluator_log_json_free(&ptr->val);
   }
 }
 
-void exports_assay_evaluator_evaluator_plugin_info_free(exports_assay_evaluator_evaluator_plugin_info_t *ptr) {
-  assay_evaluator_types_plugin_info_free(ptr);
+void exports_perpend_evaluator_evaluator_plugin_info_free(exports_perpend_evaluator_evaluator_plugin_info_t *ptr) {
+  perpend_evaluator_types_plugin_info_free(ptr);
 }
 
-void exports_assay_evaluator_evaluator_item_free(exports_assay_evaluator_evaluator_item_t *ptr) {
-  assay_evaluator_types_item_free(ptr);
+void exports_perpend_evaluator_evaluator_item_free(exports_perpend_evaluator_evaluator_item_t *ptr) {
+  perpend_evaluator_types_item_free(ptr);
 }
 
-void exports_assay_evaluator_evaluator_json_free(exports_assay_evaluator_evaluator_json_t *ptr) {
-  assay_evaluator_types_json_free(ptr);
+void exports_perpend_evaluator_evaluator_json_free(exports_perpend_evaluator_evaluator_json_t *ptr) {
+  perpend_evaluator_types_json_free(ptr);
 }
 
-void exports_assay_evaluator_evaluator_score_free(exports_assay_evaluator_evaluator_score_t *ptr) {
-  assay_evaluator_types_score_free(ptr);
+void exports_perpend_evaluator_evaluator_score_free(exports_perpend_evaluator_evaluator_score_t *ptr) {
+  perpend_evaluator_types_score_free(ptr);
 }
 
-void exports_assay_evaluator_evaluator_eval_error_free(exports_assay_evaluator_evaluator_eval_error_t *ptr) {
-  assay_evaluator_types_eval_error_free(ptr);
+void exports_perpend_evaluator_evaluator_eval_error_free(exports_perpend_evaluator_evaluator_eval_error_t *ptr) {
+  perpend_evaluator_types_eval_error_free(ptr);
 }
 
-void exports_assay_evaluator_evaluator_list_score_free(exports_assay_evaluator_evaluator_list_score_t *ptr) {
+void exports_perpend_evaluator_evaluator_list_score_free(exports_perpend_evaluator_evaluator_list_score_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    exports_assay_evaluator_evaluator_score_t *list_ptr = ptr->ptr;
+    exports_perpend_evaluator_evaluator_score_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      exports_assay_evaluator_evaluator_score_free(&list_ptr[i]);
+      exports_perpend_evaluator_evaluator_score_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void exports_assay_evaluator_evaluator_result_list_score_eval_error_free(exports_assay_evaluator_evaluator_result_list_score_eval_error_t *ptr) {
+void exports_perpend_evaluator_evaluator_result_list_score_eval_error_free(exports_perpend_evaluator_evaluator_result_list_score_eval_error_t *ptr) {
   if (!ptr->is_err) {
-    exports_assay_evaluator_evaluator_list_score_free(&ptr->val.ok);
+    exports_perpend_evaluator_evaluator_list_score_free(&ptr->val.ok);
   } else {
-    exports_assay_evaluator_evaluator_eval_error_free(&ptr->val.err);
+    exports_perpend_evaluator_evaluator_eval_error_free(&ptr->val.err);
   }
 }
 
@@ -857,7 +857,7 @@ void wit_string_free(wit_string_t *ret) {
 
 // Component Adapters
 
-bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *request, assay_evaluator_model_completion_t *ret, assay_evaluator_model_model_error_t *err) {
+bool perpend_evaluator_model_complete(perpend_evaluator_model_completion_request_t *request, perpend_evaluator_model_completion_t *ret, perpend_evaluator_model_model_error_t *err) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[(40+14*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
@@ -872,7 +872,7 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
   *((size_t*)(ptr + (4*sizeof(void*)))) = ((*request).messages).len;
   *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*request).messages).ptr;
   if (((*request).response_schema).is_some) {
-    const assay_evaluator_model_json_t *payload2 = &((*request).response_schema).val;
+    const perpend_evaluator_model_json_t *payload2 = &((*request).response_schema).val;
     *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
     *((size_t*)(ptr + (7*sizeof(void*)))) = (*payload2).len;
     *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
@@ -918,7 +918,7 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
   }
   *((int8_t*)(ptr + (42+10*sizeof(void*)))) = (int32_t) (*request).cache;
   if (((*request).extra).is_some) {
-    const assay_evaluator_model_json_t *payload14 = &((*request).extra).val;
+    const perpend_evaluator_model_json_t *payload14 = &((*request).extra).val;
     *((int8_t*)(ptr + (40+11*sizeof(void*)))) = 1;
     *((size_t*)(ptr + (40+13*sizeof(void*)))) = (*payload14).len;
     *((uint8_t **)(ptr + (40+12*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
@@ -926,12 +926,12 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
     *((int8_t*)(ptr + (40+11*sizeof(void*)))) = 0;
   }
   uint8_t *ptr15 = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_model_complete(ptr, ptr15);
-  assay_evaluator_model_result_completion_model_error_t result;
+  __wasm_import_perpend_evaluator_model_complete(ptr, ptr15);
+  perpend_evaluator_model_result_completion_model_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
     case 0: {
       result.is_err = false;
-      assay_evaluator_model_option_json_t option;
+      perpend_evaluator_model_option_json_t option;
       switch ((int32_t) *((uint8_t*) (ptr15 + (8+2*sizeof(void*))))) {
         case 0: {
           option.is_some = false;
@@ -944,15 +944,15 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
         }
       }
 
-      result.val.ok = (assay_evaluator_model_completion_t) {
+      result.val.ok = (perpend_evaluator_model_completion_t) {
         (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + 8))), (*((size_t*) (ptr15 + (8+1*sizeof(void*))))) },
-        (assay_evaluator_model_option_json_t) option,
-        (assay_evaluator_model_finish_reason_t) (int32_t) *((uint8_t*) (ptr15 + (8+5*sizeof(void*)))),
-        (assay_evaluator_model_token_usage_t) (assay_evaluator_model_token_usage_t) {
+        (perpend_evaluator_model_option_json_t) option,
+        (perpend_evaluator_model_finish_reason_t) (int32_t) *((uint8_t*) (ptr15 + (8+5*sizeof(void*)))),
+        (perpend_evaluator_model_token_usage_t) (perpend_evaluator_model_token_usage_t) {
           (uint64_t) (uint64_t) (*((int64_t*) (ptr15 + (8+6*sizeof(void*))))),
           (uint64_t) (uint64_t) (*((int64_t*) (ptr15 + (16+6*sizeof(void*))))),
         },
-        (assay_evaluator_model_list_token_logprob_t) (assay_evaluator_model_list_token_logprob_t) { (assay_evaluator_model_token_logprob_t*)(*((uint8_t **) (ptr15 + (24+6*sizeof(void*))))), (*((size_t*) (ptr15 + (24+7*sizeof(void*))))) },
+        (perpend_evaluator_model_list_token_logprob_t) (perpend_evaluator_model_list_token_logprob_t) { (perpend_evaluator_model_token_logprob_t*)(*((uint8_t **) (ptr15 + (24+6*sizeof(void*))))), (*((size_t*) (ptr15 + (24+7*sizeof(void*))))) },
         (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (24+8*sizeof(void*))))), (*((size_t*) (ptr15 + (24+9*sizeof(void*))))) },
         (bool) (int32_t) *((uint8_t*) (ptr15 + (24+10*sizeof(void*)))),
       };
@@ -960,7 +960,7 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_model_model_error_t variant;
+      perpend_evaluator_model_model_error_t variant;
       variant.tag = (int32_t) *((uint8_t*) (ptr15 + 8));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1013,15 +1013,15 @@ bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *
   }
 }
 
-void assay_evaluator_model_complete_all(assay_evaluator_model_list_completion_request_t *requests, assay_evaluator_model_list_result_completion_model_error_t *ret) {
+void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_completion_request_t *requests, perpend_evaluator_model_list_result_completion_model_error_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_model_complete_all((uint8_t *) (*requests).ptr, (*requests).len, ptr);
-  *ret = (assay_evaluator_model_list_result_completion_model_error_t) { (assay_evaluator_model_result_completion_model_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+  __wasm_import_perpend_evaluator_model_complete_all((uint8_t *) (*requests).ptr, (*requests).len, ptr);
+  *ret = (perpend_evaluator_model_list_result_completion_model_error_t) { (perpend_evaluator_model_result_completion_model_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-bool assay_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, assay_evaluator_model_model_error_t *err) {
+bool perpend_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, perpend_evaluator_model_model_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   wit_option_string_t slot;
@@ -1042,8 +1042,8 @@ bool assay_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *te
     option2 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_model_embed(option, option1, option2, (uint8_t *) (*texts).ptr, (*texts).len, ptr);
-  assay_evaluator_model_result_list_list_f32_model_error_t result;
+  __wasm_import_perpend_evaluator_model_embed(option, option1, option2, (uint8_t *) (*texts).ptr, (*texts).len, ptr);
+  perpend_evaluator_model_result_list_list_f32_model_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
@@ -1052,7 +1052,7 @@ bool assay_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *te
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_model_model_error_t variant;
+      perpend_evaluator_model_model_error_t variant;
       variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1105,12 +1105,12 @@ bool assay_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *te
   }
 }
 
-bool assay_evaluator_trace_reader_get_trace(wit_string_t *trace_id, assay_evaluator_trace_reader_trace_info_t *ret, assay_evaluator_trace_reader_trace_error_t *err) {
+bool perpend_evaluator_trace_reader_get_trace(wit_string_t *trace_id, perpend_evaluator_trace_reader_trace_info_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[(24+16*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_trace_reader_get_trace((uint8_t *) (*trace_id).ptr, (*trace_id).len, ptr);
-  assay_evaluator_trace_reader_result_trace_info_trace_error_t result;
+  __wasm_import_perpend_evaluator_trace_reader_get_trace((uint8_t *) (*trace_id).ptr, (*trace_id).len, ptr);
+  perpend_evaluator_trace_reader_result_trace_info_trace_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
@@ -1150,7 +1150,7 @@ bool assay_evaluator_trace_reader_get_trace(wit_string_t *trace_id, assay_evalua
           break;
         }
       }
-      assay_evaluator_trace_reader_option_json_t option2;
+      perpend_evaluator_trace_reader_option_json_t option2;
       switch ((int32_t) *((uint8_t*) (ptr + (24+12*sizeof(void*))))) {
         case 0: {
           option2.is_some = false;
@@ -1163,21 +1163,21 @@ bool assay_evaluator_trace_reader_get_trace(wit_string_t *trace_id, assay_evalua
         }
       }
 
-      result.val.ok = (assay_evaluator_trace_reader_trace_info_t) {
+      result.val.ok = (perpend_evaluator_trace_reader_trace_info_t) {
         (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) },
         (wit_option_string_t) option,
         (wit_option_string_t) option0,
         (wit_option_string_t) option1,
-        (assay_evaluator_trace_reader_timestamp_ms_t) (uint64_t) (*((int64_t*) (ptr + (16+10*sizeof(void*))))),
+        (perpend_evaluator_trace_reader_timestamp_ms_t) (uint64_t) (*((int64_t*) (ptr + (16+10*sizeof(void*))))),
         (wit_list_string_t) (wit_list_string_t) { (wit_string_t*)(*((uint8_t **) (ptr + (24+10*sizeof(void*))))), (*((size_t*) (ptr + (24+11*sizeof(void*))))) },
-        (assay_evaluator_trace_reader_option_json_t) option2,
+        (perpend_evaluator_trace_reader_option_json_t) option2,
         (uint32_t) (uint32_t) (*((int32_t*) (ptr + (24+15*sizeof(void*))))),
       };
       break;
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_trace_reader_trace_error_t variant;
+      perpend_evaluator_trace_reader_trace_error_t variant;
       variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1214,7 +1214,7 @@ bool assay_evaluator_trace_reader_get_trace(wit_string_t *trace_id, assay_evalua
   }
 }
 
-bool assay_evaluator_trace_reader_list_observations(wit_string_t *trace_id, assay_evaluator_trace_reader_observation_filter_t *filter, wit_string_t *maybe_cursor, uint32_t limit, assay_evaluator_trace_reader_observation_page_t *ret, assay_evaluator_trace_reader_trace_error_t *err) {
+bool perpend_evaluator_trace_reader_list_observations(wit_string_t *trace_id, perpend_evaluator_trace_reader_observation_filter_t *filter, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_trace_reader_observation_page_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(6*sizeof(void*))];
   wit_option_string_t cursor;
@@ -1261,8 +1261,8 @@ bool assay_evaluator_trace_reader_list_observations(wit_string_t *trace_id, assa
     option12 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_trace_reader_list_observations((uint8_t *) (*trace_id).ptr, (*trace_id).len, option, option1, option2, (uint8_t *) ((*filter).kinds).ptr, ((*filter).kinds).len, option5, option6, option7, option10, option11, option12, (int32_t) (limit), ptr);
-  assay_evaluator_trace_reader_result_observation_page_trace_error_t result;
+  __wasm_import_perpend_evaluator_trace_reader_list_observations((uint8_t *) (*trace_id).ptr, (*trace_id).len, option, option1, option2, (uint8_t *) ((*filter).kinds).ptr, ((*filter).kinds).len, option5, option6, option7, option10, option11, option12, (int32_t) (limit), ptr);
+  perpend_evaluator_trace_reader_result_observation_page_trace_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
@@ -1279,15 +1279,15 @@ bool assay_evaluator_trace_reader_list_observations(wit_string_t *trace_id, assa
         }
       }
 
-      result.val.ok = (assay_evaluator_trace_reader_observation_page_t) {
-        (assay_evaluator_trace_reader_list_observation_head_t) (assay_evaluator_trace_reader_list_observation_head_t) { (assay_evaluator_trace_reader_observation_head_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+      result.val.ok = (perpend_evaluator_trace_reader_observation_page_t) {
+        (perpend_evaluator_trace_reader_list_observation_head_t) (perpend_evaluator_trace_reader_list_observation_head_t) { (perpend_evaluator_trace_reader_observation_head_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
         (wit_option_string_t) option20,
       };
       break;
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_trace_reader_trace_error_t variant;
+      perpend_evaluator_trace_reader_trace_error_t variant;
       variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1324,16 +1324,16 @@ bool assay_evaluator_trace_reader_list_observations(wit_string_t *trace_id, assa
   }
 }
 
-bool assay_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_payload_t *ret, assay_evaluator_trace_reader_trace_error_t *err) {
+bool perpend_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_trace_reader_read_input((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
-  assay_evaluator_trace_reader_result_option_payload_trace_error_t result;
+  __wasm_import_perpend_evaluator_trace_reader_read_input((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
+  perpend_evaluator_trace_reader_result_option_payload_trace_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      assay_evaluator_trace_reader_option_payload_t option;
+      perpend_evaluator_trace_reader_option_payload_t option;
       switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
         case 0: {
           option.is_some = false;
@@ -1341,7 +1341,7 @@ bool assay_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_
         }
         case 1: {
           option.is_some = true;
-          assay_evaluator_types_payload_t variant;
+          perpend_evaluator_types_payload_t variant;
           variant.tag = (int32_t) *((uint8_t*) (ptr + (2*sizeof(void*))));
           switch ((int32_t) variant.tag) {
             case 0: {
@@ -1364,7 +1364,7 @@ bool assay_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_trace_reader_trace_error_t variant0;
+      perpend_evaluator_trace_reader_trace_error_t variant0;
       variant0.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant0.tag) {
         case 0: {
@@ -1401,16 +1401,16 @@ bool assay_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_
   }
 }
 
-bool assay_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_payload_t *ret, assay_evaluator_trace_reader_trace_error_t *err) {
+bool perpend_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_trace_reader_read_output((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
-  assay_evaluator_trace_reader_result_option_payload_trace_error_t result;
+  __wasm_import_perpend_evaluator_trace_reader_read_output((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
+  perpend_evaluator_trace_reader_result_option_payload_trace_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      assay_evaluator_trace_reader_option_payload_t option;
+      perpend_evaluator_trace_reader_option_payload_t option;
       switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
         case 0: {
           option.is_some = false;
@@ -1418,7 +1418,7 @@ bool assay_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string
         }
         case 1: {
           option.is_some = true;
-          assay_evaluator_types_payload_t variant;
+          perpend_evaluator_types_payload_t variant;
           variant.tag = (int32_t) *((uint8_t*) (ptr + (2*sizeof(void*))));
           switch ((int32_t) variant.tag) {
             case 0: {
@@ -1441,7 +1441,7 @@ bool assay_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_trace_reader_trace_error_t variant0;
+      perpend_evaluator_trace_reader_trace_error_t variant0;
       variant0.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant0.tag) {
         case 0: {
@@ -1478,16 +1478,16 @@ bool assay_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string
   }
 }
 
-bool assay_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_json_t *ret, assay_evaluator_trace_reader_trace_error_t *err) {
+bool perpend_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_json_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_assay_evaluator_trace_reader_read_metadata((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
-  assay_evaluator_trace_reader_result_option_json_trace_error_t result;
+  __wasm_import_perpend_evaluator_trace_reader_read_metadata((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, ptr);
+  perpend_evaluator_trace_reader_result_option_json_trace_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      assay_evaluator_trace_reader_option_json_t option;
+      perpend_evaluator_trace_reader_option_json_t option;
       switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
         case 0: {
           option.is_some = false;
@@ -1505,7 +1505,7 @@ bool assay_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_stri
     }
     case 1: {
       result.is_err = true;
-      assay_evaluator_trace_reader_trace_error_t variant;
+      perpend_evaluator_trace_reader_trace_error_t variant;
       variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1542,18 +1542,18 @@ bool assay_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_stri
   }
 }
 
-uint64_t assay_evaluator_context_seed(void) {
-  int64_t ret = __wasm_import_assay_evaluator_context_seed();
+uint64_t perpend_evaluator_context_seed(void) {
+  int64_t ret = __wasm_import_perpend_evaluator_context_seed();
   return (uint64_t) (ret);
 }
 
-assay_evaluator_context_timestamp_ms_t assay_evaluator_context_run_time(void) {
-  int64_t ret = __wasm_import_assay_evaluator_context_run_time();
+perpend_evaluator_context_timestamp_ms_t perpend_evaluator_context_run_time(void) {
+  int64_t ret = __wasm_import_perpend_evaluator_context_run_time();
   return (uint64_t) (ret);
 }
 
-void assay_evaluator_log_log(assay_evaluator_log_level_t level, wit_string_t *message, assay_evaluator_log_json_t *maybe_fields) {
-  assay_evaluator_log_option_json_t fields;
+void perpend_evaluator_log_log(perpend_evaluator_log_level_t level, wit_string_t *message, perpend_evaluator_log_json_t *maybe_fields) {
+  perpend_evaluator_log_option_json_t fields;
   fields.is_some = maybe_fields != NULL;if (maybe_fields) {
     fields.val = *maybe_fields;
   }
@@ -1561,7 +1561,7 @@ void assay_evaluator_log_log(assay_evaluator_log_level_t level, wit_string_t *me
   uint8_t * option1;
   size_t option2;
   if ((fields).is_some) {
-    const assay_evaluator_log_json_t *payload0 = &(fields).val;
+    const perpend_evaluator_log_json_t *payload0 = &(fields).val;
     option = 1;
     option1 = (uint8_t *) (*payload0).ptr;
     option2 = (*payload0).len;
@@ -1570,13 +1570,13 @@ void assay_evaluator_log_log(assay_evaluator_log_level_t level, wit_string_t *me
     option1 = 0;
     option2 = 0;
   }
-  __wasm_import_assay_evaluator_log_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len, option, option1, option2);
+  __wasm_import_perpend_evaluator_log_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len, option, option1, option2);
 }
 
-__attribute__((__export_name__("assay:evaluator/evaluator@1.0.0#describe")))
-uint8_t * __wasm_export_exports_assay_evaluator_evaluator_describe(void) {
-  exports_assay_evaluator_evaluator_plugin_info_t ret;
-  exports_assay_evaluator_evaluator_describe(&ret);
+__attribute__((__export_name__("perpend:evaluator/evaluator@1.0.0#describe")))
+uint8_t * __wasm_export_exports_perpend_evaluator_evaluator_describe(void) {
+  exports_perpend_evaluator_evaluator_plugin_info_t ret;
+  exports_perpend_evaluator_evaluator_describe(&ret);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   *((size_t*)(ptr + sizeof(void*))) = ((ret).name).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) ((ret).name).ptr;
@@ -1589,9 +1589,9 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_describe(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("assay:evaluator/evaluator@1.0.0#evaluate")))
-uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg) {
-  assay_evaluator_types_option_payload_t option;
+__attribute__((__export_name__("perpend:evaluator/evaluator@1.0.0#evaluate")))
+uint8_t * __wasm_export_exports_perpend_evaluator_evaluator_evaluate(uint8_t * arg) {
+  perpend_evaluator_types_option_payload_t option;
   switch ((int32_t) *((uint8_t*) (arg + (4*sizeof(void*))))) {
     case 0: {
       option.is_some = false;
@@ -1599,7 +1599,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
     }
     case 1: {
       option.is_some = true;
-      assay_evaluator_types_payload_t variant;
+      perpend_evaluator_types_payload_t variant;
       variant.tag = (int32_t) *((uint8_t*) (arg + (5*sizeof(void*))));
       switch ((int32_t) variant.tag) {
         case 0: {
@@ -1616,7 +1616,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
       break;
     }
   }
-  assay_evaluator_types_option_payload_t option1;
+  perpend_evaluator_types_option_payload_t option1;
   switch ((int32_t) *((uint8_t*) (arg + (8*sizeof(void*))))) {
     case 0: {
       option1.is_some = false;
@@ -1624,7 +1624,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
     }
     case 1: {
       option1.is_some = true;
-      assay_evaluator_types_payload_t variant0;
+      perpend_evaluator_types_payload_t variant0;
       variant0.tag = (int32_t) *((uint8_t*) (arg + (9*sizeof(void*))));
       switch ((int32_t) variant0.tag) {
         case 0: {
@@ -1641,7 +1641,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
       break;
     }
   }
-  assay_evaluator_types_option_payload_t option3;
+  perpend_evaluator_types_option_payload_t option3;
   switch ((int32_t) *((uint8_t*) (arg + (12*sizeof(void*))))) {
     case 0: {
       option3.is_some = false;
@@ -1649,7 +1649,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
     }
     case 1: {
       option3.is_some = true;
-      assay_evaluator_types_payload_t variant2;
+      perpend_evaluator_types_payload_t variant2;
       variant2.tag = (int32_t) *((uint8_t*) (arg + (13*sizeof(void*))));
       switch ((int32_t) variant2.tag) {
         case 0: {
@@ -1666,7 +1666,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
       break;
     }
   }
-  assay_evaluator_types_option_json_t option4;
+  perpend_evaluator_types_option_json_t option4;
   switch ((int32_t) *((uint8_t*) (arg + (16*sizeof(void*))))) {
     case 0: {
       option4.is_some = false;
@@ -1678,7 +1678,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
       break;
     }
   }
-  assay_evaluator_types_option_trace_ref_t option6;
+  perpend_evaluator_types_option_trace_ref_t option6;
   switch ((int32_t) *((uint8_t*) (arg + (19*sizeof(void*))))) {
     case 0: {
       option6.is_some = false;
@@ -1699,7 +1699,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
         }
       }
 
-      option6.val = (assay_evaluator_types_trace_ref_t) {
+      option6.val = (perpend_evaluator_types_trace_ref_t) {
         (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (20*sizeof(void*))))), (*((size_t*) (arg + (21*sizeof(void*))))) },
         (wit_option_string_t) option5,
       };
@@ -1707,19 +1707,19 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
     }
   }
   wit_string_t arg7 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) };
-  exports_assay_evaluator_evaluator_item_t arg8 = (assay_evaluator_types_item_t) {
+  exports_perpend_evaluator_evaluator_item_t arg8 = (perpend_evaluator_types_item_t) {
     (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (2*sizeof(void*))))), (*((size_t*) (arg + (3*sizeof(void*))))) },
-    (assay_evaluator_types_option_payload_t) option,
-    (assay_evaluator_types_option_payload_t) option1,
-    (assay_evaluator_types_option_payload_t) option3,
-    (assay_evaluator_types_option_json_t) option4,
-    (assay_evaluator_types_option_trace_ref_t) option6,
+    (perpend_evaluator_types_option_payload_t) option,
+    (perpend_evaluator_types_option_payload_t) option1,
+    (perpend_evaluator_types_option_payload_t) option3,
+    (perpend_evaluator_types_option_json_t) option4,
+    (perpend_evaluator_types_option_trace_ref_t) option6,
   };
-  exports_assay_evaluator_evaluator_json_t arg9 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (25*sizeof(void*))))), (*((size_t*) (arg + (26*sizeof(void*))))) };
-  exports_assay_evaluator_evaluator_result_list_score_eval_error_t ret;
-  exports_assay_evaluator_evaluator_list_score_t ok;
-  exports_assay_evaluator_evaluator_eval_error_t err;
-  ret.is_err = !exports_assay_evaluator_evaluator_evaluate(&arg7, &arg8, &arg9, &ok, &err);
+  exports_perpend_evaluator_evaluator_json_t arg9 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (25*sizeof(void*))))), (*((size_t*) (arg + (26*sizeof(void*))))) };
+  exports_perpend_evaluator_evaluator_result_list_score_eval_error_t ret;
+  exports_perpend_evaluator_evaluator_list_score_t ok;
+  exports_perpend_evaluator_evaluator_eval_error_t err;
+  ret.is_err = !exports_perpend_evaluator_evaluator_evaluate(&arg7, &arg8, &arg9, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -1729,7 +1729,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_assay_evaluator_evaluator_eval_error_t *payload19 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    const exports_perpend_evaluator_evaluator_eval_error_t *payload19 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
     switch ((int32_t) (*payload19).tag) {
       case 0: {
         const wit_string_t *payload20 = &(*payload19).val.invalid_config;
@@ -1775,7 +1775,7 @@ uint8_t * __wasm_export_exports_assay_evaluator_evaluator_evaluate(uint8_t * arg
       }
     }
   } else {
-    const exports_assay_evaluator_evaluator_list_score_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    const exports_perpend_evaluator_evaluator_list_score_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
   }

@@ -18,26 +18,26 @@ typedef struct wit_string_t {
 // Values cross the boundary as text: copying text is far cheaper than
 // lifting a tree of records, and a guest that does not look inside a
 // value never pays for parsing it.
-typedef wit_string_t assay_evaluator_types_json_t;
+typedef wit_string_t perpend_evaluator_types_json_t;
 
 // Milliseconds since 1970-01-01T00:00:00Z.
-typedef uint64_t assay_evaluator_types_timestamp_ms_t;
+typedef uint64_t perpend_evaluator_types_timestamp_ms_t;
 
 // A value that may be any JSON value.
 // 
 // A JSON string arrives as `text`, already unescaped and without quotes,
 // so that plain-text scorers need no JSON parser. Every other kind of
 // value (object, array, number, boolean, null) arrives as `json`.
-typedef struct assay_evaluator_types_payload_t {
+typedef struct perpend_evaluator_types_payload_t {
   uint8_t tag;
   union {
     wit_string_t     text;
-    assay_evaluator_types_json_t     json;
+    perpend_evaluator_types_json_t     json;
   } val;
-} assay_evaluator_types_payload_t;
+} perpend_evaluator_types_payload_t;
 
-#define ASSAY_EVALUATOR_TYPES_PAYLOAD_TEXT 0
-#define ASSAY_EVALUATOR_TYPES_PAYLOAD_JSON 1
+#define PERPEND_EVALUATOR_TYPES_PAYLOAD_TEXT 0
+#define PERPEND_EVALUATOR_TYPES_PAYLOAD_JSON 1
 
 typedef struct {
   bool is_some;
@@ -45,69 +45,69 @@ typedef struct {
 } wit_option_string_t;
 
 // Where the recorded execution behind an item can be read from.
-typedef struct assay_evaluator_types_trace_ref_t {
+typedef struct perpend_evaluator_types_trace_ref_t {
   // Identifier to hand to `trace-reader`.
   wit_string_t   trace_id;
   // The observation that is being scored; absent when the whole trace
   // is the subject.
   wit_option_string_t   observation_id;
-} assay_evaluator_types_trace_ref_t;
+} perpend_evaluator_types_trace_ref_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_types_payload_t val;
-} assay_evaluator_types_option_payload_t;
+  perpend_evaluator_types_payload_t val;
+} perpend_evaluator_types_option_payload_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_types_json_t val;
-} assay_evaluator_types_option_json_t;
+  perpend_evaluator_types_json_t val;
+} perpend_evaluator_types_option_json_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_types_trace_ref_t val;
-} assay_evaluator_types_option_trace_ref_t;
+  perpend_evaluator_types_trace_ref_t val;
+} perpend_evaluator_types_option_trace_ref_t;
 
 // What is being scored.
 // 
 // Only the parts that the evaluator asked for in `evaluator-info.needs`
 // are filled in. A part that was asked for and is absent in the data is
 // `none` as well; the JSON value null is `some(json("null"))`.
-typedef struct assay_evaluator_types_item_t {
+typedef struct perpend_evaluator_types_item_t {
   // Stable identifier, unique inside one run. For log lines only; a
   // score must not depend on it.
   wit_string_t   id;
-  assay_evaluator_types_option_payload_t   input;
-  assay_evaluator_types_option_payload_t   output;
-  assay_evaluator_types_option_payload_t   expected_output;
+  perpend_evaluator_types_option_payload_t   input;
+  perpend_evaluator_types_option_payload_t   output;
+  perpend_evaluator_types_option_payload_t   expected_output;
   // Always a JSON object when present.
-  assay_evaluator_types_option_json_t   metadata;
+  perpend_evaluator_types_option_json_t   metadata;
   // Present when `needs` has `trace` and the item has a trace.
-  assay_evaluator_types_option_trace_ref_t   trace;
-} assay_evaluator_types_item_t;
+  perpend_evaluator_types_option_trace_ref_t   trace;
+} perpend_evaluator_types_item_t;
 
 // The value of one score.
-typedef struct assay_evaluator_types_score_value_t {
+typedef struct perpend_evaluator_types_score_value_t {
   uint8_t tag;
   union {
     double     numeric;
     bool     boolean;
     wit_string_t     categorical;
   } val;
-} assay_evaluator_types_score_value_t;
+} perpend_evaluator_types_score_value_t;
 
 // Must be finite. NaN and infinities are rejected by the host.
-#define ASSAY_EVALUATOR_TYPES_SCORE_VALUE_NUMERIC 0
-#define ASSAY_EVALUATOR_TYPES_SCORE_VALUE_BOOLEAN 1
+#define PERPEND_EVALUATOR_TYPES_SCORE_VALUE_NUMERIC 0
+#define PERPEND_EVALUATOR_TYPES_SCORE_VALUE_BOOLEAN 1
 // At most 256 bytes.
-#define ASSAY_EVALUATOR_TYPES_SCORE_VALUE_CATEGORICAL 2
+#define PERPEND_EVALUATOR_TYPES_SCORE_VALUE_CATEGORICAL 2
 
 // One measurement about one item.
-typedef struct assay_evaluator_types_score_t {
+typedef struct perpend_evaluator_types_score_t {
   // One of the names declared in `evaluator-info.scores`, unless the
   // evaluator declared `dynamic-scores`.
   wit_string_t   name;
-  assay_evaluator_types_score_value_t   value;
+  perpend_evaluator_types_score_value_t   value;
   // Attach the score to this observation of the item's trace. `none`
   // attaches it to the subject of the evaluation, which is what nearly
   // every evaluator wants.
@@ -115,12 +115,12 @@ typedef struct assay_evaluator_types_score_t {
   // Short explanation for people: a rationale, a diff, a hint.
   wit_option_string_t   comment;
   // A JSON object with anything a program may want to read later.
-  assay_evaluator_types_option_json_t   metadata;
-} assay_evaluator_types_score_t;
+  perpend_evaluator_types_option_json_t   metadata;
+} perpend_evaluator_types_score_t;
 
 // Why no score could be given. The case decides what the host does next;
 // the text is shown to people and never parsed.
-typedef struct assay_evaluator_types_eval_error_t {
+typedef struct perpend_evaluator_types_eval_error_t {
   uint8_t tag;
   union {
     wit_string_t     invalid_config;
@@ -130,35 +130,35 @@ typedef struct assay_evaluator_types_eval_error_t {
     wit_string_t     transient;
     wit_string_t     internal;
   } val;
-} assay_evaluator_types_eval_error_t;
+} perpend_evaluator_types_eval_error_t;
 
 // The configuration passed the schema and still cannot be used.
 // Not retried. The evaluator is flagged, not only the item.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_INVALID_CONFIG 0
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INVALID_CONFIG 0
 // A part of the item that is needed is absent or has a wrong shape.
 // Not retried.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_INVALID_INPUT 1
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INVALID_INPUT 1
 // There is nothing to measure for this item. Recorded as 'skipped',
 // never counted as a failure and never as zero.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_NOT_APPLICABLE 2
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_NOT_APPLICABLE 2
 // A host call (`model`, `trace-reader`, outgoing HTTP) failed and the
 // evaluator cannot go on without it. The host remembers the failure
 // it returned last and decides by that one whether to retry.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_UPSTREAM 3
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_UPSTREAM 3
 // The evaluator judges that another attempt may work.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_TRANSIENT 4
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_TRANSIENT 4
 // Anything else. Not retried.
-#define ASSAY_EVALUATOR_TYPES_EVAL_ERROR_INTERNAL 5
+#define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INTERNAL 5
 
 // Parts of an item an evaluator reads. Parts that are not named are not
 // loaded from storage, which is what makes wide items cheap.
-typedef uint8_t assay_evaluator_types_item_parts_t;
+typedef uint8_t perpend_evaluator_types_item_parts_t;
 
-#define ASSAY_EVALUATOR_TYPES_ITEM_PARTS_INPUT (1 << 0)
-#define ASSAY_EVALUATOR_TYPES_ITEM_PARTS_OUTPUT (1 << 1)
-#define ASSAY_EVALUATOR_TYPES_ITEM_PARTS_EXPECTED_OUTPUT (1 << 2)
-#define ASSAY_EVALUATOR_TYPES_ITEM_PARTS_METADATA (1 << 3)
-#define ASSAY_EVALUATOR_TYPES_ITEM_PARTS_TRACE (1 << 4)
+#define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_INPUT (1 << 0)
+#define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_OUTPUT (1 << 1)
+#define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_EXPECTED_OUTPUT (1 << 2)
+#define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_METADATA (1 << 3)
+#define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_TRACE (1 << 4)
 
 typedef struct {
   bool is_some;
@@ -166,12 +166,12 @@ typedef struct {
 } wit_option_f64_t;
 
 // Range of a numeric score; both ends belong to it.
-typedef struct assay_evaluator_types_numeric_range_t {
+typedef struct perpend_evaluator_types_numeric_range_t {
   wit_option_f64_t   min;
   wit_option_f64_t   max;
   // True when a larger number is a better result.
   bool   higher_is_better;
-} assay_evaluator_types_numeric_range_t;
+} perpend_evaluator_types_numeric_range_t;
 
 typedef struct {
   wit_string_t *ptr;
@@ -179,57 +179,57 @@ typedef struct {
 } wit_list_string_t;
 
 // What values a score may take.
-typedef struct assay_evaluator_types_score_domain_t {
+typedef struct perpend_evaluator_types_score_domain_t {
   uint8_t tag;
   union {
-    assay_evaluator_types_numeric_range_t     numeric;
+    perpend_evaluator_types_numeric_range_t     numeric;
     wit_list_string_t     categorical;
   } val;
-} assay_evaluator_types_score_domain_t;
+} perpend_evaluator_types_score_domain_t;
 
-#define ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_NUMERIC 0
-#define ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_BOOLEAN 1
+#define PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_NUMERIC 0
+#define PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_BOOLEAN 1
 // The closed set of categories. An empty list means any category.
-#define ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL 2
+#define PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL 2
 
 // Declares one score of an evaluator.
-typedef struct assay_evaluator_types_score_spec_t {
+typedef struct perpend_evaluator_types_score_spec_t {
   wit_string_t   name;
   wit_string_t   description;
-  assay_evaluator_types_score_domain_t   domain;
-} assay_evaluator_types_score_spec_t;
+  perpend_evaluator_types_score_domain_t   domain;
+} perpend_evaluator_types_score_spec_t;
 
 // What a model slot is used for.
-typedef uint8_t assay_evaluator_types_slot_kind_t;
+typedef uint8_t perpend_evaluator_types_slot_kind_t;
 
 // `model.complete` and `model.complete-all`.
-#define ASSAY_EVALUATOR_TYPES_SLOT_KIND_CHAT 0
+#define PERPEND_EVALUATOR_TYPES_SLOT_KIND_CHAT 0
 // `model.embed`.
-#define ASSAY_EVALUATOR_TYPES_SLOT_KIND_EMBEDDING 1
+#define PERPEND_EVALUATOR_TYPES_SLOT_KIND_EMBEDDING 1
 
 // A place where whoever configures the evaluator puts a model.
-typedef struct assay_evaluator_types_model_slot_t {
+typedef struct perpend_evaluator_types_model_slot_t {
   // What the plug-in passes as `slot`: 1 to 64 of `a-z`, `0-9` and `-`.
   wit_string_t   name;
   wit_string_t   description;
-  assay_evaluator_types_slot_kind_t   kind;
+  perpend_evaluator_types_slot_kind_t   kind;
   // When true the evaluator cannot be saved without a model here.
   bool   required;
-} assay_evaluator_types_model_slot_t;
+} perpend_evaluator_types_model_slot_t;
 
 typedef struct {
-  assay_evaluator_types_model_slot_t *ptr;
+  perpend_evaluator_types_model_slot_t *ptr;
   size_t len;
-} assay_evaluator_types_list_model_slot_t;
+} perpend_evaluator_types_list_model_slot_t;
 
 typedef struct {
-  assay_evaluator_types_score_spec_t *ptr;
+  perpend_evaluator_types_score_spec_t *ptr;
   size_t len;
-} assay_evaluator_types_list_score_spec_t;
+} perpend_evaluator_types_list_score_spec_t;
 
 // One evaluator of a plug-in. A scorer library usually becomes one
 // plug-in with many evaluators, so that they share one compiled artifact.
-typedef struct assay_evaluator_types_evaluator_info_t {
+typedef struct perpend_evaluator_types_evaluator_info_t {
   // Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`,
   // starting with a letter.
   wit_string_t   id;
@@ -241,68 +241,68 @@ typedef struct assay_evaluator_types_evaluator_info_t {
   // checks every configuration against it and fills in `default`s
   // before the plug-in sees it. `{"type":"object"}` when there is
   // nothing to configure.
-  assay_evaluator_types_json_t   config_schema;
-  assay_evaluator_types_item_parts_t   needs;
+  perpend_evaluator_types_json_t   config_schema;
+  perpend_evaluator_types_item_parts_t   needs;
   // The models it calls; empty for one that calls none. The first slot
   // of a kind is the default slot of that kind.
-  assay_evaluator_types_list_model_slot_t   slots;
-  assay_evaluator_types_list_score_spec_t   scores;
+  perpend_evaluator_types_list_model_slot_t   slots;
+  perpend_evaluator_types_list_score_spec_t   scores;
   // Set when score names depend on the configuration or the data.
   // Undeclared names are refused otherwise.
   bool   dynamic_scores;
   // True when equal item, configuration, seed and host answers always
   // give equal scores. The host may then store and reuse results.
   bool   deterministic;
-} assay_evaluator_types_evaluator_info_t;
+} perpend_evaluator_types_evaluator_info_t;
 
 typedef struct {
-  assay_evaluator_types_evaluator_info_t *ptr;
+  perpend_evaluator_types_evaluator_info_t *ptr;
   size_t len;
-} assay_evaluator_types_list_evaluator_info_t;
+} perpend_evaluator_types_list_evaluator_info_t;
 
 // What `describe` returns.
-typedef struct assay_evaluator_types_plugin_info_t {
+typedef struct perpend_evaluator_types_plugin_info_t {
   // `vendor/name`, both 1 to 64 of `a-z`, `0-9` and `-`.
   wit_string_t   name;
   // Semantic version of the plug-in itself.
   wit_string_t   version;
   wit_string_t   description;
   // At least one; identifiers are unique.
-  assay_evaluator_types_list_evaluator_info_t   evaluators;
-} assay_evaluator_types_plugin_info_t;
+  perpend_evaluator_types_list_evaluator_info_t   evaluators;
+} perpend_evaluator_types_plugin_info_t;
 
-typedef assay_evaluator_types_json_t assay_evaluator_model_json_t;
+typedef perpend_evaluator_types_json_t perpend_evaluator_model_json_t;
 
-typedef uint8_t assay_evaluator_model_role_t;
+typedef uint8_t perpend_evaluator_model_role_t;
 
-#define ASSAY_EVALUATOR_MODEL_ROLE_SYSTEM 0
-#define ASSAY_EVALUATOR_MODEL_ROLE_USER 1
-#define ASSAY_EVALUATOR_MODEL_ROLE_ASSISTANT 2
+#define PERPEND_EVALUATOR_MODEL_ROLE_SYSTEM 0
+#define PERPEND_EVALUATOR_MODEL_ROLE_USER 1
+#define PERPEND_EVALUATOR_MODEL_ROLE_ASSISTANT 2
 
-typedef struct assay_evaluator_model_message_t {
-  assay_evaluator_model_role_t   role;
+typedef struct perpend_evaluator_model_message_t {
+  perpend_evaluator_model_role_t   role;
   wit_string_t   content;
-} assay_evaluator_model_message_t;
+} perpend_evaluator_model_message_t;
 
 // How the response cache takes part.
-typedef uint8_t assay_evaluator_model_cache_mode_t;
+typedef uint8_t perpend_evaluator_model_cache_mode_t;
 
 // As the run is set up; this is the one to use.
-#define ASSAY_EVALUATOR_MODEL_CACHE_MODE_STANDARD 0
+#define PERPEND_EVALUATOR_MODEL_CACHE_MODE_STANDARD 0
 // Ask the model again and replace what is stored.
-#define ASSAY_EVALUATOR_MODEL_CACHE_MODE_REFRESH 1
+#define PERPEND_EVALUATOR_MODEL_CACHE_MODE_REFRESH 1
 // Neither read nor write.
-#define ASSAY_EVALUATOR_MODEL_CACHE_MODE_BYPASS 2
+#define PERPEND_EVALUATOR_MODEL_CACHE_MODE_BYPASS 2
 
 typedef struct {
-  assay_evaluator_model_message_t *ptr;
+  perpend_evaluator_model_message_t *ptr;
   size_t len;
-} assay_evaluator_model_list_message_t;
+} perpend_evaluator_model_list_message_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_model_json_t val;
-} assay_evaluator_model_option_json_t;
+  perpend_evaluator_model_json_t val;
+} perpend_evaluator_model_option_json_t;
 
 typedef struct {
   bool is_some;
@@ -324,16 +324,16 @@ typedef struct {
   uint8_t val;
 } wit_option_u8_t;
 
-typedef struct assay_evaluator_model_completion_request_t {
+typedef struct perpend_evaluator_model_completion_request_t {
   // A slot declared in `evaluator-info.slots`, for example `judge`.
   // `none` means the default slot.
   wit_option_string_t   slot;
-  assay_evaluator_model_list_message_t   messages;
+  perpend_evaluator_model_list_message_t   messages;
   // JSON Schema of the wanted answer. With it, `structured` in the
   // response is a document that was checked against the schema; the
   // host uses the provider's own structured output where there is one,
   // else asks for JSON, checks, and asks again a limited number of times.
-  assay_evaluator_model_option_json_t   response_schema;
+  perpend_evaluator_model_option_json_t   response_schema;
   wit_option_f32_t   temperature;
   wit_option_f32_t   top_p;
   wit_option_u32_t   max_output_tokens;
@@ -344,62 +344,62 @@ typedef struct assay_evaluator_model_completion_request_t {
   // Ask for log-probabilities with this many alternatives per token.
   // The answer has none when the provider offers none.
   wit_option_u8_t   top_logprobs;
-  assay_evaluator_model_cache_mode_t   cache;
+  perpend_evaluator_model_cache_mode_t   cache;
   // Provider-specific settings, a JSON object merged into the request
   // after the fields above. The host drops members that would change
   // the model, the credentials or the address.
-  assay_evaluator_model_option_json_t   extra;
-} assay_evaluator_model_completion_request_t;
+  perpend_evaluator_model_option_json_t   extra;
+} perpend_evaluator_model_completion_request_t;
 
-typedef uint8_t assay_evaluator_model_finish_reason_t;
+typedef uint8_t perpend_evaluator_model_finish_reason_t;
 
-#define ASSAY_EVALUATOR_MODEL_FINISH_REASON_STOP 0
-#define ASSAY_EVALUATOR_MODEL_FINISH_REASON_LENGTH 1
-#define ASSAY_EVALUATOR_MODEL_FINISH_REASON_CONTENT_FILTER 2
-#define ASSAY_EVALUATOR_MODEL_FINISH_REASON_OTHER 3
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_STOP 0
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_LENGTH 1
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_CONTENT_FILTER 2
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_OTHER 3
 
-typedef struct assay_evaluator_model_token_usage_t {
+typedef struct perpend_evaluator_model_token_usage_t {
   uint64_t   input_tokens;
   uint64_t   output_tokens;
-} assay_evaluator_model_token_usage_t;
+} perpend_evaluator_model_token_usage_t;
 
-typedef struct assay_evaluator_model_token_alternative_t {
+typedef struct perpend_evaluator_model_token_alternative_t {
   wit_string_t   token;
   float   logprob;
-} assay_evaluator_model_token_alternative_t;
+} perpend_evaluator_model_token_alternative_t;
 
 typedef struct {
-  assay_evaluator_model_token_alternative_t *ptr;
+  perpend_evaluator_model_token_alternative_t *ptr;
   size_t len;
-} assay_evaluator_model_list_token_alternative_t;
+} perpend_evaluator_model_list_token_alternative_t;
 
-typedef struct assay_evaluator_model_token_logprob_t {
+typedef struct perpend_evaluator_model_token_logprob_t {
   wit_string_t   token;
   float   logprob;
   // Most likely first.
-  assay_evaluator_model_list_token_alternative_t   alternatives;
-} assay_evaluator_model_token_logprob_t;
+  perpend_evaluator_model_list_token_alternative_t   alternatives;
+} perpend_evaluator_model_token_logprob_t;
 
 typedef struct {
-  assay_evaluator_model_token_logprob_t *ptr;
+  perpend_evaluator_model_token_logprob_t *ptr;
   size_t len;
-} assay_evaluator_model_list_token_logprob_t;
+} perpend_evaluator_model_list_token_logprob_t;
 
-typedef struct assay_evaluator_model_completion_t {
+typedef struct perpend_evaluator_model_completion_t {
   wit_string_t   text;
   // Present exactly when `response-schema` was given.
-  assay_evaluator_model_option_json_t   structured;
-  assay_evaluator_model_finish_reason_t   finish;
-  assay_evaluator_model_token_usage_t   usage;
+  perpend_evaluator_model_option_json_t   structured;
+  perpend_evaluator_model_finish_reason_t   finish;
+  perpend_evaluator_model_token_usage_t   usage;
   // Empty unless asked for and offered.
-  assay_evaluator_model_list_token_logprob_t   logprobs;
+  perpend_evaluator_model_list_token_logprob_t   logprobs;
   // Identifier of the model that answered, for rationale and metadata.
   wit_string_t   model;
   // True when no provider was called.
   bool   from_cache;
-} assay_evaluator_model_completion_t;
+} perpend_evaluator_model_completion_t;
 
-typedef struct assay_evaluator_model_model_error_t {
+typedef struct perpend_evaluator_model_model_error_t {
   uint8_t tag;
   union {
     wit_string_t     not_granted;
@@ -411,45 +411,45 @@ typedef struct assay_evaluator_model_model_error_t {
     wit_string_t     invalid_response;
     wit_string_t     unavailable;
   } val;
-} assay_evaluator_model_model_error_t;
+} perpend_evaluator_model_model_error_t;
 
 // The slot is unknown or not granted to this evaluator.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_NOT_GRANTED 0
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_NOT_GRANTED 0
 // The request itself is wrong (no messages, a schema that is none,
 // over a size limit).
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_INVALID_REQUEST 1
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_INVALID_REQUEST 1
 // The budget of the run or of this call is spent.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_BUDGET_EXHAUSTED 2
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_BUDGET_EXHAUSTED 2
 // No answer within the time limit, retries included.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_TIMEOUT 3
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_TIMEOUT 3
 // The provider refuses more requests and retries did not help.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_RATE_LIMITED 4
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_RATE_LIMITED 4
 // The provider declined to answer for reasons of content.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_REFUSED 5
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_REFUSED 5
 // The answer never matched `response-schema`.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_INVALID_RESPONSE 6
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_INVALID_RESPONSE 6
 // Any other failure at the provider or on the way to it.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_UNAVAILABLE 7
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_UNAVAILABLE 7
 // The run is being cancelled: return soon.
-#define ASSAY_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED 8
+#define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED 8
 
 typedef struct {
   bool is_err;
   union {
-    assay_evaluator_model_completion_t ok;
-    assay_evaluator_model_model_error_t err;
+    perpend_evaluator_model_completion_t ok;
+    perpend_evaluator_model_model_error_t err;
   } val;
-} assay_evaluator_model_result_completion_model_error_t;
+} perpend_evaluator_model_result_completion_model_error_t;
 
 typedef struct {
-  assay_evaluator_model_completion_request_t *ptr;
+  perpend_evaluator_model_completion_request_t *ptr;
   size_t len;
-} assay_evaluator_model_list_completion_request_t;
+} perpend_evaluator_model_list_completion_request_t;
 
 typedef struct {
-  assay_evaluator_model_result_completion_model_error_t *ptr;
+  perpend_evaluator_model_result_completion_model_error_t *ptr;
   size_t len;
-} assay_evaluator_model_list_result_completion_model_error_t;
+} perpend_evaluator_model_list_result_completion_model_error_t;
 
 typedef struct {
   float *ptr;
@@ -465,66 +465,66 @@ typedef struct {
   bool is_err;
   union {
     wit_list_list_f32_t ok;
-    assay_evaluator_model_model_error_t err;
+    perpend_evaluator_model_model_error_t err;
   } val;
-} assay_evaluator_model_result_list_list_f32_model_error_t;
+} perpend_evaluator_model_result_list_list_f32_model_error_t;
 
-typedef assay_evaluator_types_json_t assay_evaluator_trace_reader_json_t;
+typedef perpend_evaluator_types_json_t perpend_evaluator_trace_reader_json_t;
 
-typedef assay_evaluator_types_payload_t assay_evaluator_trace_reader_payload_t;
+typedef perpend_evaluator_types_payload_t perpend_evaluator_trace_reader_payload_t;
 
-typedef assay_evaluator_types_timestamp_ms_t assay_evaluator_trace_reader_timestamp_ms_t;
+typedef perpend_evaluator_types_timestamp_ms_t perpend_evaluator_trace_reader_timestamp_ms_t;
 
-typedef uint8_t assay_evaluator_trace_reader_observation_kind_t;
+typedef uint8_t perpend_evaluator_trace_reader_observation_kind_t;
 
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_SPAN 0
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_GENERATION 1
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EVENT 2
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_AGENT 3
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_TOOL 4
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_CHAIN 5
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_RETRIEVER 6
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EVALUATOR 7
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EMBEDDING 8
-#define ASSAY_EVALUATOR_TRACE_READER_OBSERVATION_KIND_GUARDRAIL 9
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_SPAN 0
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_GENERATION 1
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EVENT 2
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_AGENT 3
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_TOOL 4
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_CHAIN 5
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_RETRIEVER 6
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EVALUATOR 7
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_EMBEDDING 8
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_KIND_GUARDRAIL 9
 
-typedef uint8_t assay_evaluator_trace_reader_severity_t;
+typedef uint8_t perpend_evaluator_trace_reader_severity_t;
 
-#define ASSAY_EVALUATOR_TRACE_READER_SEVERITY_DEBUG 0
-#define ASSAY_EVALUATOR_TRACE_READER_SEVERITY_STANDARD 1
-#define ASSAY_EVALUATOR_TRACE_READER_SEVERITY_WARNING 2
-#define ASSAY_EVALUATOR_TRACE_READER_SEVERITY_ERROR 3
+#define PERPEND_EVALUATOR_TRACE_READER_SEVERITY_DEBUG 0
+#define PERPEND_EVALUATOR_TRACE_READER_SEVERITY_STANDARD 1
+#define PERPEND_EVALUATOR_TRACE_READER_SEVERITY_WARNING 2
+#define PERPEND_EVALUATOR_TRACE_READER_SEVERITY_ERROR 3
 
 typedef struct {
   bool is_some;
-  assay_evaluator_trace_reader_json_t val;
-} assay_evaluator_trace_reader_option_json_t;
+  perpend_evaluator_trace_reader_json_t val;
+} perpend_evaluator_trace_reader_option_json_t;
 
-typedef struct assay_evaluator_trace_reader_trace_info_t {
+typedef struct perpend_evaluator_trace_reader_trace_info_t {
   wit_string_t   id;
   wit_option_string_t   name;
   wit_option_string_t   session_id;
   wit_option_string_t   user_id;
-  assay_evaluator_trace_reader_timestamp_ms_t   start;
+  perpend_evaluator_trace_reader_timestamp_ms_t   start;
   wit_list_string_t   tags;
-  assay_evaluator_trace_reader_option_json_t   metadata;
+  perpend_evaluator_trace_reader_option_json_t   metadata;
   uint32_t   observation_count;
-} assay_evaluator_trace_reader_trace_info_t;
+} perpend_evaluator_trace_reader_trace_info_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_trace_reader_timestamp_ms_t val;
-} assay_evaluator_trace_reader_option_timestamp_ms_t;
+  perpend_evaluator_trace_reader_timestamp_ms_t val;
+} perpend_evaluator_trace_reader_option_timestamp_ms_t;
 
 // An observation without its bulky parts.
-typedef struct assay_evaluator_trace_reader_observation_head_t {
+typedef struct perpend_evaluator_trace_reader_observation_head_t {
   wit_string_t   id;
   wit_option_string_t   parent_id;
-  assay_evaluator_trace_reader_observation_kind_t   kind;
+  perpend_evaluator_trace_reader_observation_kind_t   kind;
   wit_option_string_t   name;
-  assay_evaluator_trace_reader_timestamp_ms_t   start;
-  assay_evaluator_trace_reader_option_timestamp_ms_t   end;
-  assay_evaluator_trace_reader_severity_t   severity;
+  perpend_evaluator_trace_reader_timestamp_ms_t   start;
+  perpend_evaluator_trace_reader_option_timestamp_ms_t   end;
+  perpend_evaluator_trace_reader_severity_t   severity;
   wit_option_string_t   status_message;
   // Model identifier, for generations.
   wit_option_string_t   model;
@@ -533,34 +533,34 @@ typedef struct assay_evaluator_trace_reader_observation_head_t {
   // Sizes in bytes of what `read-*` would return.
   uint64_t   input_size;
   uint64_t   output_size;
-} assay_evaluator_trace_reader_observation_head_t;
+} perpend_evaluator_trace_reader_observation_head_t;
 
 typedef struct {
-  assay_evaluator_trace_reader_observation_kind_t *ptr;
+  perpend_evaluator_trace_reader_observation_kind_t *ptr;
   size_t len;
-} assay_evaluator_trace_reader_list_observation_kind_t;
+} perpend_evaluator_trace_reader_list_observation_kind_t;
 
-typedef struct assay_evaluator_trace_reader_observation_filter_t {
+typedef struct perpend_evaluator_trace_reader_observation_filter_t {
   // Direct children of this observation only.
   wit_option_string_t   parent_id;
   // Empty means every kind.
-  assay_evaluator_trace_reader_list_observation_kind_t   kinds;
+  perpend_evaluator_trace_reader_list_observation_kind_t   kinds;
   wit_option_string_t   name;
-} assay_evaluator_trace_reader_observation_filter_t;
+} perpend_evaluator_trace_reader_observation_filter_t;
 
 typedef struct {
-  assay_evaluator_trace_reader_observation_head_t *ptr;
+  perpend_evaluator_trace_reader_observation_head_t *ptr;
   size_t len;
-} assay_evaluator_trace_reader_list_observation_head_t;
+} perpend_evaluator_trace_reader_list_observation_head_t;
 
-typedef struct assay_evaluator_trace_reader_observation_page_t {
+typedef struct perpend_evaluator_trace_reader_observation_page_t {
   // Ordered by start, then by identifier.
-  assay_evaluator_trace_reader_list_observation_head_t   observations;
+  perpend_evaluator_trace_reader_list_observation_head_t   observations;
   // Hand this to the next call; absent on the last page.
   wit_option_string_t   next_cursor;
-} assay_evaluator_trace_reader_observation_page_t;
+} perpend_evaluator_trace_reader_observation_page_t;
 
-typedef struct assay_evaluator_trace_reader_trace_error_t {
+typedef struct perpend_evaluator_trace_reader_trace_error_t {
   uint8_t tag;
   union {
     wit_string_t     not_granted;
@@ -568,182 +568,182 @@ typedef struct assay_evaluator_trace_reader_trace_error_t {
     wit_string_t     too_large;
     wit_string_t     unavailable;
   } val;
-} assay_evaluator_trace_reader_trace_error_t;
+} perpend_evaluator_trace_reader_trace_error_t;
 
 // Not a trace of this call, or the capability was not granted.
-#define ASSAY_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_GRANTED 0
-#define ASSAY_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_FOUND 1
+#define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_GRANTED 0
+#define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_FOUND 1
 // The per-call allowance of bytes read is spent.
-#define ASSAY_EVALUATOR_TRACE_READER_TRACE_ERROR_TOO_LARGE 2
-#define ASSAY_EVALUATOR_TRACE_READER_TRACE_ERROR_UNAVAILABLE 3
-#define ASSAY_EVALUATOR_TRACE_READER_TRACE_ERROR_CANCELLED 4
+#define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_TOO_LARGE 2
+#define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_UNAVAILABLE 3
+#define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_CANCELLED 4
 
 typedef struct {
   bool is_err;
   union {
-    assay_evaluator_trace_reader_trace_info_t ok;
-    assay_evaluator_trace_reader_trace_error_t err;
+    perpend_evaluator_trace_reader_trace_info_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
   } val;
-} assay_evaluator_trace_reader_result_trace_info_trace_error_t;
+} perpend_evaluator_trace_reader_result_trace_info_trace_error_t;
 
 typedef struct {
   bool is_err;
   union {
-    assay_evaluator_trace_reader_observation_page_t ok;
-    assay_evaluator_trace_reader_trace_error_t err;
+    perpend_evaluator_trace_reader_observation_page_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
   } val;
-} assay_evaluator_trace_reader_result_observation_page_trace_error_t;
+} perpend_evaluator_trace_reader_result_observation_page_trace_error_t;
 
 typedef struct {
   bool is_some;
-  assay_evaluator_trace_reader_payload_t val;
-} assay_evaluator_trace_reader_option_payload_t;
+  perpend_evaluator_trace_reader_payload_t val;
+} perpend_evaluator_trace_reader_option_payload_t;
 
 typedef struct {
   bool is_err;
   union {
-    assay_evaluator_trace_reader_option_payload_t ok;
-    assay_evaluator_trace_reader_trace_error_t err;
+    perpend_evaluator_trace_reader_option_payload_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
   } val;
-} assay_evaluator_trace_reader_result_option_payload_trace_error_t;
+} perpend_evaluator_trace_reader_result_option_payload_trace_error_t;
 
 typedef struct {
   bool is_err;
   union {
-    assay_evaluator_trace_reader_option_json_t ok;
-    assay_evaluator_trace_reader_trace_error_t err;
+    perpend_evaluator_trace_reader_option_json_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
   } val;
-} assay_evaluator_trace_reader_result_option_json_trace_error_t;
+} perpend_evaluator_trace_reader_result_option_json_trace_error_t;
 
-typedef assay_evaluator_types_timestamp_ms_t assay_evaluator_context_timestamp_ms_t;
+typedef perpend_evaluator_types_timestamp_ms_t perpend_evaluator_context_timestamp_ms_t;
 
-typedef assay_evaluator_types_json_t assay_evaluator_log_json_t;
+typedef perpend_evaluator_types_json_t perpend_evaluator_log_json_t;
 
-typedef uint8_t assay_evaluator_log_level_t;
+typedef uint8_t perpend_evaluator_log_level_t;
 
-#define ASSAY_EVALUATOR_LOG_LEVEL_DEBUG 0
-#define ASSAY_EVALUATOR_LOG_LEVEL_INFO 1
-#define ASSAY_EVALUATOR_LOG_LEVEL_WARN 2
-#define ASSAY_EVALUATOR_LOG_LEVEL_ERROR 3
+#define PERPEND_EVALUATOR_LOG_LEVEL_DEBUG 0
+#define PERPEND_EVALUATOR_LOG_LEVEL_INFO 1
+#define PERPEND_EVALUATOR_LOG_LEVEL_WARN 2
+#define PERPEND_EVALUATOR_LOG_LEVEL_ERROR 3
 
 typedef struct {
   bool is_some;
-  assay_evaluator_log_json_t val;
-} assay_evaluator_log_option_json_t;
+  perpend_evaluator_log_json_t val;
+} perpend_evaluator_log_option_json_t;
 
-typedef assay_evaluator_types_plugin_info_t exports_assay_evaluator_evaluator_plugin_info_t;
+typedef perpend_evaluator_types_plugin_info_t exports_perpend_evaluator_evaluator_plugin_info_t;
 
-typedef assay_evaluator_types_item_t exports_assay_evaluator_evaluator_item_t;
+typedef perpend_evaluator_types_item_t exports_perpend_evaluator_evaluator_item_t;
 
-typedef assay_evaluator_types_json_t exports_assay_evaluator_evaluator_json_t;
+typedef perpend_evaluator_types_json_t exports_perpend_evaluator_evaluator_json_t;
 
-typedef assay_evaluator_types_score_t exports_assay_evaluator_evaluator_score_t;
+typedef perpend_evaluator_types_score_t exports_perpend_evaluator_evaluator_score_t;
 
-typedef assay_evaluator_types_eval_error_t exports_assay_evaluator_evaluator_eval_error_t;
+typedef perpend_evaluator_types_eval_error_t exports_perpend_evaluator_evaluator_eval_error_t;
 
 typedef struct {
-  exports_assay_evaluator_evaluator_score_t *ptr;
+  exports_perpend_evaluator_evaluator_score_t *ptr;
   size_t len;
-} exports_assay_evaluator_evaluator_list_score_t;
+} exports_perpend_evaluator_evaluator_list_score_t;
 
 typedef struct {
   bool is_err;
   union {
-    exports_assay_evaluator_evaluator_list_score_t ok;
-    exports_assay_evaluator_evaluator_eval_error_t err;
+    exports_perpend_evaluator_evaluator_list_score_t ok;
+    exports_perpend_evaluator_evaluator_eval_error_t err;
   } val;
-} exports_assay_evaluator_evaluator_result_list_score_eval_error_t;
+} exports_perpend_evaluator_evaluator_result_list_score_eval_error_t;
 
-// Imported Functions from `assay:evaluator/model@1.0.0`
+// Imported Functions from `perpend:evaluator/model@1.0.0`
 // One chat completion. Suspends the plug-in until the answer is there.
-extern bool assay_evaluator_model_complete(assay_evaluator_model_completion_request_t *request, assay_evaluator_model_completion_t *ret, assay_evaluator_model_model_error_t *err);
+extern bool perpend_evaluator_model_complete(perpend_evaluator_model_completion_request_t *request, perpend_evaluator_model_completion_t *ret, perpend_evaluator_model_model_error_t *err);
 // Many chat completions at once, for panels of judges and for repeated
 // sampling. The host runs them concurrently within its limits; answers
 // stand in the order of the requests. At most 64 requests.
-extern void assay_evaluator_model_complete_all(assay_evaluator_model_list_completion_request_t *requests, assay_evaluator_model_list_result_completion_model_error_t *ret);
+extern void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_completion_request_t *requests, perpend_evaluator_model_list_result_completion_model_error_t *ret);
 // One embedding vector per text, in order. At most 256 texts.
-extern bool assay_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, assay_evaluator_model_model_error_t *err);
+extern bool perpend_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, perpend_evaluator_model_model_error_t *err);
 
-// Imported Functions from `assay:evaluator/trace-reader@1.0.0`
-extern bool assay_evaluator_trace_reader_get_trace(wit_string_t *trace_id, assay_evaluator_trace_reader_trace_info_t *ret, assay_evaluator_trace_reader_trace_error_t *err);
+// Imported Functions from `perpend:evaluator/trace-reader@1.0.0`
+extern bool perpend_evaluator_trace_reader_get_trace(wit_string_t *trace_id, perpend_evaluator_trace_reader_trace_info_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 // One page of observations; `limit` is capped at 500.
-extern bool assay_evaluator_trace_reader_list_observations(wit_string_t *trace_id, assay_evaluator_trace_reader_observation_filter_t *filter, wit_string_t *maybe_cursor, uint32_t limit, assay_evaluator_trace_reader_observation_page_t *ret, assay_evaluator_trace_reader_trace_error_t *err);
-extern bool assay_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_payload_t *ret, assay_evaluator_trace_reader_trace_error_t *err);
-extern bool assay_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_payload_t *ret, assay_evaluator_trace_reader_trace_error_t *err);
-extern bool assay_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, assay_evaluator_trace_reader_option_json_t *ret, assay_evaluator_trace_reader_trace_error_t *err);
+extern bool perpend_evaluator_trace_reader_list_observations(wit_string_t *trace_id, perpend_evaluator_trace_reader_observation_filter_t *filter, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_trace_reader_observation_page_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+extern bool perpend_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+extern bool perpend_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+extern bool perpend_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_json_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 
-// Imported Functions from `assay:evaluator/context@1.0.0`
+// Imported Functions from `perpend:evaluator/context@1.0.0`
 // A number derived from the plug-in digest, the evaluator, the
 // configuration and the item. Equal calls get equal seeds, on every
 // machine. Use it to seed any random generator.
-extern uint64_t assay_evaluator_context_seed(void);
+extern uint64_t perpend_evaluator_context_seed(void);
 // The moment the run started, the same for each item of the run and for
 // each retry. The WASI clocks of a plug-in stand still at this moment.
-extern assay_evaluator_context_timestamp_ms_t assay_evaluator_context_run_time(void);
+extern perpend_evaluator_context_timestamp_ms_t perpend_evaluator_context_run_time(void);
 
-// Imported Functions from `assay:evaluator/log@1.0.0`
+// Imported Functions from `perpend:evaluator/log@1.0.0`
 // Adds a line to the log of this evaluation. Lines over 8 KiB are cut and
 // lines after the 200th of one call are counted and dropped. Never fails.
 // `fields` is a JSON object.
-extern void assay_evaluator_log_log(assay_evaluator_log_level_t level, wit_string_t *message, assay_evaluator_log_json_t *maybe_fields);
+extern void perpend_evaluator_log_log(perpend_evaluator_log_level_t level, wit_string_t *message, perpend_evaluator_log_json_t *maybe_fields);
 
-// Exported Functions from `assay:evaluator/evaluator@1.0.0`
-void exports_assay_evaluator_evaluator_describe(exports_assay_evaluator_evaluator_plugin_info_t *ret);
-bool exports_assay_evaluator_evaluator_evaluate(wit_string_t *evaluator_id, exports_assay_evaluator_evaluator_item_t *item, exports_assay_evaluator_evaluator_json_t *config, exports_assay_evaluator_evaluator_list_score_t *ret, exports_assay_evaluator_evaluator_eval_error_t *err);
+// Exported Functions from `perpend:evaluator/evaluator@1.0.0`
+void exports_perpend_evaluator_evaluator_describe(exports_perpend_evaluator_evaluator_plugin_info_t *ret);
+bool exports_perpend_evaluator_evaluator_evaluate(wit_string_t *evaluator_id, exports_perpend_evaluator_evaluator_item_t *item, exports_perpend_evaluator_evaluator_json_t *config, exports_perpend_evaluator_evaluator_list_score_t *ret, exports_perpend_evaluator_evaluator_eval_error_t *err);
 
 // Helper Functions
 
-void assay_evaluator_types_json_free(assay_evaluator_types_json_t *ptr);
+void perpend_evaluator_types_json_free(perpend_evaluator_types_json_t *ptr);
 
-void assay_evaluator_types_payload_free(assay_evaluator_types_payload_t *ptr);
+void perpend_evaluator_types_payload_free(perpend_evaluator_types_payload_t *ptr);
 
 void wit_option_string_free(wit_option_string_t *ptr);
 
-void assay_evaluator_types_trace_ref_free(assay_evaluator_types_trace_ref_t *ptr);
+void perpend_evaluator_types_trace_ref_free(perpend_evaluator_types_trace_ref_t *ptr);
 
-void assay_evaluator_types_option_payload_free(assay_evaluator_types_option_payload_t *ptr);
+void perpend_evaluator_types_option_payload_free(perpend_evaluator_types_option_payload_t *ptr);
 
-void assay_evaluator_types_option_json_free(assay_evaluator_types_option_json_t *ptr);
+void perpend_evaluator_types_option_json_free(perpend_evaluator_types_option_json_t *ptr);
 
-void assay_evaluator_types_option_trace_ref_free(assay_evaluator_types_option_trace_ref_t *ptr);
+void perpend_evaluator_types_option_trace_ref_free(perpend_evaluator_types_option_trace_ref_t *ptr);
 
-void assay_evaluator_types_item_free(assay_evaluator_types_item_t *ptr);
+void perpend_evaluator_types_item_free(perpend_evaluator_types_item_t *ptr);
 
-void assay_evaluator_types_score_value_free(assay_evaluator_types_score_value_t *ptr);
+void perpend_evaluator_types_score_value_free(perpend_evaluator_types_score_value_t *ptr);
 
-void assay_evaluator_types_score_free(assay_evaluator_types_score_t *ptr);
+void perpend_evaluator_types_score_free(perpend_evaluator_types_score_t *ptr);
 
-void assay_evaluator_types_eval_error_free(assay_evaluator_types_eval_error_t *ptr);
+void perpend_evaluator_types_eval_error_free(perpend_evaluator_types_eval_error_t *ptr);
 
 void wit_option_f64_free(wit_option_f64_t *ptr);
 
-void assay_evaluator_types_numeric_range_free(assay_evaluator_types_numeric_range_t *ptr);
+void perpend_evaluator_types_numeric_range_free(perpend_evaluator_types_numeric_range_t *ptr);
 
 void wit_list_string_free(wit_list_string_t *ptr);
 
-void assay_evaluator_types_score_domain_free(assay_evaluator_types_score_domain_t *ptr);
+void perpend_evaluator_types_score_domain_free(perpend_evaluator_types_score_domain_t *ptr);
 
-void assay_evaluator_types_score_spec_free(assay_evaluator_types_score_spec_t *ptr);
+void perpend_evaluator_types_score_spec_free(perpend_evaluator_types_score_spec_t *ptr);
 
-void assay_evaluator_types_model_slot_free(assay_evaluator_types_model_slot_t *ptr);
+void perpend_evaluator_types_model_slot_free(perpend_evaluator_types_model_slot_t *ptr);
 
-void assay_evaluator_types_list_model_slot_free(assay_evaluator_types_list_model_slot_t *ptr);
+void perpend_evaluator_types_list_model_slot_free(perpend_evaluator_types_list_model_slot_t *ptr);
 
-void assay_evaluator_types_list_score_spec_free(assay_evaluator_types_list_score_spec_t *ptr);
+void perpend_evaluator_types_list_score_spec_free(perpend_evaluator_types_list_score_spec_t *ptr);
 
-void assay_evaluator_types_evaluator_info_free(assay_evaluator_types_evaluator_info_t *ptr);
+void perpend_evaluator_types_evaluator_info_free(perpend_evaluator_types_evaluator_info_t *ptr);
 
-void assay_evaluator_types_list_evaluator_info_free(assay_evaluator_types_list_evaluator_info_t *ptr);
+void perpend_evaluator_types_list_evaluator_info_free(perpend_evaluator_types_list_evaluator_info_t *ptr);
 
-void assay_evaluator_types_plugin_info_free(assay_evaluator_types_plugin_info_t *ptr);
+void perpend_evaluator_types_plugin_info_free(perpend_evaluator_types_plugin_info_t *ptr);
 
-void assay_evaluator_model_json_free(assay_evaluator_model_json_t *ptr);
+void perpend_evaluator_model_json_free(perpend_evaluator_model_json_t *ptr);
 
-void assay_evaluator_model_message_free(assay_evaluator_model_message_t *ptr);
+void perpend_evaluator_model_message_free(perpend_evaluator_model_message_t *ptr);
 
-void assay_evaluator_model_list_message_free(assay_evaluator_model_list_message_t *ptr);
+void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr);
 
-void assay_evaluator_model_option_json_free(assay_evaluator_model_option_json_t *ptr);
+void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr);
 
 void wit_option_f32_free(wit_option_f32_t *ptr);
 
@@ -753,81 +753,81 @@ void wit_option_u64_free(wit_option_u64_t *ptr);
 
 void wit_option_u8_free(wit_option_u8_t *ptr);
 
-void assay_evaluator_model_completion_request_free(assay_evaluator_model_completion_request_t *ptr);
+void perpend_evaluator_model_completion_request_free(perpend_evaluator_model_completion_request_t *ptr);
 
-void assay_evaluator_model_token_alternative_free(assay_evaluator_model_token_alternative_t *ptr);
+void perpend_evaluator_model_token_alternative_free(perpend_evaluator_model_token_alternative_t *ptr);
 
-void assay_evaluator_model_list_token_alternative_free(assay_evaluator_model_list_token_alternative_t *ptr);
+void perpend_evaluator_model_list_token_alternative_free(perpend_evaluator_model_list_token_alternative_t *ptr);
 
-void assay_evaluator_model_token_logprob_free(assay_evaluator_model_token_logprob_t *ptr);
+void perpend_evaluator_model_token_logprob_free(perpend_evaluator_model_token_logprob_t *ptr);
 
-void assay_evaluator_model_list_token_logprob_free(assay_evaluator_model_list_token_logprob_t *ptr);
+void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr);
 
-void assay_evaluator_model_completion_free(assay_evaluator_model_completion_t *ptr);
+void perpend_evaluator_model_completion_free(perpend_evaluator_model_completion_t *ptr);
 
-void assay_evaluator_model_model_error_free(assay_evaluator_model_model_error_t *ptr);
+void perpend_evaluator_model_model_error_free(perpend_evaluator_model_model_error_t *ptr);
 
-void assay_evaluator_model_result_completion_model_error_free(assay_evaluator_model_result_completion_model_error_t *ptr);
+void perpend_evaluator_model_result_completion_model_error_free(perpend_evaluator_model_result_completion_model_error_t *ptr);
 
-void assay_evaluator_model_list_completion_request_free(assay_evaluator_model_list_completion_request_t *ptr);
+void perpend_evaluator_model_list_completion_request_free(perpend_evaluator_model_list_completion_request_t *ptr);
 
-void assay_evaluator_model_list_result_completion_model_error_free(assay_evaluator_model_list_result_completion_model_error_t *ptr);
+void perpend_evaluator_model_list_result_completion_model_error_free(perpend_evaluator_model_list_result_completion_model_error_t *ptr);
 
 void wit_list_f32_free(wit_list_f32_t *ptr);
 
 void wit_list_list_f32_free(wit_list_list_f32_t *ptr);
 
-void assay_evaluator_model_result_list_list_f32_model_error_free(assay_evaluator_model_result_list_list_f32_model_error_t *ptr);
+void perpend_evaluator_model_result_list_list_f32_model_error_free(perpend_evaluator_model_result_list_list_f32_model_error_t *ptr);
 
-void assay_evaluator_trace_reader_json_free(assay_evaluator_trace_reader_json_t *ptr);
+void perpend_evaluator_trace_reader_json_free(perpend_evaluator_trace_reader_json_t *ptr);
 
-void assay_evaluator_trace_reader_payload_free(assay_evaluator_trace_reader_payload_t *ptr);
+void perpend_evaluator_trace_reader_payload_free(perpend_evaluator_trace_reader_payload_t *ptr);
 
-void assay_evaluator_trace_reader_option_json_free(assay_evaluator_trace_reader_option_json_t *ptr);
+void perpend_evaluator_trace_reader_option_json_free(perpend_evaluator_trace_reader_option_json_t *ptr);
 
-void assay_evaluator_trace_reader_trace_info_free(assay_evaluator_trace_reader_trace_info_t *ptr);
+void perpend_evaluator_trace_reader_trace_info_free(perpend_evaluator_trace_reader_trace_info_t *ptr);
 
-void assay_evaluator_trace_reader_option_timestamp_ms_free(assay_evaluator_trace_reader_option_timestamp_ms_t *ptr);
+void perpend_evaluator_trace_reader_option_timestamp_ms_free(perpend_evaluator_trace_reader_option_timestamp_ms_t *ptr);
 
-void assay_evaluator_trace_reader_observation_head_free(assay_evaluator_trace_reader_observation_head_t *ptr);
+void perpend_evaluator_trace_reader_observation_head_free(perpend_evaluator_trace_reader_observation_head_t *ptr);
 
-void assay_evaluator_trace_reader_list_observation_kind_free(assay_evaluator_trace_reader_list_observation_kind_t *ptr);
+void perpend_evaluator_trace_reader_list_observation_kind_free(perpend_evaluator_trace_reader_list_observation_kind_t *ptr);
 
-void assay_evaluator_trace_reader_observation_filter_free(assay_evaluator_trace_reader_observation_filter_t *ptr);
+void perpend_evaluator_trace_reader_observation_filter_free(perpend_evaluator_trace_reader_observation_filter_t *ptr);
 
-void assay_evaluator_trace_reader_list_observation_head_free(assay_evaluator_trace_reader_list_observation_head_t *ptr);
+void perpend_evaluator_trace_reader_list_observation_head_free(perpend_evaluator_trace_reader_list_observation_head_t *ptr);
 
-void assay_evaluator_trace_reader_observation_page_free(assay_evaluator_trace_reader_observation_page_t *ptr);
+void perpend_evaluator_trace_reader_observation_page_free(perpend_evaluator_trace_reader_observation_page_t *ptr);
 
-void assay_evaluator_trace_reader_trace_error_free(assay_evaluator_trace_reader_trace_error_t *ptr);
+void perpend_evaluator_trace_reader_trace_error_free(perpend_evaluator_trace_reader_trace_error_t *ptr);
 
-void assay_evaluator_trace_reader_result_trace_info_trace_error_free(assay_evaluator_trace_reader_result_trace_info_trace_error_t *ptr);
+void perpend_evaluator_trace_reader_result_trace_info_trace_error_free(perpend_evaluator_trace_reader_result_trace_info_trace_error_t *ptr);
 
-void assay_evaluator_trace_reader_result_observation_page_trace_error_free(assay_evaluator_trace_reader_result_observation_page_trace_error_t *ptr);
+void perpend_evaluator_trace_reader_result_observation_page_trace_error_free(perpend_evaluator_trace_reader_result_observation_page_trace_error_t *ptr);
 
-void assay_evaluator_trace_reader_option_payload_free(assay_evaluator_trace_reader_option_payload_t *ptr);
+void perpend_evaluator_trace_reader_option_payload_free(perpend_evaluator_trace_reader_option_payload_t *ptr);
 
-void assay_evaluator_trace_reader_result_option_payload_trace_error_free(assay_evaluator_trace_reader_result_option_payload_trace_error_t *ptr);
+void perpend_evaluator_trace_reader_result_option_payload_trace_error_free(perpend_evaluator_trace_reader_result_option_payload_trace_error_t *ptr);
 
-void assay_evaluator_trace_reader_result_option_json_trace_error_free(assay_evaluator_trace_reader_result_option_json_trace_error_t *ptr);
+void perpend_evaluator_trace_reader_result_option_json_trace_error_free(perpend_evaluator_trace_reader_result_option_json_trace_error_t *ptr);
 
-void assay_evaluator_log_json_free(assay_evaluator_log_json_t *ptr);
+void perpend_evaluator_log_json_free(perpend_evaluator_log_json_t *ptr);
 
-void assay_evaluator_log_option_json_free(assay_evaluator_log_option_json_t *ptr);
+void perpend_evaluator_log_option_json_free(perpend_evaluator_log_option_json_t *ptr);
 
-void exports_assay_evaluator_evaluator_plugin_info_free(exports_assay_evaluator_evaluator_plugin_info_t *ptr);
+void exports_perpend_evaluator_evaluator_plugin_info_free(exports_perpend_evaluator_evaluator_plugin_info_t *ptr);
 
-void exports_assay_evaluator_evaluator_item_free(exports_assay_evaluator_evaluator_item_t *ptr);
+void exports_perpend_evaluator_evaluator_item_free(exports_perpend_evaluator_evaluator_item_t *ptr);
 
-void exports_assay_evaluator_evaluator_json_free(exports_assay_evaluator_evaluator_json_t *ptr);
+void exports_perpend_evaluator_evaluator_json_free(exports_perpend_evaluator_evaluator_json_t *ptr);
 
-void exports_assay_evaluator_evaluator_score_free(exports_assay_evaluator_evaluator_score_t *ptr);
+void exports_perpend_evaluator_evaluator_score_free(exports_perpend_evaluator_evaluator_score_t *ptr);
 
-void exports_assay_evaluator_evaluator_eval_error_free(exports_assay_evaluator_evaluator_eval_error_t *ptr);
+void exports_perpend_evaluator_evaluator_eval_error_free(exports_perpend_evaluator_evaluator_eval_error_t *ptr);
 
-void exports_assay_evaluator_evaluator_list_score_free(exports_assay_evaluator_evaluator_list_score_t *ptr);
+void exports_perpend_evaluator_evaluator_list_score_free(exports_perpend_evaluator_evaluator_list_score_t *ptr);
 
-void exports_assay_evaluator_evaluator_result_list_score_eval_error_free(exports_assay_evaluator_evaluator_result_list_score_eval_error_t *ptr);
+void exports_perpend_evaluator_evaluator_result_list_score_eval_error_free(exports_perpend_evaluator_evaluator_result_list_score_eval_error_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void wit_string_set(wit_string_t *ret, const char*s);

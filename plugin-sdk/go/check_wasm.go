@@ -1,6 +1,6 @@
 //go:build wasip1
 
-package assay
+package perpend
 
 import "unsafe"
 
@@ -19,7 +19,7 @@ var (
 	wireList     wireText
 )
 
-//go:wasmexport assay:evaluator/config-check@1.0.0#check-config
+//go:wasmexport perpend:evaluator/config-check@1.0.0#check-config
 func exportedCheckConfig(id, idLen, config, configLen uint32) uintptr {
 	var problems []Problem
 	if checked != nil {

@@ -1,15 +1,15 @@
 //go:build wasip1
 
-package assay
+package perpend
 
 import (
 	"errors"
 	"fmt"
 
-	types "assay/internal/assay_evaluator_types"
-	exports "assay/internal/export_assay_evaluator_evaluator"
-	wit "assay/internal/wit/types"
-	_ "assay/internal/wit_exports"
+	types "perpend/internal/perpend_evaluator_types"
+	exports "perpend/internal/export_perpend_evaluator_evaluator"
+	wit "perpend/internal/wit/types"
+	_ "perpend/internal/wit_exports"
 )
 
 // Export says what the component offers.

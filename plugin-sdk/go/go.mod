@@ -1,3 +1,3 @@
-module assay
+module perpend
 
 go 1.24

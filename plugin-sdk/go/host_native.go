@@ -1,6 +1,6 @@
 //go:build !wasip1
 
-package assay
+package perpend
 
 import "time"
 

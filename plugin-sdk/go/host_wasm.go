@@ -1,17 +1,17 @@
 //go:build wasip1
 
-package assay
+package perpend
 
 import (
 	"slices"
 	"time"
 
-	"assay/internal/assay_evaluator_context"
-	"assay/internal/assay_evaluator_log"
-	"assay/internal/assay_evaluator_model"
-	reader "assay/internal/assay_evaluator_trace_reader"
-	types "assay/internal/assay_evaluator_types"
-	wit "assay/internal/wit/types"
+	"perpend/internal/perpend_evaluator_context"
+	"perpend/internal/perpend_evaluator_log"
+	"perpend/internal/perpend_evaluator_model"
+	reader "perpend/internal/perpend_evaluator_trace_reader"
+	types "perpend/internal/perpend_evaluator_types"
+	wit "perpend/internal/wit/types"
 )
 
 // Answers what an evaluator asks by asking the host.
@@ -51,13 +51,13 @@ func named(names []string, number uint8) string {
 func at(ms uint64) time.Time { return time.UnixMilli(int64(ms)).UTC() }
 
 func (component) CompleteAll(requests []Request) []Answer {
-	asked := make([]assay_evaluator_model.CompletionRequest, len(requests))
+	asked := make([]perpend_evaluator_model.CompletionRequest, len(requests))
 	for i, request := range requests {
-		messages := make([]assay_evaluator_model.Message, len(request.Messages))
+		messages := make([]perpend_evaluator_model.Message, len(request.Messages))
 		for j, message := range request.Messages {
-			messages[j] = assay_evaluator_model.Message{Role: uint8(message.Role), Content: message.Content}
+			messages[j] = perpend_evaluator_model.Message{Role: uint8(message.Role), Content: message.Content}
 		}
-		asked[i] = assay_evaluator_model.CompletionRequest{
+		asked[i] = perpend_evaluator_model.CompletionRequest{
 			Slot: some(request.Slot), Messages: messages, ResponseSchema: some(request.ResponseSchema),
 			Temperature: someOf(request.Temperature), TopP: someOf(request.TopP),
 			MaxOutputTokens: some(request.MaxOutputTokens), Seed: someOf(request.Seed), Stop: request.Stop,
@@ -65,7 +65,7 @@ func (component) CompleteAll(requests []Request) []Answer {
 		}
 	}
 	answers := make([]Answer, len(requests))
-	for i, result := range assay_evaluator_model.CompleteAll(asked) {
+	for i, result := range perpend_evaluator_model.CompleteAll(asked) {
 		if i == len(answers) {
 			break
 		}
@@ -78,7 +78,7 @@ func (component) CompleteAll(requests []Request) []Answer {
 	return answers
 }
 
-func completion(given assay_evaluator_model.Completion) Completion {
+func completion(given perpend_evaluator_model.Completion) Completion {
 	logprobs := make([]TokenLogprob, len(given.Logprobs))
 	for i, token := range given.Logprobs {
 		logprobs[i] = TokenLogprob{Token: token.Token, Logprob: token.Logprob}
@@ -94,23 +94,23 @@ func completion(given assay_evaluator_model.Completion) Completion {
 	}
 }
 
-func modelError(err assay_evaluator_model.ModelError) error {
+func modelError(err perpend_evaluator_model.ModelError) error {
 	switch err.Tag() {
-	case assay_evaluator_model.ModelErrorNotGranted:
+	case perpend_evaluator_model.ModelErrorNotGranted:
 		return upstream(err.NotGranted())
-	case assay_evaluator_model.ModelErrorInvalidRequest:
+	case perpend_evaluator_model.ModelErrorInvalidRequest:
 		return upstream(err.InvalidRequest())
-	case assay_evaluator_model.ModelErrorBudgetExhausted:
+	case perpend_evaluator_model.ModelErrorBudgetExhausted:
 		return upstream(err.BudgetExhausted())
-	case assay_evaluator_model.ModelErrorTimeout:
+	case perpend_evaluator_model.ModelErrorTimeout:
 		return upstream(err.Timeout())
-	case assay_evaluator_model.ModelErrorRateLimited:
+	case perpend_evaluator_model.ModelErrorRateLimited:
 		return upstream(err.RateLimited())
-	case assay_evaluator_model.ModelErrorRefused:
+	case perpend_evaluator_model.ModelErrorRefused:
 		return upstream(err.Refused())
-	case assay_evaluator_model.ModelErrorInvalidResponse:
+	case perpend_evaluator_model.ModelErrorInvalidResponse:
 		return upstream(err.InvalidResponse())
-	case assay_evaluator_model.ModelErrorUnavailable:
+	case perpend_evaluator_model.ModelErrorUnavailable:
 		return upstream(err.Unavailable())
 	default:
 		return upstream("the run was cancelled")
@@ -118,7 +118,7 @@ func modelError(err assay_evaluator_model.ModelError) error {
 }
 
 func (component) Embed(slot string, texts []string) ([][]float32, error) {
-	result := assay_evaluator_model.Embed(some(slot), texts)
+	result := perpend_evaluator_model.Embed(some(slot), texts)
 	if result.Tag() == wit.ResultErr {
 		return nil, modelError(result.Err())
 	}
@@ -220,9 +220,9 @@ func payload(given wit.Option[types.Payload]) *Payload {
 }
 
 func (component) Log(level Level, message, fields string) {
-	assay_evaluator_log.Log(uint8(level), message, some(fields))
+	perpend_evaluator_log.Log(uint8(level), message, some(fields))
 }
 
-func (component) Seed() uint64 { return assay_evaluator_context.Seed() }
+func (component) Seed() uint64 { return perpend_evaluator_context.Seed() }
 
-func (component) RunTime() time.Time { return at(assay_evaluator_context.RunTime()) }
+func (component) RunTime() time.Time { return at(perpend_evaluator_context.RunTime()) }

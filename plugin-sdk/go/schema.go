@@ -1,4 +1,4 @@
-package assay
+package perpend
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
 // Builds a component from a plug-in project: bundle, look at what it declares, componentize.
 //
-//   node build.mjs --entry plugin.js --wit assay/wit --out plugin.wasm --engine quickjs
+//   node build.mjs --entry plugin.js --wit perpend/wit --out plugin.wasm --engine quickjs
 //                  --esbuild FOLDER --componentize FOLDER [--modules FOLDER] [--alias NAME=FILE]...
 //
 // The folders are those of the npm packages: esbuild, and componentize-qjs or @bytecodealliance/componentize-js.
@@ -48,7 +48,7 @@ const LOWERED = { "async-await": false, "async-generator": false, "for-await": f
 async function bundle(esbuild, stdin, { lower }) {
   try {
     const built = await esbuild.build({
-      stdin: { contents: stdin, resolveDir: dirname(entry), sourcefile: "assay-entry.js", loader: "js" },
+      stdin: { contents: stdin, resolveDir: dirname(entry), sourcefile: "perpend-entry.js", loader: "js" },
       bundle: true,
       write: false,
       format: "esm",
@@ -56,7 +56,7 @@ async function bundle(esbuild, stdin, { lower }) {
       target: "es2022",
       mainFields: ["module", "main"],
       conditions: ["import"],
-      external: ["assay:*"],
+      external: ["perpend:*"],
       alias: Object.fromEntries(args.alias.map((pair) => pair.split("=")).map(([name, file]) => [name, resolve(file)])),
       nodePaths: args.modules ? [resolve(args.modules)] : [],
       supported: lower ? LOWERED : {},
@@ -98,13 +98,13 @@ async function world(uses, work) {
   if (uses.configCheck) lines.push("export config-check;");
   const wit = join(work, "wit");
   await cp(resolve(args.wit), wit, { recursive: true });
-  await writeFile(join(wit, "this-plugin.wit"), `package assay:evaluator@1.0.0;\nworld ${WORLD} {\n${lines.join("\n")}\n}\n`);
+  await writeFile(join(wit, "this-plugin.wit"), `package perpend:evaluator@1.0.0;\nworld ${WORLD} {\n${lines.join("\n")}\n}\n`);
   return wit;
 }
 
 async function version() {
   const source = await readFile(join(resolve(args.wit), "world.wit"), "utf8");
-  return /package assay:evaluator@([0-9.]+);/.exec(source)[1];
+  return /package perpend:evaluator@([0-9.]+);/.exec(source)[1];
 }
 
 /** The module that the componentizer sees. */
@@ -115,16 +115,16 @@ async function main(uses) {
     // First: it replaces Promise before anything else is loaded.
     `import { settle } from ${text(join(sdk, settle))};`,
     `import { component } from ${text(join(sdk, "guest.js"))};`,
-    `import * as context from "assay:evaluator/context${at}";`,
-    `import * as log from "assay:evaluator/log${at}";`,
+    `import * as context from "perpend:evaluator/context${at}";`,
+    `import * as log from "perpend:evaluator/log${at}";`,
   ];
   const bindings = ["context", "log", "u64: settle.u64"];
   if (uses.model) {
-    lines.push(`import * as model from "assay:evaluator/model${at}";`);
+    lines.push(`import * as model from "perpend:evaluator/model${at}";`);
     bindings.push("model");
   }
   if (uses.trace) {
-    lines.push(`import * as traceReader from "assay:evaluator/trace-reader${at}";`);
+    lines.push(`import * as traceReader from "perpend:evaluator/trace-reader${at}";`);
     bindings.push("traceReader");
   }
   lines.push(
@@ -152,7 +152,7 @@ async function componentized(code, wit) {
 }
 
 async function build() {
-  const work = await mkdtemp(join(tmpdir(), "assay-build-"));
+  const work = await mkdtemp(join(tmpdir(), "perpend-build-"));
   try {
     const esbuild = await load(args.esbuild);
     const { uses } = await declared(esbuild, work);

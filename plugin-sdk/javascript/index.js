@@ -1,4 +1,4 @@
-// Write an Assay plug-in: `export default definePlugin({ ..., evaluators: [defineEvaluator({ ... })] })`.
+// Write a Perpend plug-in: `export default definePlugin({ ..., evaluators: [defineEvaluator({ ... })] })`.
 
 export { boolean, category, defineEvaluator, definePlugin, numeric, share } from "./define.js";
 export {

@@ -1,7 +1,7 @@
 // Runs an evaluator in Node, without a component: for unit tests beside the code.
 //
 // The host's side is played by plain functions. What only the sandbox brings (limits, a fresh instance,
-// checks of the scores against their declaration) is the business of `assay plugin test`.
+// checks of the scores against their declaration) is the business of `perpend plugin test`.
 
 import { asEvalError } from "./errors.js";
 import { Context } from "./host.js";

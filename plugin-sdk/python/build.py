@@ -1,4 +1,4 @@
-"""Makes a component of a folder with evaluators; `assay plugin build` runs this.
+"""Makes a component of a folder with evaluators; `perpend plugin build` runs this.
 
 componentize-py runs the modules once and keeps the interpreter's memory as the component. Everything is put
 together in a scratch folder first: the tool searches the folders it is given for native extensions, and would
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 #: Folders of a project that hold no part of the plug-in.
-LEFT_OUT = {"assay", "target", "tests", "venv"}
+LEFT_OUT = {"perpend", "target", "tests", "venv"}
 #: Compiled extensions of packages: nothing can load them in a component.
 NATIVE = {".so", ".pyd", ".dylib", ".dll"}
 #: Items that evaluators are run with while the plug-in is built.
 N_SAMPLES = 3
 #: The module that is compiled.
-MAIN = "assay_plugin"
+MAIN = "perpend_plugin"
 WORLD = "python-plugin"
 
 
@@ -83,7 +83,7 @@ def lay_out(wanted: Any, app: Path, sdk: Path) -> None:
     for source, target, left_out in [
         (wanted.project, app, LEFT_OUT),
         (wanted.wit, wit, set()),
-        (Path(__file__).parent / "assay", sdk / "assay", set()),
+        (Path(__file__).parent / "perpend", sdk / "perpend", set()),
     ]:
         if target.exists():
             shutil.rmtree(target)
@@ -128,7 +128,7 @@ def needs_of(entry: str, folders: list[Path]) -> dict[str, Any]:
     """Loads the evaluators in the Python at hand: the imports of the component follow from what they need."""
     path = os.pathsep.join(map(str, folders))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "assay", entry]
+    command = [sys.executable, "-m", "perpend", entry]
     said = subprocess.run(command, cwd=folders[0], env=environment, check=True, stdout=subprocess.PIPE, text=True)
     # A module may print while it is loaded: the answer is the last line.
     return json.loads(said.stdout.strip().splitlines()[-1])
@@ -143,20 +143,20 @@ def world_text(needs: dict[str, Any]) -> str:
     if needs["checks_config"]:
         members.append("export config-check;")
     lines = "".join(f"    {member}\n" for member in members)
-    return f"package assay:evaluator@1.0.0;\n\nworld {WORLD} {{\n{lines}}}\n"
+    return f"package perpend:evaluator@1.0.0;\n\nworld {WORLD} {{\n{lines}}}\n"
 
 
 def main_text(entry: str, needs: dict[str, Any], items: list[Any]) -> str:
     """The module that is compiled: the evaluators, the exports, and a few items to warm up with."""
     exports = "ConfigCheck, Evaluator, ready" if needs["checks_config"] else "Evaluator, ready"
     return (
-        f"import json\n\nimport {entry}\nfrom assay.component import {exports}\n\n"
+        f"import json\n\nimport {entry}\nfrom perpend.component import {exports}\n\n"
         f"ready(json.loads({json.dumps(items)!r}))\n"
     )
 
 
 def samples(file: Path) -> list[Any]:
-    """The first items of `items.jsonl`; lines that are none are for `assay plugin run` to complain about."""
+    """The first items of `items.jsonl`; lines that are none are for `perpend plugin run` to complain about."""
     found = []
     for line in file.read_text().splitlines() if file.exists() else []:
         try:

@@ -1,4 +1,4 @@
-// `assay/autoevals-js`: the scorers of the npm package autoevals, under their own names.
+// `perpend/autoevals-js`: the scorers of the npm package autoevals, under their own names.
 //
 // The package is bundled as it is published. Its client for models is replaced (openai.js); what is written
 // here is what each scorer reads, and how its answer becomes a score.
@@ -256,7 +256,7 @@ const classifier = defineEvaluator({
 });
 
 export default definePlugin({
-  name: "assay/autoevals-js",
+  name: "perpend/autoevals-js",
   version: VERSION,
   description: `The scorers of the npm package autoevals ${AUTOEVALS}, under their own names. Its Moderation is not here: the host offers no moderation.`,
   evaluators: [...SCORERS.map(evaluator), classifier],

@@ -1,4 +1,4 @@
-"""The plug-in `assay/autoevals-py`: the scorers of the package autoevals, under their own names.
+"""The plug-in `perpend/autoevals-py`: the scorers of the package autoevals, under their own names.
 
 The package is taken as it is published. Compiled packages and the client that it uses are replaced
 (`polyleven.py`, `numpy.py`, `scipy/`, `openai.py`); what is written here is what each scorer is given, and how its
@@ -18,11 +18,11 @@ import openai
 import yaml
 from autoevals.version import VERSION
 
-import assay
+import perpend
 from scorers import CHAT, JUDGE, JUDGES, PURE, RAG, Scorer
 
-assay.plugin(
-    "assay/autoevals-py",
+perpend.plugin(
+    "perpend/autoevals-py",
     version=VERSION,
     description=(
         f"The scorers of the Python package autoevals {VERSION}, under their own names. Its Moderation is not here:"
@@ -33,8 +33,8 @@ assay.plugin(
 autoevals.init(openai.OpenAI(), default_model={"completion": "slot", "embedding": "slot"})
 
 _SLOTS = {
-    CHAT: assay.slot("judge", "Judges the answer."),
-    "embedding": assay.embedding("embedding", "Turns texts into vectors."),
+    CHAT: perpend.slot("judge", "Judges the answer."),
+    "embedding": perpend.embedding("embedding", "Turns texts into vectors."),
 }
 
 
@@ -56,7 +56,7 @@ def _constructed(scorer: Scorer, settings: dict[str, Any]) -> autoevals.Scorer:
     return getattr(autoevals, scorer.name)(**settings)
 
 
-def _arguments(scorer: Scorer, item: assay.Item, config: dict[str, Any]) -> dict[str, Any]:
+def _arguments(scorer: Scorer, item: perpend.Item, config: dict[str, Any]) -> dict[str, Any]:
     """What the scorer is called with beside output and expected output."""
     given = {name: value for name, value in config.items() if name not in scorer.constructed}
     if "input" in scorer.needs:
@@ -68,37 +68,37 @@ def _arguments(scorer: Scorer, item: assay.Item, config: dict[str, Any]) -> dict
     return given
 
 
-def _scored(name: str, scorer: autoevals.Scorer, item: assay.Item, arguments: dict[str, Any]) -> list[assay.Score]:
+def _scored(name: str, scorer: autoevals.Scorer, item: perpend.Item, arguments: dict[str, Any]) -> list[perpend.Score]:
     output = item.require("output")
     # The library takes the schema where others take the expected output.
     expected = arguments.pop("schema", None) if name == "ValidJSON" else item.expected_output
     try:
         result = scorer.eval(output, expected, **arguments)
-    except assay.EvalError:
+    except perpend.EvalError:
         raise
     except Exception as error:
         raise _failed(name, error) from error
     if result.score is None:
-        raise assay.NotApplicable(f"{name} had nothing to measure")
+        raise perpend.NotApplicable(f"{name} had nothing to measure")
     if not math.isfinite(result.score):
-        raise assay.InvalidInput(f"{name} gives no number for this item")
+        raise perpend.InvalidInput(f"{name} gives no number for this item")
     metadata = json.loads(json.dumps(result.metadata or {}, default=_plain))
     comment = metadata.get("rationale") or metadata.get("comment")
-    return [assay.Score(result.name, float(result.score), comment if isinstance(comment, str) else None, metadata)]
+    return [perpend.Score(result.name, float(result.score), comment if isinstance(comment, str) else None, metadata)]
 
 
-def _failed(name: str, error: Exception) -> assay.EvalError:
+def _failed(name: str, error: Exception) -> perpend.EvalError:
     """The library's errors, in the words of the contract."""
     text = f"{name}: {type(error).__name__}: {error}"
     if isinstance(error, ZeroDivisionError):
-        return assay.NotApplicable(f"{name} had nothing to measure")
+        return perpend.NotApplicable(f"{name} had nothing to measure")
     if "eight" in str(error) and isinstance(error, ValueError):
-        return assay.InvalidConfig(f"{name}: {error}")
+        return perpend.InvalidConfig(f"{name}: {error}")
     if isinstance(error, ValueError) and "requires" in str(error):
-        return assay.InvalidInput(f"{name}: {error}")
+        return perpend.InvalidInput(f"{name}: {error}")
     if name in _JUDGING and isinstance(error, (KeyError, IndexError, AttributeError, TypeError, ValueError)):
-        return assay.Transient(f"{name}: the model's answer cannot be used: {type(error).__name__}: {error}")
-    return assay.InvalidInput(text)
+        return perpend.Transient(f"{name}: the model's answer cannot be used: {type(error).__name__}: {error}")
+    return perpend.InvalidInput(text)
 
 
 def _plain(value: Any) -> Any:
@@ -108,25 +108,25 @@ def _plain(value: Any) -> Any:
 def _offer(scorer: Scorer) -> None:
     default = None
 
-    def evaluate(item: assay.Item, config: dict[str, Any]) -> list[assay.Score]:
+    def evaluate(item: perpend.Item, config: dict[str, Any]) -> list[perpend.Score]:
         settings = {name: config[name] for name in scorer.constructed if name in config}
         try:
             instance = default if settings == defaults else _constructed(scorer, settings)
         except ValueError as error:
-            raise assay.InvalidConfig(f"{scorer.name}: {error}") from error
+            raise perpend.InvalidConfig(f"{scorer.name}: {error}") from error
         return _scored(scorer.name, instance, item, _arguments(scorer, item, config))
 
     slots = [_SLOTS[name] for name in scorer.slots]
     if scorer.name == "ListContains":
-        slots = [assay.embedding("embedding", "Compares items, where that is chosen.", required=False)]
-    assay.evaluator(
+        slots = [perpend.embedding("embedding", "Compares items, where that is chosen.", required=False)]
+    perpend.evaluator(
         scorer.id,
         title=scorer.name,
         description=f"{scorer.description} The scorer {scorer.name} of autoevals {VERSION} for Python.",
         config=scorer.config_schema,
         needs=list(scorer.needs),
         slots=slots,
-        scores=[assay.share(scorer.name, scorer.description)],
+        scores=[perpend.share(scorer.name, scorer.description)],
     )(evaluate)
     defaults = {
         name: scorer.settings[name]["default"] for name in scorer.constructed if "default" in scorer.settings[name]
@@ -139,7 +139,7 @@ for one in (*PURE, *JUDGES, *RAG):
     _offer(one)
 
 
-@assay.evaluator(
+@perpend.evaluator(
     "llm-classifier",
     title="LLMClassifier",
     description=f"A judge with a prompt and choices of its own: LLMClassifier of autoevals {VERSION} for Python.",
@@ -172,7 +172,7 @@ for one in (*PURE, *JUDGES, *RAG):
     slots=[_SLOTS[CHAT]],
     dynamic_scores=True,
 )
-def llm_classifier(item: assay.Item, config: dict[str, Any]) -> list[assay.Score]:
+def llm_classifier(item: perpend.Item, config: dict[str, Any]) -> list[perpend.Score]:
     scorer = autoevals.LLMClassifier(**config)
     return _scored("LLMClassifier", scorer, item, {"input": item.input, "metadata": item.metadata})
 

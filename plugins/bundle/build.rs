@@ -12,7 +12,7 @@ use std::{env, fs};
 
 /// Plug-ins that other toolchains build, by `cargo xtask plugins`: embedded when they are there.
 const APART: [&str; 4] = ["javascript", "autoevals-js", "python", "autoevals-py"];
-/// Each plug-in: what comes after `assay/` in its name.
+/// Each plug-in: what comes after `perpend/` in its name.
 const PLUGINS: [&str; 2] = ["text", "json"];
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "plugin";
@@ -46,7 +46,7 @@ fn main() {
     compile(&root, &target_dir);
     let built = target_dir.join(TARGET).join(PROFILE);
     for plugin in PLUGINS {
-        let file = built.join(format!("assay_plugin_{plugin}.wasm"));
+        let file = built.join(format!("perpend_plugin_{plugin}.wasm"));
         if let Err(why) = fs::copy(&file, out_dir.join(format!("{plugin}.wasm"))) {
             fail(&format!(
                 "the component {} cannot be copied: {why}",
@@ -82,7 +82,7 @@ fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
             "None".to_owned()
         };
         table.push_str(&format!(
-            "    Apart {{ name: \"assay/{name}\", component: {bytes} }},\n"
+            "    Apart {{ name: \"perpend/{name}\", component: {bytes} }},\n"
         ));
     }
     table.push(']');
@@ -220,7 +220,7 @@ fn cargo(root: &Path, target_dir: &Path, offline: bool) -> Output {
         .arg("--target-dir")
         .arg(target_dir);
     for plugin in PLUGINS {
-        command.args(["--package", &format!("assay-plugin-{plugin}")]);
+        command.args(["--package", &format!("perpend-plugin-{plugin}")]);
     }
     if offline {
         command.arg("--offline");

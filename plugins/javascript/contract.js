@@ -30,7 +30,7 @@ export function exceeds(text, limit) {
 
 /** `ctx`: the observation, and the experiment where there is one. */
 export function contextOf(item) {
-  const { "assay.tool_calls": toolCalls, "assay.item_metadata": itemMetadata, ...metadata } = item.metadata;
+  const { "perpend.tool_calls": toolCalls, "perpend.item_metadata": itemMetadata, ...metadata } = item.metadata;
   const observation = { input: item.input, output: item.output, metadata, toolCalls: toolCalls ?? [] };
   if (!item.has("expectedOutput") && itemMetadata === undefined) return { observation };
   return { observation, experiment: { itemExpectedOutput: item.expectedOutput, itemMetadata } };

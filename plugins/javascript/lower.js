@@ -7,7 +7,7 @@
 import { parse } from "acorn";
 
 /** What the rewritten text calls; a name nobody has. */
-export const DRIVER = "__assay_async";
+export const DRIVER = "__perpend_async";
 
 /** Text that cannot be rewritten. */
 export class Unsupported extends SyntaxError {

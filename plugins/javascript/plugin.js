@@ -1,4 +1,4 @@
-// `assay/javascript`: an evaluator whose code is its configuration, as people paste it into a form.
+// `perpend/javascript`: an evaluator whose code is its configuration, as people paste it into a form.
 
 import { defineEvaluator, definePlugin, EvalError, InvalidConfig, InvalidInput } from "../../plugin-sdk/javascript/index.js";
 
@@ -95,7 +95,7 @@ const code = defineEvaluator({
 });
 
 export default definePlugin({
-  name: "assay/javascript",
+  name: "perpend/javascript",
   version: "0.1.0",
   description: "Evaluators written in JavaScript or TypeScript, given as source text.",
   evaluators: [code],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import assay
+import perpend
 
 
 @dataclass
@@ -71,21 +71,21 @@ class EvaluationResult:
 INJECTED = (ToolCall, ObservationContext, ExperimentContext, EvaluationContext, Score, EvaluationResult)
 
 #: Members of an item's metadata that the server adds.
-_TOOL_CALLS, _ITEM_METADATA = "assay.tool_calls", "assay.item_metadata"
+_TOOL_CALLS, _ITEM_METADATA = "perpend.tool_calls", "perpend.item_metadata"
 _MAX_TEXT_CHARS = 500
 _MAX_CATEGORY_BYTES = 256
 _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 _TYPES = ("NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT")
 
 
-class InvalidResult(assay.Internal):
+class InvalidResult(perpend.Internal):
     """What `evaluate` returned breaks the contract."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"INVALID_RESULT: {text}")
 
 
-def context(item: assay.Item) -> EvaluationContext:
+def context(item: perpend.Item) -> EvaluationContext:
     """The item as `evaluate` sees it."""
     metadata = item.metadata
     own = {name: value for name, value in metadata.items() if name not in (_TOOL_CALLS, _ITEM_METADATA)}
@@ -112,7 +112,7 @@ def _tool_call(call: Mapping[str, Any], index: int) -> ToolCall:
     )
 
 
-def scores(result: Any) -> list[assay.Score]:
+def scores(result: Any) -> list[perpend.Score]:
     """The scores in what `evaluate` returned. An empty list means that there is nothing to report."""
     found = _member(result, "scores")
     if found is None:
@@ -123,7 +123,7 @@ def scores(result: Any) -> list[assay.Score]:
     return [_score(one, f"scores[{index}]") for index, one in enumerate(found)]
 
 
-def _score(given: Any, at: str) -> assay.Score:
+def _score(given: Any, at: str) -> perpend.Score:
     name = _member(given, "name")
     if not isinstance(name, str) or not name.strip():
         raise InvalidResult(f"{at}: a score needs a name, a non-empty text")
@@ -142,7 +142,7 @@ def _score(given: Any, at: str) -> assay.Score:
     if config_id is not None:
         metadata["configId"] = str(config_id)
     _check_json(metadata, f"{at}: the metadata of {name!r}")
-    return assay.Score(name, _value(value, kind, f"{at}: {name!r}"), comment, metadata or None)
+    return perpend.Score(name, _value(value, kind, f"{at}: {name!r}"), comment, metadata or None)
 
 
 def _value(value: Any, kind: Any, at: str) -> bool | float | str:

@@ -1,4 +1,4 @@
-//! Embeds what `assay plugin new` writes: templates, SDK sources and the contract; and our answer to WASI 0.1.
+//! Embeds what `perpend plugin new` writes: templates, SDK sources and the contract; and our answer to WASI 0.1.
 //!
 //! A build script and not a macro crate: it sees files that are added later, leaves out what toolchains
 //! leave behind, and makes the manifest of the Rust SDK stand alone.

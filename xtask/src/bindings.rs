@@ -11,7 +11,7 @@ use wit_bindgen_core::{Files, WorldGenerator};
 use crate::shell;
 
 /// Where the runtime half of the Go bindings comes from in the generated text, and where ours is.
-const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "assay/internal/wit/");
+const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "perpend/internal/wit/");
 
 /// Each generated file with its text, the paths below the repository's root.
 pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
@@ -52,12 +52,12 @@ fn c() -> anyhow::Result<Vec<(PathBuf, String)>> {
         .collect())
 }
 
-/// The packages below `assay/internal`.
+/// The packages below `perpend/internal`.
 fn go() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let options = wit_bindgen_go::Opts {
         // Not formatted: what comes out must not depend on whether gofmt is there.
         format: wit_bindgen_go::Format::False,
-        pkg_name: Some("assay/internal".to_owned()),
+        pkg_name: Some("perpend/internal".to_owned()),
         ..wit_bindgen_go::Opts::default()
     };
     let files = generated(options.build())?.into_iter();

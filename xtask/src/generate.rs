@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::{bindings, contract, shell};
 
-/// A document, and what `assay docs` calls it.
+/// A document, and what `perpend docs` calls it.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/config.md", "config"),
     ("docs/errors.md", "errors"),
@@ -14,10 +14,10 @@ const DOCUMENTS: &[(&str, &str)] = &[
 ];
 
 fn render(what: &str) -> anyhow::Result<String> {
-    let out = shell::cargo(&["run", "--quiet", "-p", "assay", "--", "docs", what]).output()?;
+    let out = shell::cargo(&["run", "--quiet", "-p", "perpend", "--", "docs", what]).output()?;
     anyhow::ensure!(
         out.status.success(),
-        "assay docs {what}: {}",
+        "perpend docs {what}: {}",
         String::from_utf8_lossy(&out.stderr)
     );
     String::from_utf8(out.stdout).context("not UTF-8")

@@ -57,11 +57,11 @@ fn main() -> ExitCode {
 fn bench(args: &[String]) -> anyhow::Result<bool> {
     // The server is measured as users run it: its own process, release build.
     let built =
-        shell::cargo(&["build", "--release", "-p", "assay", "-p", "assay-bench"]).status()?;
+        shell::cargo(&["build", "--release", "-p", "perpend", "-p", "perpend-bench"]).status()?;
     if !built.success() {
         return Ok(false);
     }
-    let program = shell::target_dir()?.join("release").join("assay-bench");
+    let program = shell::target_dir()?.join("release").join("perpend-bench");
     Ok(std::process::Command::new(program)
         .args(args)
         .current_dir(shell::root())

@@ -25,14 +25,14 @@ pub(crate) struct Args {
     /// Also those that are up to date.
     #[arg(long)]
     force: bool,
-    /// Where the toolchains are; without it `ASSAY_TOOLCHAINS`, else what `.ci/guests` installs.
+    /// Where the toolchains are; without it `PERPEND_TOOLCHAINS`, else what `.ci/guests` installs.
     #[arg(long, value_name = "FOLDER")]
     toolchains: Option<PathBuf>,
 }
 
 /// One component.
 struct Recipe {
-    /// What comes after `assay/` in its name; also its folder in `plugins/`.
+    /// What comes after `perpend/` in its name; also its folder in `plugins/`.
     name: &'static str,
     /// Further folders it is made from.
     sources: &'static [&'static str],
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
 
 fn toolchains(args: &Args, target: &Path) -> PathBuf {
     let named = args.toolchains.clone();
-    let named = named.or_else(|| std::env::var_os("ASSAY_TOOLCHAINS").map(PathBuf::from));
+    let named = named.or_else(|| std::env::var_os("PERPEND_TOOLCHAINS").map(PathBuf::from));
     let folder = named.unwrap_or_else(|| target.join("guests"));
     folder.canonicalize().unwrap_or(folder)
 }

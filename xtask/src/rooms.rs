@@ -6,56 +6,56 @@ use crate::shell;
 
 /// Each room with the rooms it may name. An arrow that is not here is forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("assay-domain", &[]),
-    ("assay-stats", &[]),
-    ("assay-schema", &[]),
-    ("assay-otlp", &["assay-domain"]),
-    ("assay-store", &["assay-domain"]),
-    ("assay-host", &["assay-domain", "assay-schema"]),
-    ("assay-workers", &["assay-domain"]),
-    ("assay-ui", &["assay-domain"]),
-    ("assay-scheduler", &["assay-domain", "assay-store"]),
+    ("perpend-domain", &[]),
+    ("perpend-stats", &[]),
+    ("perpend-schema", &[]),
+    ("perpend-otlp", &["perpend-domain"]),
+    ("perpend-store", &["perpend-domain"]),
+    ("perpend-host", &["perpend-domain", "perpend-schema"]),
+    ("perpend-workers", &["perpend-domain"]),
+    ("perpend-ui", &["perpend-domain"]),
+    ("perpend-scheduler", &["perpend-domain", "perpend-store"]),
     (
-        "assay-author",
-        &["assay-domain", "assay-host", "assay-workers"],
+        "perpend-author",
+        &["perpend-domain", "perpend-host", "perpend-workers"],
     ),
-    ("assay-plugin", &[]),
-    ("assay-plugin-measures", &["assay-plugin"]),
+    ("perpend-plugin", &[]),
+    ("perpend-plugin-measures", &["perpend-plugin"]),
     (
-        "assay-plugin-text",
-        &["assay-plugin", "assay-plugin-measures"],
+        "perpend-plugin-text",
+        &["perpend-plugin", "perpend-plugin-measures"],
     ),
     (
-        "assay-plugin-json",
-        &["assay-plugin", "assay-plugin-measures"],
+        "perpend-plugin-json",
+        &["perpend-plugin", "perpend-plugin-measures"],
     ),
-    ("assay-plugins-bundle", &["assay-domain"]),
+    ("perpend-plugins-bundle", &["perpend-domain"]),
     (
-        "assay-server",
+        "perpend-server",
         &[
-            "assay-domain",
-            "assay-stats",
-            "assay-otlp",
-            "assay-schema",
-            "assay-store",
-            "assay-host",
-            "assay-workers",
-            "assay-scheduler",
-            "assay-ui",
-            "assay-author",
+            "perpend-domain",
+            "perpend-stats",
+            "perpend-otlp",
+            "perpend-schema",
+            "perpend-store",
+            "perpend-host",
+            "perpend-workers",
+            "perpend-scheduler",
+            "perpend-ui",
+            "perpend-author",
         ],
     ),
-    ("assay", &["assay-server", "assay-plugins-bundle"]),
+    ("perpend", &["perpend-server", "perpend-plugins-bundle"]),
 ];
 
 /// A library that only these rooms may name.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("wasmtime", &["assay-host"]),
-    ("wasmtime-wasi", &["assay-host"]),
-    ("sqlx", &["assay-store"]),
-    ("axum", &["assay-server"]),
-    ("askama", &["assay-ui"]),
-    ("jsonschema", &["assay-schema", "assay-plugin-json"]),
+    ("wasmtime", &["perpend-host"]),
+    ("wasmtime-wasi", &["perpend-host"]),
+    ("sqlx", &["perpend-store"]),
+    ("axum", &["perpend-server"]),
+    ("askama", &["perpend-ui"]),
+    ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),
 ];
 
 /// What `domain`, `stats`, `otlp`, `schema` and `ui` must not name: they are pure.
@@ -63,11 +63,11 @@ const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
 const PURE_ROOMS: &[&str] = &[
-    "assay-domain",
-    "assay-stats",
-    "assay-otlp",
-    "assay-schema",
-    "assay-ui",
+    "perpend-domain",
+    "perpend-stats",
+    "perpend-otlp",
+    "perpend-schema",
+    "perpend-ui",
 ];
 
 /// Modules of the standard library that do I/O or read the surroundings.
@@ -140,7 +140,7 @@ fn check_arrow(from: &str, to: &str) -> Option<String> {
         .iter()
         .find(|(room, _)| *room == from)
         .map(|(_, to)| *to);
-    let is_ours = to.starts_with("assay-");
+    let is_ours = to.starts_with("perpend-");
     if let (Some(allowed), true) = (allowed, is_ours)
         && !allowed.contains(&to)
     {
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn an_arrow_that_is_not_drawn_is_named() {
-        assert_eq!(check_arrow("assay-scheduler", "assay-store"), None);
-        assert!(check_arrow("assay-otlp", "assay-store").is_some());
-        assert!(check_arrow("assay-workers", "wasmtime").is_some());
-        assert!(check_arrow("assay-domain", "tokio").is_some());
-        assert!(check_arrow("assay-server", "assay-plugins-bundle").is_some());
-        assert_eq!(check_arrow("assay-it", "assay-server"), None);
+        assert_eq!(check_arrow("perpend-scheduler", "perpend-store"), None);
+        assert!(check_arrow("perpend-otlp", "perpend-store").is_some());
+        assert!(check_arrow("perpend-workers", "wasmtime").is_some());
+        assert!(check_arrow("perpend-domain", "tokio").is_some());
+        assert!(check_arrow("perpend-server", "perpend-plugins-bundle").is_some());
+        assert_eq!(check_arrow("perpend-it", "perpend-server"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! processors.
 //!
 //! Many tests wait, for a limit to pass or for another process; one program after the other would leave the
-//! processors idle meanwhile. The program `assay` is built with them, so that tests which start it need no
+//! processors idle meanwhile. The program `perpend` is built with them, so that tests which start it need no
 //! build of their own, whose features would be others.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ const BUILD: &[&str] = &[
     "--workspace",
     "--lib",
     "--bin",
-    "assay",
+    "perpend",
     "--tests",
     "--locked",
     "--message-format=json-render-diagnostics",
@@ -52,8 +52,8 @@ struct Program {
 #[derive(Default)]
 struct Built {
     tests: Vec<Program>,
-    /// The program `assay`.
-    assay: Option<PathBuf>,
+    /// The program `perpend`.
+    perpend: Option<PathBuf>,
 }
 
 /// Builds and runs all of them; `true` when all passed.
@@ -61,7 +61,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
     let Some(mut built) = build()? else {
         return Ok(false);
     };
-    let assay = built.assay.context("no program assay was built")?;
+    let perpend = built.perpend.context("no program perpend was built")?;
     let rank = |program: &Program| {
         let at = LONGEST
             .iter()
@@ -81,7 +81,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
                 let Some(program) = next else {
                     return Ok(());
                 };
-                if !perform(&program, &assay, &logs)? {
+                if !perform(&program, &perpend, &logs)? {
                     lock(&failed).push(program.name);
                 }
             }
@@ -126,8 +126,8 @@ impl Built {
         };
         let target = message["target"]["name"].as_str().context("a name")?;
         if message["profile"]["test"] != true {
-            if target == "assay" {
-                self.assay = Some(executable);
+            if target == "perpend" {
+                self.perpend = Some(executable);
             }
             return Ok(());
         }
@@ -144,14 +144,14 @@ impl Built {
 }
 
 /// Runs it as cargo does, from the folder of its package. What it prints is shown when it failed.
-fn perform(program: &Program, assay: &Path, logs: &Path) -> anyhow::Result<bool> {
+fn perform(program: &Program, perpend: &Path, logs: &Path) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let log = logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
     let status = Command::new(&program.executable)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
-        .env("ASSAY_TEST_PROGRAM", assay)
+        .env("PERPEND_TEST_PROGRAM", perpend)
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)

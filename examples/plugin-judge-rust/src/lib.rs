@@ -1,9 +1,9 @@
 //! A plug-in that asks a model. Copy the folder, rename the crate and the plug-in, change the rest.
 
-use assay_plugin::host::{Level, log_with};
-use assay_plugin::model::{Request, Role, Slot, SlotKind, complete_all};
-use assay_plugin::prelude::*;
-use assay_plugin::{ConfigProblem, Domain};
+use perpend_plugin::host::{Level, log_with};
+use perpend_plugin::model::{Request, Role, Slot, SlotKind, complete_all};
+use perpend_plugin::prelude::*;
+use perpend_plugin::{ConfigProblem, Domain};
 
 /// Asks a model whether the output answers the input, as often as configured, and takes the mean.
 pub struct Answers;
@@ -110,7 +110,7 @@ impl Evaluator for Answers {
     }
 }
 
-assay_plugin::plugin! {
+perpend_plugin::plugin! {
     name: "example/judge",
     description: "Judges by models",
     evaluators: [Answers],

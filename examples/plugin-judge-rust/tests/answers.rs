@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use assay_plugin::host::{Host, with_host};
-use assay_plugin::model::{Completion, ModelError, Request};
-use assay_plugin::prelude::*;
-use assay_plugin::{EvalError, Plugin};
+use perpend_plugin::host::{Host, with_host};
+use perpend_plugin::model::{Completion, ModelError, Request};
+use perpend_plugin::prelude::*;
+use perpend_plugin::{EvalError, Plugin};
 use plugin_judge_rust::ThisPlugin;
 
 /// Gives its answers in turn, and remembers what it was asked.

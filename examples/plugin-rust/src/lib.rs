@@ -1,6 +1,6 @@
 //! A plug-in with one evaluator. Copy the folder, rename the crate and the plug-in, change the rest.
 
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// Passes when the output has at most `max_chars` characters.
 pub struct MaxLength;
@@ -39,7 +39,7 @@ impl Evaluator for MaxLength {
     }
 }
 
-assay_plugin::plugin! {
+perpend_plugin::plugin! {
     name: "example/length",
     description: "Checks on the length of an output",
     evaluators: [MaxLength],

@@ -1,7 +1,7 @@
 //! An evaluator is a plain function: its tests need no server and no sandbox.
 
-use assay_plugin::prelude::*;
-use assay_plugin::{EvalError, Plugin};
+use perpend_plugin::prelude::*;
+use perpend_plugin::{EvalError, Plugin};
 use plugin_rust::{MaxLength, MaxLengthConfig, ThisPlugin};
 
 #[test]

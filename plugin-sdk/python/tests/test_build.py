@@ -22,7 +22,7 @@ class LayOut(unittest.TestCase):
             build.lay_out(wanted, top / "app", top / "sdk")
             there = {str(file.relative_to(top / "app")) for file in (top / "app").rglob("*.py")}
             self.assertEqual(there, {"a.py", "lib/tests/b.py"})
-            self.assertTrue((top / "sdk/assay/component.py").exists())
+            self.assertTrue((top / "sdk/perpend/component.py").exists())
             self.assertTrue((top / "scratch/wit/c.wit").exists())
             self.assertFalse((top / "app/plugin.wasm").exists())
 
@@ -43,7 +43,7 @@ class Texts(unittest.TestCase):
         stand_in = types.SimpleNamespace(component=types.SimpleNamespace(Evaluator=None, ready=seen.append))
         import sys
 
-        names = {"evaluators": types.ModuleType("evaluators"), "assay.component": stand_in.component}
+        names = {"evaluators": types.ModuleType("evaluators"), "perpend.component": stand_in.component}
         with unittest.mock.patch.dict(sys.modules, names):
             exec(text, {})
         self.assertEqual(seen, [items])

@@ -7,8 +7,8 @@ mod print;
 
 use crate::model::{Slot, SlotKind};
 use crate::{Domain, EvalError, Item, Json, Parts, Payload, Plugin, Score, ScoreValue, TraceRef};
-use bindings::assay::evaluator::types;
-use bindings::exports::assay::evaluator::evaluator::Guest;
+use bindings::exports::perpend::evaluator::evaluator::Guest;
+use bindings::perpend::evaluator::types;
 
 /// Generated from the contract. A component imports only what is called: the linker leaves out the rest.
 #[expect(missing_docs, reason = "generated; the WIT files carry the text")]
@@ -18,7 +18,7 @@ pub mod bindings {
         world: "judge",
         pub_export_macro: true,
         export_macro_name: "export_component",
-        default_bindings_module: "assay_plugin::guest::bindings",
+        default_bindings_module: "perpend_plugin::guest::bindings",
     });
 }
 
@@ -27,12 +27,12 @@ pub mod bindings {
 pub mod batch {
     wit_bindgen::generate!({
         path: "../wit",
-        inline: "package assay:batch; world batch { export assay:evaluator/batch@1.0.0; }",
-        world: "assay:batch/batch",
+        inline: "package perpend:batch; world batch { export perpend:evaluator/batch@1.0.0; }",
+        world: "perpend:batch/batch",
         pub_export_macro: true,
         export_macro_name: "export_batch",
-        default_bindings_module: "assay_plugin::guest::batch",
-        with: { "assay:evaluator/types@1.0.0": super::bindings::assay::evaluator::types },
+        default_bindings_module: "perpend_plugin::guest::batch",
+        with: { "perpend:evaluator/types@1.0.0": super::bindings::perpend::evaluator::types },
     });
 }
 
@@ -41,12 +41,12 @@ pub mod batch {
 pub mod config_check {
     wit_bindgen::generate!({
         path: "../wit",
-        inline: "package assay:config-check; world config-check { export assay:evaluator/config-check@1.0.0; }",
-        world: "assay:config-check/config-check",
+        inline: "package perpend:config-check; world config-check { export perpend:evaluator/config-check@1.0.0; }",
+        world: "perpend:config-check/config-check",
         pub_export_macro: true,
         export_macro_name: "export_config_check",
-        default_bindings_module: "assay_plugin::guest::config_check",
-        with: { "assay:evaluator/types@1.0.0": super::bindings::assay::evaluator::types },
+        default_bindings_module: "perpend_plugin::guest::config_check",
+        with: { "perpend:evaluator/types@1.0.0": super::bindings::perpend::evaluator::types },
     });
 }
 
@@ -54,7 +54,7 @@ pub use batch::export_batch;
 pub use bindings::export_component;
 pub use config_check::export_config_check;
 
-impl<P: Plugin> batch::exports::assay::evaluator::batch::Guest for P {
+impl<P: Plugin> batch::exports::perpend::evaluator::batch::Guest for P {
     fn evaluate_batch(
         evaluator_id: String,
         items: Vec<types::Item>,
@@ -67,15 +67,15 @@ impl<P: Plugin> batch::exports::assay::evaluator::batch::Guest for P {
     }
 }
 
-impl<P: Plugin> config_check::exports::assay::evaluator::config_check::Guest for P {
+impl<P: Plugin> config_check::exports::perpend::evaluator::config_check::Guest for P {
     fn check_config(
         evaluator_id: String,
         config: String,
-    ) -> Vec<config_check::exports::assay::evaluator::config_check::Problem> {
+    ) -> Vec<config_check::exports::perpend::evaluator::config_check::Problem> {
         P::check_config(&evaluator_id, &config)
             .into_iter()
             .map(
-                |problem| config_check::exports::assay::evaluator::config_check::Problem {
+                |problem| config_check::exports::perpend::evaluator::config_check::Problem {
                     pointer: problem.pointer,
                     message: problem.message,
                 },

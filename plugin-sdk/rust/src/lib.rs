@@ -1,10 +1,10 @@
-//! The SDK for Assay plug-ins written in Rust.
+//! The SDK for Perpend plug-ins written in Rust.
 //!
 //! An evaluator is a type with an identifier, a configuration and one function from an item to scores;
 //! [`plugin!`] makes a component out of some of them:
 //!
 //! ```
-//! use assay_plugin::prelude::*;
+//! use perpend_plugin::prelude::*;
 //!
 //! /// Passes when the output has at most `max_chars` characters.
 //! pub struct MaxLength;
@@ -30,7 +30,7 @@
 //!     }
 //! }
 //!
-//! assay_plugin::plugin! {
+//! perpend_plugin::plugin! {
 //!     name: "acme/length",
 //!     description: "Checks on length",
 //!     evaluators: [MaxLength],
@@ -42,7 +42,7 @@
 //! assert_eq!(scores[0].value, ScoreValue::Boolean(false));
 //! ```
 //!
-//! The crate of a plug-in depends on `assay-plugin`, `serde` and `schemars` (the derive macros name
+//! The crate of a plug-in depends on `perpend-plugin`, `serde` and `schemars` (the derive macros name
 //! them). Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
 //! file is the plug-in. Native builds leave the bindings out; everything else is the same code.
 //!
@@ -76,7 +76,7 @@ pub use plugin::{
 };
 pub use score::{Domain, Score, ScoreSpec, ScoreValue};
 
-/// What an evaluator's file needs: `use assay_plugin::prelude::*;`.
+/// What an evaluator's file needs: `use perpend_plugin::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         ConfigProblem, EvalError, Evaluator, Item, Json, NoConfig, Parts, Payload, Score,

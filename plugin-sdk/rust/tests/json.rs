@@ -4,7 +4,7 @@
     reason = "in a test a failure here is the message"
 )]
 
-use assay_plugin::Json;
+use perpend_plugin::Json;
 use proptest::prelude::*;
 
 fn any_json() -> impl Strategy<Value = Json> {

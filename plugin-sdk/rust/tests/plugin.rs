@@ -1,7 +1,7 @@
 //! What `plugin!` makes of some evaluators, without a sandbox.
 
-use assay_plugin::prelude::*;
-use assay_plugin::{Plugin, plugin};
+use perpend_plugin::prelude::*;
+use perpend_plugin::{Plugin, plugin};
 
 /// Counts.
 struct Count;

@@ -3,6 +3,6 @@ module {{name}}.plugin
 go 1.24
 
 // The SDK stands in the project: a build needs no network.
-require assay v0.0.0
+require perpend v0.0.0
 
-replace assay => ./assay/go
+replace perpend => ./perpend/go

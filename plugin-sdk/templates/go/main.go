@@ -1,11 +1,11 @@
-// An Assay plug-in with one evaluator.
+// A Perpend plug-in with one evaluator.
 package main
 
 import (
 	"strings"
 	"unicode/utf8"
 
-	"assay"
+	"perpend"
 )
 
 // What the server checks a configuration against, and what a person who makes one sees.
@@ -14,25 +14,25 @@ type maxLength struct {
 	Trim     bool `json:"trim" default:"false" doc:"Leave white space at both ends out of the count."`
 }
 
-var plugin = assay.Plugin{
+var plugin = perpend.Plugin{
 	Name:        "example/{{name}}",
 	Version:     "0.1.0",
 	Description: "Checks on the length of an output",
-	Evaluators: []assay.Definition{
-		assay.Evaluator[maxLength]{
+	Evaluators: []perpend.Definition{
+		perpend.Evaluator[maxLength]{
 			ID:          "max-length",
 			Title:       "Maximum length",
 			Description: "Passes when the output is not too long.",
 			// What is not named here is not loaded: the output is the only part of the item this reads.
-			Needs:    assay.Output,
-			Scores:   []assay.ScoreSpec{assay.BooleanScore("within_limit", "true when the output is not too long")},
+			Needs:    perpend.Output,
+			Scores:   []perpend.ScoreSpec{perpend.BooleanScore("within_limit", "true when the output is not too long")},
 			Evaluate: withinLimit,
 		},
 	},
 }
 
 // Passes when the output has at most MaxChars characters.
-func withinLimit(item *assay.Item, config maxLength) ([]assay.Score, error) {
+func withinLimit(item *perpend.Item, config maxLength) ([]perpend.Score, error) {
 	output, err := item.OutputText() // absent: the item is reported as bad input, not as 0
 	if err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func withinLimit(item *assay.Item, config maxLength) ([]assay.Score, error) {
 		output = strings.TrimSpace(output)
 	}
 	length := utf8.RuneCountInString(output)
-	score := assay.Boolean("within_limit", length <= config.MaxChars)
-	return []assay.Score{score.WithComment("%d of %d characters", length, config.MaxChars)}, nil
+	score := perpend.Boolean("within_limit", length <= config.MaxChars)
+	return []perpend.Score{score.WithComment("%d of %d characters", length, config.MaxChars)}, nil
 }
 
-func init() { assay.Export(&plugin) }
+func init() { perpend.Export(&plugin) }
 
 // Never called: a component is a library.
 func main() {}

@@ -3,12 +3,12 @@ package main
 import (
 	"testing"
 
-	"assay"
+	"perpend"
 )
 
 // An evaluator is a plain function: its tests need no server and no sandbox.
 func TestAnOutputOverTheLimitDoesNotPass(t *testing.T) {
-	item := &assay.Item{Output: assay.Text("Zürich")}
+	item := &perpend.Item{Output: perpend.Text("Zürich")}
 	scores, err := withinLimit(item, maxLength{MaxChars: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func TestAnOutputOverTheLimitDoesNotPass(t *testing.T) {
 }
 
 func TestTheServerCallsItByIDWithTheConfigurationAsJSON(t *testing.T) {
-	item := &assay.Item{Output: assay.Text("  yes  ")}
+	item := &perpend.Item{Output: perpend.Text("  yes  ")}
 	scores, err := plugin.Evaluate("max-length", item, `{"max_chars": 3, "trim": true}`)
 	if err != nil || scores[0].Value != true {
 		t.Errorf("%v %v", scores, err)

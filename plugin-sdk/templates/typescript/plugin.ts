@@ -1,7 +1,7 @@
 // The plug-in: its default export says what it offers. Whatever this module does when it is loaded is done
 // once, while building; compile regular expressions and build tables here.
 
-import { boolean, defineEvaluator, definePlugin } from "./assay/javascript/index.js";
+import { boolean, defineEvaluator, definePlugin } from "./perpend/javascript/index.js";
 
 /** Passes when the output has at most `maxWords` words. */
 export const maxWords = defineEvaluator({

@@ -1,16 +1,16 @@
 //! The first-party plug-ins as components, embedded in whatever depends on this crate.
 
-use assay_domain::bundle::{Apart, Bundle, Component};
+use perpend_domain::bundle::{Apart, Bundle, Component};
 
 /// Every plug-in that comes with the server.
 pub const BUNDLE: Bundle = Bundle {
     first_party: &[
         Component {
-            name: "assay/text",
+            name: "perpend/text",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/text.wasm")),
         },
         Component {
-            name: "assay/json",
+            name: "perpend/json",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/json.wasm")),
         },
     ],
@@ -44,7 +44,7 @@ mod tests {
     fn names_are_unique_and_have_a_vendor() {
         let plugins = BUNDLE.first_party.iter();
         let mut names: Vec<_> = plugins.map(|plugin| plugin.name).collect();
-        assert!(names.iter().all(|name| name.starts_with("assay/")));
+        assert!(names.iter().all(|name| name.starts_with("perpend/")));
         names.dedup();
         assert_eq!(names.len(), BUNDLE.first_party.len());
     }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use assay_plugin::{Domain, Plugin, PluginInfo};
+use perpend_plugin::{Domain, Plugin, PluginInfo};
 
 fn plugins() -> [PluginInfo; 2] {
     [
-        assay_plugin_text::ThisPlugin::describe(),
-        assay_plugin_json::ThisPlugin::describe(),
+        perpend_plugin_text::ThisPlugin::describe(),
+        perpend_plugin_json::ThisPlugin::describe(),
     ]
 }
 
 #[test]
 fn the_embedded_names_are_the_described_ones() {
-    let embedded: Vec<_> = assay_plugins_bundle::BUNDLE
+    let embedded: Vec<_> = perpend_plugins_bundle::BUNDLE
         .first_party
         .iter()
         .map(|plugin| plugin.name)

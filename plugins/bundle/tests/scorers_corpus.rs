@@ -11,13 +11,13 @@
 use std::collections::BTreeSet;
 use std::path::{self, PathBuf};
 
-use assay_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
-use assay_plugin_text::{Formula, TextStats};
+use perpend_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
+use perpend_plugin_text::{Formula, TextStats};
 
 type Evaluate = fn(&str, &Item, &str) -> Result<Vec<Score>, EvalError>;
 
-const TEXT: Evaluate = assay_plugin_text::ThisPlugin::evaluate;
-const JSON: Evaluate = assay_plugin_json::ThisPlugin::evaluate;
+const TEXT: Evaluate = perpend_plugin_text::ThisPlugin::evaluate;
+const JSON: Evaluate = perpend_plugin_json::ThisPlugin::evaluate;
 
 /// What covers a file.
 enum Covered {
@@ -228,7 +228,7 @@ fn profiles_give_the_columns_of_the_scorers_corpus() {
             let Some(column) = member(case, profile) else {
                 continue;
             };
-            let is_free = ["js", "assay"].contains(&text(member(case, "want_from")));
+            let is_free = ["js", "perpend"].contains(&text(member(case, "want_from")));
             if member(column, "raised").is_some() && is_free {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! `json-diff`: how alike two JSON values are, part by part.
 
-use assay_plugin::prelude::*;
-use assay_plugin_measures::{Profile, Rendering, closeness, levenshtein, number_of};
+use perpend_plugin::prelude::*;
+use perpend_plugin_measures::{Profile, Rendering, closeness, levenshtein, number_of};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 

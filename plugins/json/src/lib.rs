@@ -1,4 +1,4 @@
-//! First-party plug-in `assay/json`: form and content of JSON values.
+//! First-party plug-in `perpend/json`: form and content of JSON values.
 
 mod diff;
 mod schema;
@@ -8,8 +8,8 @@ pub use diff::JsonDiff;
 pub use schema::JsonSchema;
 pub use valid::ValidJson;
 
-assay_plugin::plugin! {
-    name: "assay/json",
+perpend_plugin::plugin! {
+    name: "perpend/json",
     description: "Form and content of JSON values",
     evaluators: [ValidJson, JsonSchema, JsonDiff],
 }

@@ -1,6 +1,6 @@
 //! JSON Schema: the checks that `valid-json` and `json-schema` share, and the latter.
 
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 use serde_json::Value;
 
 /// How many errors are told; the first ones are enough to see what is wrong.
@@ -58,7 +58,7 @@ fn plain(value: &Json) -> Value {
 }
 
 /// The output as JSON: text is parsed, other values are taken as they are.
-pub(crate) fn parsed(output: &Payload) -> Result<Json, assay_plugin::InvalidJson> {
+pub(crate) fn parsed(output: &Payload) -> Result<Json, perpend_plugin::InvalidJson> {
     Json::parse(output.as_text())
 }
 

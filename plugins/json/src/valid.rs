@@ -1,7 +1,7 @@
 //! `valid-json`: is the output JSON, and the JSON that was asked for?
 
 use crate::schema::{errors, parsed, verdict};
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 use serde_json::Value;
 
 /// 1 when the output is JSON.

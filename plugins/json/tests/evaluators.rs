@@ -1,11 +1,11 @@
-//! What the vectors of the corpus do not show of `assay/json`.
+//! What the vectors of the corpus do not show of `perpend/json`.
 #![expect(
     clippy::unwrap_used,
     reason = "in a test a failure here is the message"
 )]
 
-use assay_plugin::{EvalError, Item, Json, Plugin, Score};
-use assay_plugin_json::ThisPlugin;
+use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
+use perpend_plugin_json::ThisPlugin;
 
 fn json(text: &str) -> Json {
     Json::parse(text).unwrap()

@@ -1,7 +1,7 @@
 //! Numbers: as two languages print them, and how far two of them are apart.
 
 use crate::Profile;
-use assay_plugin::{Json, Number};
+use perpend_plugin::{Json, Number};
 
 /// Digits and decimal exponent of the shortest text that reads back as the same number:
 /// `0.00012` is `("12", -4)`.

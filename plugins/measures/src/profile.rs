@@ -1,6 +1,6 @@
 //! Which of two scorer libraries a number follows where they disagree.
 
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// Which scorer library's number is given where the Python and the JavaScript one disagree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! How a value reads as text.
 
 use crate::{Profile, number};
-use assay_plugin::{EvalError, Json, Payload};
+use perpend_plugin::{EvalError, Json, Payload};
 use std::borrow::Cow;
 use std::fmt::Write;
 

@@ -2,7 +2,7 @@
 
 use crate::verdict::{shown, verdict};
 use crate::words::{finite_number, fold, folded_if, trim_punctuation};
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 use std::borrow::Cow;
 
 /// 1 when the output has a target at a place.

@@ -2,7 +2,7 @@
 
 use crate::verdict::{shown, verdict};
 use crate::words::folded_if;
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// The terms to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! `exact-match` and `levenshtein`: how equal two values are.
 
 use crate::verdict::verdict;
-use assay_plugin::prelude::*;
-use assay_plugin_measures::{Profile, Rendering, levenshtein, text_of, text_of_payload};
+use perpend_plugin::prelude::*;
+use perpend_plugin_measures::{Profile, Rendering, levenshtein, text_of, text_of_payload};
 use std::borrow::Cow;
 
 /// 1 when output and expected output are equal.

@@ -1,4 +1,4 @@
-//! First-party plug-in `assay/text`: equality, containment, distance, patterns and size of texts.
+//! First-party plug-in `perpend/text`: equality, containment, distance, patterns and size of texts.
 
 mod answer;
 mod containment;
@@ -20,8 +20,8 @@ pub use size::{Formula, Length, Readability};
 pub use stats::TextStats;
 pub use tokens::{NormalizedExact, TokenF1};
 
-assay_plugin::plugin! {
-    name: "assay/text",
+perpend_plugin::plugin! {
+    name: "perpend/text",
     description: "Equality, containment, distance, patterns and size of texts",
     evaluators: [
         ExactMatch,

@@ -1,7 +1,7 @@
 //! `numeric-diff`: how close two numbers are.
 
-use assay_plugin::prelude::*;
-use assay_plugin_measures::{Profile, closeness, number_of, print_py};
+use perpend_plugin::prelude::*;
+use perpend_plugin_measures::{Profile, closeness, number_of, print_py};
 
 /// How close two numbers are, relative to their size.
 pub struct NumericDiff;

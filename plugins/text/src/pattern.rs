@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::size::crossed;
 use crate::verdict::{shown, verdict};
 use crate::words::folded_if;
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// The size a compiled expression may have.
 const MAX_COMPILED_BYTES: usize = 1 << 20;

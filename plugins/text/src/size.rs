@@ -1,7 +1,7 @@
 //! `length` and `readability`: how long a text is and how hard to read.
 
 use crate::stats::TextStats;
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// 1 when the output is as long as it should be.
 pub struct Length;

@@ -2,8 +2,8 @@
 
 use crate::verdict::verdict;
 use crate::words::{finite_number, fold, trim_punctuation};
-use assay_plugin::prelude::*;
-use assay_plugin_measures::print_py;
+use perpend_plugin::prelude::*;
+use perpend_plugin_measures::print_py;
 use std::collections::BTreeSet;
 
 /// The words of a text that carry meaning: case folded, without punctuation and articles, numbers in one

@@ -1,6 +1,6 @@
 //! The shape most scores here have: 1 or 0 and the reason.
 
-use assay_plugin::Score;
+use perpend_plugin::Score;
 
 /// A score of 1 or 0.
 pub(crate) fn verdict(name: &str, holds: bool, reason: impl Into<String>) -> Score {

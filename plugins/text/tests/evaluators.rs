@@ -4,8 +4,8 @@
     reason = "in a test a failure here is the message"
 )]
 
-use assay_plugin::{EvalError, Item, Json, Plugin, Score};
-use assay_plugin_text::ThisPlugin;
+use perpend_plugin::{EvalError, Item, Json, Plugin, Score};
+use perpend_plugin_text::ThisPlugin;
 
 fn evaluate(id: &str, item: &Item, config: &str) -> Result<Vec<Score>, EvalError> {
     ThisPlugin::evaluate(id, item, config)

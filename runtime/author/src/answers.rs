@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::protocol::host_call::{
+use futures_util::future::BoxFuture;
+use perpend_domain::protocol::host_call::{
     Completion, CompletionRequest, FinishReason, HostReply, HostRequest, ModelError,
 };
-use assay_host::Port;
-use assay_workers::{Caller, HostCalls};
-use futures_util::future::BoxFuture;
+use perpend_host::Port;
+use perpend_workers::{Caller, HostCalls};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -180,7 +180,7 @@ mod tests {
             seed: None,
             stop: Vec::new(),
             top_logprobs: None,
-            cache: assay_domain::protocol::host_call::CacheMode::Standard,
+            cache: perpend_domain::protocol::host_call::CacheMode::Standard,
             extra: None,
         }])
     }

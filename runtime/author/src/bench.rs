@@ -1,11 +1,11 @@
-//! `assay plugin bench`: how fast an evaluator is in this process, beside one that does next to nothing.
+//! `perpend plugin bench`: how fast an evaluator is in this process, beside one that does next to nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use assay_domain::plugin::{Call, Item};
-use assay_host::{Host, NothingGranted, Plugin};
+use perpend_domain::plugin::{Call, Item};
+use perpend_host::{Host, NothingGranted, Plugin};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -91,7 +91,7 @@ impl Workbench<'_> {
         ));
         if 0 < measured.n_failed {
             text.push_str(&format!(
-                "{} gave no scores: `assay plugin run` says why\n",
+                "{} gave no scores: `perpend plugin run` says why\n",
                 text::counted(measured.n_failed, "call")
             ));
         }
@@ -117,14 +117,14 @@ impl Workbench<'_> {
         measure: Measure,
     ) -> Result<(String, Measured), Error> {
         let wrong = |problems| Error::Component {
-            file: "the component that comes with assay".to_owned(),
+            file: "the component that comes with perpend".to_owned(),
             problems,
         };
         let info = self.sandbox.inspect(floor.component).map_err(wrong)?;
         let component = Component {
             file: info.name.clone(),
             bytes: floor.component.to_vec(),
-            digest: assay_domain::plugin::Digest::of(floor.component),
+            digest: perpend_domain::plugin::Digest::of(floor.component),
             info,
         };
         let evaluator = component.evaluator(Some(floor.evaluator))?;

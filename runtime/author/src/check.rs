@@ -1,9 +1,9 @@
-//! `assay plugin check`: everything a server checks when a component is registered, and determinism.
+//! `perpend plugin check`: everything a server checks when a component is registered, and determinism.
 
 use std::fmt::Write as _;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{CallResult, FailureClass, Grants, Item, PluginScoreValue};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{CallResult, FailureClass, Grants, Item, PluginScoreValue};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl Workbench<'_> {
                 Err(_) => {
                     let id = &evaluator.id;
                     let text = format!(
-                        "{id}: not tried, it has no configuration of its own: `assay plugin check \
+                        "{id}: not tried, it has no configuration of its own: `perpend plugin check \
                          --evaluator {id} --config JSON`"
                     );
                     findings.push(Finding::new("determinism", Found::Note, text));

@@ -54,7 +54,7 @@ const WASI_PACKAGES: [(&str, &str); 4] = [
          interface stderr { use wasi:io/streams@0.2.0.{output-stream}; get-stderr: func() -> output-stream; }",
     ),
 ];
-const WASI_WORLD: &str = "package assay:guest;
+const WASI_WORLD: &str = "package perpend:guest;
     world inert {
         import wasi:random/random@0.2.0;
         import wasi:clocks/monotonic-clock@0.2.0;
@@ -78,11 +78,11 @@ pub(crate) fn componentize(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, B
     let (contract, _) = resolve.push_dir(wit).map_err(wrong)?;
     let version = resolve.packages[contract].name.version.clone();
     let version = version.ok_or_else(|| wrong("the contract has no version"))?;
-    let mut text = format!("include assay:evaluator/{WORLD}@{version};");
+    let mut text = format!("include perpend:evaluator/{WORLD}@{version};");
     for interface in offered(&module).map_err(wrong)? {
-        text.push_str(&format!("export assay:evaluator/{interface}@{version};"));
+        text.push_str(&format!("export perpend:evaluator/{interface}@{version};"));
     }
-    let text = format!("package assay:made; world made {{ {text} }}");
+    let text = format!("package perpend:made; world made {{ {text} }}");
     let package = resolve.push_str("made.wit", &text).map_err(wrong)?;
     let world = resolve.select_world(&[package], None).map_err(wrong)?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(wrong)?;
@@ -103,7 +103,7 @@ fn offered(module: &[u8]) -> anyhow::Result<Vec<&'static str>> {
         for export in exports {
             let name = export?.name;
             let is_of = |interface: &&str| {
-                name.strip_prefix("assay:evaluator/")
+                name.strip_prefix("perpend:evaluator/")
                     .and_then(|rest| rest.strip_prefix(interface))
                     .is_some_and(|rest| rest.starts_with('@'))
             };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use assay_domain::protocol::Problem;
+use perpend_domain::protocol::Problem;
 
 use crate::build::BuildError;
 use crate::project::ProjectError;
@@ -108,7 +108,7 @@ fn listed(problems: &[Problem]) -> String {
 
 /// Which side is older, where a problem is about versions of the contract, and what to do.
 pub(crate) fn mend(problem: &Problem) -> Option<String> {
-    let named = problem.at.contains("assay:evaluator/") || problem.at.starts_with("export");
+    let named = problem.at.contains("perpend:evaluator/") || problem.at.starts_with("export");
     if !named {
         return None;
     }
@@ -124,20 +124,20 @@ pub(crate) fn mend(problem: &Problem) -> Option<String> {
     };
     Some(if offered < its {
         format!(
-            "the plug-in is newer: it was built for contract {its}, this assay offers {offered}. Install \
-             the newer assay, or build it for {offered}: `assay plugin update && assay plugin build`"
+            "the plug-in is newer: it was built for contract {its}, this perpend offers {offered}. Install \
+             the newer perpend, or build it for {offered}: `perpend plugin update && perpend plugin build`"
         )
     } else {
         format!(
-            "the plug-in is older: it was built for contract {its}, this assay offers {offered}. Renew it: \
-             `assay plugin update && assay plugin build`"
+            "the plug-in is older: it was built for contract {its}, this perpend offers {offered}. Renew it: \
+             `perpend plugin update && perpend plugin build`"
         )
     })
 }
 
-/// The versions behind `assay:evaluator/...@` in a text.
+/// The versions behind `perpend:evaluator/...@` in a text.
 fn versions(text: &str) -> impl Iterator<Item = String> + '_ {
-    let parts = text.split("assay:evaluator/").skip(1);
+    let parts = text.split("perpend:evaluator/").skip(1);
     parts.filter_map(|part| {
         let (interface, rest) = part.split_once('@')?;
         let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
@@ -156,18 +156,18 @@ mod tests {
 
     #[test]
     fn a_mismatch_of_versions_says_which_side_is_older_and_what_to_do() {
-        let newer = Problem::new("import assay:evaluator/log@2.0.0", "was asked for");
+        let newer = Problem::new("import perpend:evaluator/log@2.0.0", "was asked for");
         let text = mend(&newer).unwrap();
         assert!(text.contains("the plug-in is newer"), "{text}");
-        assert!(text.contains("assay plugin update"), "{text}");
+        assert!(text.contains("perpend plugin update"), "{text}");
         let older = Problem::new(
-            "export assay:evaluator/evaluator@1.0.0",
-            "missing; the component exports [\"assay:evaluator/evaluator@0.9.0\"]",
+            "export perpend:evaluator/evaluator@1.0.0",
+            "missing; the component exports [\"perpend:evaluator/evaluator@0.9.0\"]",
         );
         let text = mend(&older).unwrap();
         assert!(text.contains("the plug-in is older"), "{text}");
         assert_eq!(mend(&Problem::new("describe", "trap")), None);
-        let same = Problem::new("import assay:evaluator/model@1.0.0", "not granted");
+        let same = Problem::new("import perpend:evaluator/model@1.0.0", "not granted");
         assert_eq!(mend(&same), None);
     }
 }

@@ -1,9 +1,9 @@
-//! `assay plugin test`: items with the scores that are expected, and the difference.
+//! `perpend plugin test`: items with the scores that are expected, and the difference.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use assay_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
+use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -195,7 +195,7 @@ fn is_same(wanted: &Value, got: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use assay_domain::plugin::PluginScoreValue;
+    use perpend_domain::plugin::PluginScoreValue;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, ItemParts};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, ItemParts};
 use serde_json::{Map, Value};
 
 use crate::answers::Answer;

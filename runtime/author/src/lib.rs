@@ -1,6 +1,6 @@
 //! The author's path: a project is made, built, checked, tried, tested, measured and pushed.
 //!
-//! The `assay` program parses `assay plugin ...` and calls this crate; what it prints is made here, so
+//! The `perpend` program parses `perpend plugin ...` and calls this crate; what it prints is made here, so
 //! that an author, a test and a server say the same.
 //!
 //! Invariants:

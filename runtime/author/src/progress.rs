@@ -55,7 +55,7 @@ impl Progress for Plain {
         let text = text.to_owned();
         std::thread::spawn(move || {
             if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                let _ = writeln!(std::io::stderr(), "assay: {text} ...");
+                let _ = writeln!(std::io::stderr(), "perpend: {text} ...");
             }
         });
     }

@@ -60,7 +60,7 @@ impl Language {
         }
     }
 
-    /// Folders of `plugin-sdk` that a project of this language gets below `assay/`, besides `wit`.
+    /// Folders of `plugin-sdk` that a project of this language gets below `perpend/`, besides `wit`.
     pub(crate) const fn sdk_folders(self) -> &'static [&'static str] {
         match self {
             Self::Rust => &["rust"],
@@ -100,7 +100,7 @@ pub struct Manifest {
     pub name: String,
     /// What it is written in.
     pub language: Language,
-    /// Version of the `assay` program whose template and SDK the project holds.
+    /// Version of the `perpend` program whose template and SDK the project holds.
     pub template: String,
     /// Choices of the build, by language.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
@@ -113,7 +113,7 @@ pub enum ProjectError {
     /// There is no `plugin.toml`.
     #[error(
         "{0} has no plugin.toml: go into a plug-in's folder, or make one with \
-         `assay plugin new NAME --lang rust`"
+         `perpend plugin new NAME --lang rust`"
     )]
     NoManifest(String),
     /// It says something that is not understood.
@@ -217,21 +217,21 @@ impl Project {
     /// The contract: the folder of its WIT files.
     #[must_use]
     pub fn wit(&self) -> PathBuf {
-        self.dir.join("assay/wit")
+        self.dir.join("perpend/wit")
     }
 
     /// A folder of the SDK, such as `javascript`.
     #[must_use]
     pub fn sdk(&self, folder: &str) -> PathBuf {
-        self.dir.join("assay").join(folder)
+        self.dir.join("perpend").join(folder)
     }
 
-    /// A folder for what a build makes on its way, `target/assay`; it is made when it is not there.
+    /// A folder for what a build makes on its way, `target/perpend`; it is made when it is not there.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn scratch(&self) -> Result<PathBuf, ProjectError> {
-        let folder = self.dir.join("target/assay");
+        let folder = self.dir.join("target/perpend");
         match std::fs::create_dir_all(&folder) {
             Ok(()) => Ok(folder),
             Err(source) => Err(ProjectError::File {
@@ -279,6 +279,6 @@ mod tests {
     fn a_folder_that_is_no_project_says_how_to_make_one() {
         let folder = tempfile::tempdir().unwrap();
         let error = Project::open(folder.path(), &Tools::default()).unwrap_err();
-        assert!(error.to_string().contains("assay plugin new"), "{error}");
+        assert!(error.to_string().contains("perpend plugin new"), "{error}");
     }
 }

@@ -68,7 +68,7 @@ impl<'r> Registry<'r> {
         self.remote.send(method, path, body).map_err(|why| {
             Error::Server(format!(
                 "{} does not answer: {why}. Is the server running, and is --server (or \
-                 ASSAY_SERVER) its address?",
+                 PERPEND_SERVER) its address?",
                 self.remote.address()
             ))
         })
@@ -337,11 +337,11 @@ fn refusal(address: &str, answer: &Answer) -> String {
         (401, _) => {
             return format!(
                 "{address} does not accept the key pair: give --public-key and --secret-key, or set \
-                 ASSAY_PUBLIC_KEY and ASSAY_SECRET_KEY"
+                 PERPEND_PUBLIC_KEY and PERPEND_SECRET_KEY"
             );
         }
         (_, Some(said)) => text::inert(said),
-        (status, None) => format!("{address} answered {status}; is it an Assay server?"),
+        (status, None) => format!("{address} answered {status}; is it a Perpend server?"),
     };
     let details = if body["details"].is_object() {
         &body["details"]
@@ -353,7 +353,7 @@ fn refusal(address: &str, answer: &Answer) -> String {
     if !offered.is_empty() && !offered.contains(&contract_version()) {
         let _ = write!(
             out,
-            "\n  the server offers contract {}, this assay builds for {}: use the assay program of the \
+            "\n  the server offers contract {}, this perpend builds for {}: use the perpend program of the \
              server's version, or update the server",
             offered.join(", "),
             contract_version()
@@ -366,7 +366,7 @@ fn refusal(address: &str, answer: &Answer) -> String {
 mod tests {
     use std::cell::RefCell;
 
-    use assay_domain::plugin::{Digest, Grants, PluginInfo};
+    use perpend_domain::plugin::{Digest, Grants, PluginInfo};
 
     use super::*;
 
@@ -477,7 +477,7 @@ mod tests {
         );
         let remote = Scripted::new(&[(401, json!({}))]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
-        assert!(error.contains("ASSAY_SECRET_KEY"), "{error}");
+        assert!(error.contains("PERPEND_SECRET_KEY"), "{error}");
         let remote = Scripted::new(&[]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
         assert!(

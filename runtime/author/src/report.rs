@@ -1,6 +1,6 @@
 //! What a command answers: a text for people, the same as JSON for programs, and whether all is well.
 
-use assay_domain::plugin::{CallResult, LogLine, PluginScore, PluginScoreValue};
+use perpend_domain::plugin::{CallResult, LogLine, PluginScore, PluginScoreValue};
 use serde_json::{Value, json};
 
 /// The answer of a command.

@@ -1,8 +1,8 @@
-//! `assay plugin run`: items through one evaluator.
+//! `perpend plugin run`: items through one evaluator.
 
 use std::fmt::Write as _;
 
-use assay_domain::plugin::{CallResult, FailureClass, Item};
+use perpend_domain::plugin::{CallResult, FailureClass, Item};
 use serde_json::{Value, json};
 
 use crate::answers;

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
-use assay_domain::protocol::Problem;
-use assay_host::{Host, Plugin, Settings};
-use assay_workers::{Components, Workers};
 use futures_util::future::{BoxFuture, join_all};
+use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
+use perpend_domain::protocol::Problem;
+use perpend_host::{Host, Plugin, Settings};
+use perpend_workers::{Components, Workers};
 use tokio::runtime::Runtime;
 
 use crate::answers::{Broker, CallPort, Script};
@@ -71,7 +71,7 @@ impl Sandbox {
     pub fn processes(program: PathBuf, cache_dir: PathBuf) -> Result<Self, Error> {
         let runtime = runtime()?;
         let held = Arc::new(Held::default());
-        let options = assay_workers::Options::new(program, cache_dir);
+        let options = perpend_workers::Options::new(program, cache_dir);
         let components = Arc::clone(&held) as Arc<dyn Components>;
         let script = Arc::new(Script::default());
         let broker = Arc::new(Broker(Arc::clone(&script)));
@@ -175,7 +175,7 @@ fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Probl
     if let Ok(plugin) = host.load(digest) {
         return Ok(plugin);
     }
-    assay_host::compile(bytes, cache_dir, Grants::ALL)?;
+    perpend_host::compile(bytes, cache_dir, Grants::ALL)?;
     host.load(digest)
         .map_err(|error| vec![Problem::new("cache", error.to_string())])
 }

@@ -39,7 +39,7 @@ impl Shape {
 
     fn of_contract(names: &[String]) -> impl Iterator<Item = &str> {
         names.iter().filter_map(|name| {
-            let rest = name.strip_prefix("assay:evaluator/")?;
+            let rest = name.strip_prefix("perpend:evaluator/")?;
             Some(
                 rest.split_once('@')
                     .map_or(rest, |(interface, _)| interface),
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn the_world_is_the_smallest_that_fits() {
         let scorer = shape(
-            &["assay:evaluator/log@1.0.0", "wasi:io/error@0.2.6"],
-            &["assay:evaluator/evaluator@1.0.0"],
+            &["perpend:evaluator/log@1.0.0", "wasi:io/error@0.2.6"],
+            &["perpend:evaluator/evaluator@1.0.0"],
         );
         assert_eq!(scorer.world(), "scorer");
         assert_eq!(scorer.imports(), "log, 1 of inert WASI 0.2");
-        let judge = shape(&["assay:evaluator/model@1.0.0"], &[]);
+        let judge = shape(&["perpend:evaluator/model@1.0.0"], &[]);
         assert_eq!(judge.world(), "judge");
-        let full = shape(&[], &["assay:evaluator/batch@1.0.0"]);
+        let full = shape(&[], &["perpend:evaluator/batch@1.0.0"]);
         assert_eq!((full.world(), full.imports().as_str()), ("full", "nothing"));
     }
 

@@ -1,9 +1,9 @@
-//! `assay plugin new` and `assay plugin update`: the files of a project.
+//! `perpend plugin new` and `perpend plugin update`: the files of a project.
 //!
 //! A template is a folder of `plugin-sdk/templates`. In its texts and file names `{{name}}` stands for
 //! the project's name; written as `example/{{name}}` it becomes the name of the plug-in, with the vendor
 //! that was asked for. The contract and the SDK are not copied into templates: a project gets them below
-//! `assay/`, from `plugin-sdk` itself, and `update` brings them to this program's state.
+//! `perpend/`, from `plugin-sdk` itself, and `update` brings them to this program's state.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub enum NewError {
     #[error("{0} is there already and not empty: choose another name or --dir")]
     NotEmpty(String),
     /// This program has no template for the language.
-    #[error("this version of assay has no template for {0} yet")]
+    #[error("this version of perpend has no template for {0} yet")]
     NoTemplate(Language),
     /// A file cannot be written.
     #[error(transparent)]
@@ -51,9 +51,9 @@ pub fn contract_version() -> &'static str {
         .unwrap_or("unknown")
 }
 
-/// The version in `package assay:evaluator@1.0.0;`.
+/// The version in `package perpend:evaluator@1.0.0;`.
 pub(crate) fn contract_of(wit: &str) -> Option<&str> {
-    let (_, rest) = wit.split_once("package assay:evaluator@")?;
+    let (_, rest) = wit.split_once("package perpend:evaluator@")?;
     rest.split_once(';').map(|(version, _)| version.trim())
 }
 
@@ -95,9 +95,9 @@ pub fn new(name: &str, language: Language, dir: &Path, tools: &Tools) -> Result<
     // A template may bring choices of its build along.
     let choices = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
     let text = format!(
-        "# What `assay plugin` works on. The plug-in itself says what it offers; nothing is repeated here.\n\
-         name = {:?}\nlanguage = \"{language}\"\n# The assay version whose SDK is in assay/; \
-         `assay plugin update` brings both up to date.\ntemplate = {TEMPLATE_VERSION:?}\n{choices}",
+        "# What `perpend plugin` works on. The plug-in itself says what it offers; nothing is repeated here.\n\
+         name = {:?}\nlanguage = \"{language}\"\n# The perpend version whose SDK is in perpend/; \
+         `perpend plugin update` brings both up to date.\ntemplate = {TEMPLATE_VERSION:?}\n{choices}",
         manifest.name,
     );
     write(&dir.join(MANIFEST), text.as_bytes())?;
@@ -132,15 +132,15 @@ pub fn age(project: &Project) -> Option<String> {
     );
     match (its, ours) {
         (Ok(its), Ok(ours)) if its < ours => Some(format!(
-            "the SDK in assay/ is older: it came with assay {its}, this is {ours}; `assay plugin update` \
+            "the SDK in perpend/ is older: it came with perpend {its}, this is {ours}; `perpend plugin update` \
              renews it"
         )),
         (Ok(its), Ok(ours)) if ours < its => Some(format!(
-            "this assay is older: it is {ours}, and the SDK in assay/ came with {its}; install the newer \
-             assay, or go back with `assay plugin update`"
+            "this perpend is older: it is {ours}, and the SDK in perpend/ came with {its}; install the newer \
+             perpend, or go back with `perpend plugin update`"
         )),
         (Err(_), _) => Some(format!(
-            "plugin.toml: template = {theirs:?} is no version; `assay plugin update` mends it"
+            "plugin.toml: template = {theirs:?} is no version; `perpend plugin update` mends it"
         )),
         _ => None,
     }
@@ -151,7 +151,7 @@ fn write_sdk(dir: &Path, language: Language) -> Result<(), ProjectError> {
     for folder in folders {
         let prefix = format!("{folder}/");
         for (file, bytes) in FILES.iter().filter(|(file, _)| file.starts_with(&prefix)) {
-            write(&dir.join("assay").join(file), bytes)?;
+            write(&dir.join("perpend").join(file), bytes)?;
         }
     }
     Ok(())
@@ -230,12 +230,12 @@ mod tests {
         fs::write(dir.join("src/lib.rs"), "mine").unwrap();
         fs::write(project.wit().join("world.wit"), "old").unwrap();
         let old = Project::open(&dir, &Tools::default()).unwrap();
-        assert!(age(&old).unwrap().contains("the SDK in assay/ is older"));
+        assert!(age(&old).unwrap().contains("the SDK in perpend/ is older"));
         update(&old).unwrap();
         assert_eq!(age(&Project::open(&dir, &Tools::default()).unwrap()), None);
         assert_eq!(fs::read_to_string(dir.join(MANIFEST)).unwrap(), manifest);
         assert_eq!(fs::read_to_string(dir.join("src/lib.rs")).unwrap(), "mine");
         let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
-        assert!(wit.contains("package assay:evaluator"), "{wit}");
+        assert!(wit.contains("package perpend:evaluator"), "{wit}");
     }
 }

@@ -1,7 +1,7 @@
 //! Where the toolchains of other languages are found, and how they are called.
 //!
 //! One look-up for authors and for the tests: first the project's own `node_modules` and `.venv`, then the
-//! folder named by `ASSAY_TOOLCHAINS` (with `bin/` and `node_modules/` in it), then `PATH`.
+//! folder named by `PERPEND_TOOLCHAINS` (with `bin/` and `node_modules/` in it), then `PATH`.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -22,10 +22,10 @@ pub struct Tools {
 const MAX_LINES_SHOWN: usize = 60;
 
 impl Tools {
-    /// What this process was given: `ASSAY_TOOLCHAINS` and `PATH`.
+    /// What this process was given: `PERPEND_TOOLCHAINS` and `PATH`.
     #[must_use]
     pub fn from_env() -> Self {
-        let toolchains = std::env::var_os("ASSAY_TOOLCHAINS").filter(|value| !value.is_empty());
+        let toolchains = std::env::var_os("PERPEND_TOOLCHAINS").filter(|value| !value.is_empty());
         let path = std::env::var_os("PATH").unwrap_or_default();
         Self::new(toolchains.map(PathBuf::from), &path)
     }

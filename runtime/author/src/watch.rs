@@ -64,7 +64,7 @@ pub fn outdated(folder: &Path) -> Option<String> {
     });
     (built < sources.newest()?).then(|| {
         format!(
-            "{} is older than its sources: `assay plugin build`",
+            "{} is older than its sources: `perpend plugin build`",
             component.display()
         )
     })
@@ -127,7 +127,7 @@ mod tests {
         assert!(
             outdated(folder.path())
                 .unwrap()
-                .contains("assay plugin build")
+                .contains("perpend plugin build")
         );
     }
 
@@ -138,8 +138,8 @@ mod tests {
         fs::create_dir_all(path("src")).unwrap();
         fs::write(path("src/lib.rs"), "one").unwrap();
         let before = Snapshot::of(folder.path());
-        fs::create_dir_all(path("target/assay")).unwrap();
-        fs::write(path("target/assay/new.wasm"), "x").unwrap();
+        fs::create_dir_all(path("target/perpend")).unwrap();
+        fs::write(path("target/perpend/new.wasm"), "x").unwrap();
         fs::write(path("plugin.wasm"), "x").unwrap();
         assert_eq!(Snapshot::of(folder.path()), before);
         fs::write(path("src/lib.rs"), "longer").unwrap();

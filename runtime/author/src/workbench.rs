@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use assay_domain::identity::{fingerprint, seed};
-use assay_domain::plugin::{
+use perpend_domain::identity::{fingerprint, seed};
+use perpend_domain::plugin::{
     Call, CallResult, Digest, EvaluatorInfo, Item, Limits, PluginInfo, Purpose,
 };
 use serde_json::{Map, Value};
@@ -129,9 +129,9 @@ fn read(file: &Path) -> Result<Vec<u8>, Error> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let is_output = file.file_name().is_some_and(|name| name == COMPONENT);
         let hint = if is_output && folder.join(MANIFEST).is_file() {
-            ": `assay plugin build` makes it"
+            ": `perpend plugin build` makes it"
         } else if is_output {
-            ": name a component, or go into a plug-in's folder (`assay plugin new NAME` makes one)"
+            ": name a component, or go into a plug-in's folder (`perpend plugin new NAME` makes one)"
         } else {
             ""
         };
@@ -181,7 +181,7 @@ impl Workbench<'_> {
             issues,
         };
         let config =
-            assay_host::check_config(&evaluator.config_schema, config).map_err(|issues| {
+            perpend_host::check_config(&evaluator.config_schema, config).map_err(|issues| {
                 let lines = issues.iter().map(|issue| format!("\n  {issue}"));
                 wrong(text::lines(&lines.collect::<String>()))
             })?;

@@ -16,7 +16,7 @@ pub struct Bundle {
 /// One plug-in, as a file would hold it.
 #[derive(Clone, Copy)]
 pub struct Component {
-    /// The name its description gives, such as `assay/text`.
+    /// The name its description gives, such as `perpend/text`.
     pub name: &'static str,
     /// The WebAssembly component.
     pub bytes: &'static [u8],
@@ -31,7 +31,7 @@ impl fmt::Debug for Component {
 /// A plug-in that cargo alone cannot build. It is in the program only when it was built before the program was.
 #[derive(Clone, Copy, Debug)]
 pub struct Apart {
-    /// The name its description gives, such as `assay/javascript`.
+    /// The name its description gives, such as `perpend/javascript`.
     pub name: &'static str,
     /// Unpacks the WebAssembly component; `None` when it was not built. Fails when the packed bytes are
     /// damaged.

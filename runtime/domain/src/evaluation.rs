@@ -76,7 +76,7 @@ pub struct EvaluatorVersion {
 #[serde(rename_all = "camelCase")]
 pub struct Mapping {
     /// `input`, `output`, `expected_output`, `metadata`, or a further name that arrives in
-    /// `item.metadata["assay.vars"]`.
+    /// `item.metadata["perpend.vars"]`.
     pub variable: String,
     /// Where it comes from (evaluation.md 1.2).
     pub source: String,

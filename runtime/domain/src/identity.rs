@@ -67,7 +67,7 @@ impl<'a> ExecutionKey<'a> {
     #[must_use]
     pub fn text(&self) -> String {
         json!([
-            "assay-exec/1",
+            "exec/1",
             self.project,
             self.rule,
             self.evaluator,
@@ -93,7 +93,7 @@ impl<'a> ExecutionKey<'a> {
 /// The id of the `occurrence`-th score called `name` in one result, counted from 0.
 #[must_use]
 pub fn score_id(execution: &ExecutionId, name: &str, occurrence: u32) -> ScoreId {
-    let key = json!(["assay-score/1", execution.as_str(), name, occurrence]).to_string();
+    let key = json!(["score/1", execution.as_str(), name, occurrence]).to_string();
     let id = Uuid::new_v5(&SCORES, key.as_bytes()).to_string();
     ScoreId::new(&id).unwrap_or_else(|_| unreachable!("a UUID is a valid id"))
 }
@@ -109,7 +109,7 @@ pub fn call_span_id(execution: &ExecutionId, attempt: u32, call: u32) -> String 
 #[must_use]
 pub fn seed(fingerprint: &Fingerprint, item: &Item) -> u64 {
     let mut hash = Sha256::new();
-    hash.update(b"assay/seed/v1\0");
+    hash.update(b"seed/v1\0");
     hash.update(fingerprint.as_bytes());
     for (kind, text) in [
         part(&item.input),

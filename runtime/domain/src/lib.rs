@@ -1,4 +1,4 @@
-//! The words and rules of Assay, without I/O, async runtime, SQL or HTTP.
+//! The words and rules of Perpend, without I/O, async runtime, SQL or HTTP.
 //!
 //! Other rooms exchange these types; what only one room needs lives there.
 //!

@@ -229,7 +229,7 @@ pub struct Observation {
     pub called_tools: Vec<String>,
     /// What the span says about its trace, when it says anything.
     pub trace: Option<Box<TraceFacts>>,
-    /// `assay.trace.complete` was set: the sender knows that nothing more comes.
+    /// `perpend.trace.complete` was set: the sender knows that nothing more comes.
     pub is_complete_marker: bool,
     /// It came in parts, as create and update events: more of it may follow although it has ended.
     #[serde(default)]

@@ -28,7 +28,7 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 
 /// Scope of the observation that stands for a trace.
-pub const TRACE_RECORD: &str = "assay.trace";
+pub const TRACE_RECORD: &str = "perpend.trace";
 
 /// What a patch is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What the host and its callers exchange about plug-ins. Mirrors the WIT package `assay:evaluator`.
+//! What the host and its callers exchange about plug-ins. Mirrors the WIT package `perpend:evaluator`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -124,9 +124,9 @@ impl PluginInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Grants {
-    /// `assay:evaluator/model`.
+    /// `perpend:evaluator/model`.
     pub model: bool,
-    /// `assay:evaluator/trace-reader`.
+    /// `perpend:evaluator/trace-reader`.
     #[serde(rename = "trace")]
     pub trace_reader: bool,
 }

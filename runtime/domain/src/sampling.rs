@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 #[must_use]
 pub fn value(salt: &str, id: &str) -> f64 {
     let mut hash = Sha256::new();
-    hash.update(b"assay/eval-sampling/v1\0");
+    hash.update(b"eval-sampling/v1\0");
     hash.update(salt);
     hash.update(b"\0");
     hash.update(id);

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::{self, PathBuf};
 
-use assay_domain::cron::Schedule;
-use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
-use assay_domain::identity::{self, ExecutionKey};
-use assay_domain::ids::ExecutionId;
-use assay_domain::mapping::{self, JsonPath};
-use assay_domain::time::Timestamp;
-use assay_domain::{sampling, template};
+use perpend_domain::cron::Schedule;
+use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::identity::{self, ExecutionKey};
+use perpend_domain::ids::ExecutionId;
+use perpend_domain::mapping::{self, JsonPath};
+use perpend_domain::time::Timestamp;
+use perpend_domain::{sampling, template};
 use serde_json::Value;
 
 fn corpus() -> PathBuf {

@@ -1,7 +1,7 @@
 //! The limits of one call as a table: for each a guest that goes over it, what it ends as, when, and how
 //! a neighbour in the same host fared meanwhile.
 //!
-//! `cargo run --release -p assay-host --example limits`
+//! `cargo run --release -p perpend-host --example limits`
 #![expect(clippy::unwrap_used, reason = "an example ends with what went wrong")]
 
 #[path = "../tests/hostile/cases.rs"]
@@ -15,10 +15,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_host::{Host, Settings};
 use cases::{Case, cases};
 use guest::Guest;
 use neighbours::{Seen, beside_a_neighbour, plugin};
+use perpend_host::{Host, Settings};
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();

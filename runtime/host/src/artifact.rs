@@ -13,8 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
 use tempfile::NamedTempFile;
 use wasmtime::Engine;
 use wasmtime::component::Component;

@@ -1,7 +1,7 @@
 //! Rust forms of the WIT contract, generated, and the crossing between them and the domain's words.
 //!
-//! The generated names stay inside this crate; other rooms see `assay_domain::plugin` and
-//! `assay_domain::protocol` only.
+//! The generated names stay inside this crate; other rooms see `perpend_domain::plugin` and
+//! `perpend_domain::protocol` only.
 
 mod generated {
     wasmtime::component::bindgen!({
@@ -12,12 +12,12 @@ mod generated {
     });
 }
 
-pub(crate) use generated::assay::evaluator::{context, log, model, trace_reader, types};
+pub(crate) use generated::perpend::evaluator::{context, log, model, trace_reader, types};
 pub(crate) use generated::{Judge, JudgePre};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin as domain;
-use assay_domain::protocol::host_call as port;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin as domain;
+use perpend_domain::protocol::host_call as port;
 
 pub(crate) fn item(item: domain::Item) -> types::Item {
     types::Item {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::plugin::{
+use perpend_domain::plugin::{
     Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
     PluginScore, Purpose,
 };
@@ -111,7 +111,7 @@ impl Host {
         let guest = async {
             let judge = pre.instantiate_async(&mut store).await?;
             judge
-                .assay_evaluator_evaluator()
+                .perpend_evaluator_evaluator()
                 .call_describe(&mut store)
                 .await
         };

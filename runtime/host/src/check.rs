@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use assay_domain::protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
-use assay_domain::protocol::{
+use perpend_domain::protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
+use perpend_domain::protocol::{
     self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind,
 };
-use assay_schema::{Fault, Schema};
+use perpend_schema::{Fault, Schema};
 use rustix::process::Resource;
 use serde_json::Value;
 
@@ -22,11 +22,11 @@ use crate::confine::{Role, confine};
 /// Things that are listed for one value.
 pub(crate) const MAX_LISTED: usize = 50;
 
-/// What `assay check` runs: reads a [`CheckHead`] and a [`SchemaCheck`] from standard input, confines itself
+/// What `perpend check` runs: reads a [`CheckHead`] and a [`SchemaCheck`] from standard input, confines itself
 /// between the two, and writes a [`SchemaAnswer`] to standard output.
 #[must_use]
 pub fn check_main() -> ExitCode {
-    child::main("assay check", answer_request)
+    child::main("perpend check", answer_request)
 }
 
 fn answer_request() -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! What a guest answers is hostile input: the rules of scores, applied.
 
-use assay_domain::plugin::{
+use perpend_domain::plugin::{
     EvaluatorInfo, Failure, FailureClass, Limits, PluginScore, PluginScoreValue, ScoreDomain,
 };
 use serde_json::Value;

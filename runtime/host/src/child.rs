@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write as _};
 use std::process::ExitCode;
 
-use assay_domain::protocol;
+use perpend_domain::protocol;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 

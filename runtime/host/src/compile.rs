@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
 use rustix::process::Resource;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
@@ -28,15 +28,15 @@ const COMPILE_CPU_SECONDS: u64 = 60;
 /// A fresh memory reserves 4 GiB of addresses.
 const DESCRIBE_ADDRESS_SPACE: u64 = 64 << 30;
 
-const CONTRACT: &str = "assay:evaluator/";
+const CONTRACT: &str = "perpend:evaluator/";
 const OFFERED: &str = "1.0.0";
 const INERT_WASI: [&str; 6] = ["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
-/// What `assay compile` runs: reads a [`CompileRequest`] and a component from standard input, confines
+/// What `perpend compile` runs: reads a [`CompileRequest`] and a component from standard input, confines
 /// itself, and writes a [`CompileHead`], the image and a [`CompileAnswer`] to standard output.
 #[must_use]
 pub fn compile_main() -> ExitCode {
-    child::main("assay compile", answer_request)
+    child::main("perpend compile", answer_request)
 }
 
 fn answer_request() -> io::Result<()> {

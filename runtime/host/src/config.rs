@@ -1,7 +1,7 @@
 //! Checks a configuration against the JSON Schema of its evaluator and fills in the defaults.
 
-use assay_domain::protocol::Mismatch;
-use assay_schema::Schema;
+use perpend_domain::protocol::Mismatch;
+use perpend_schema::Schema;
 use serde_json::{Map, Value};
 
 use crate::check::{MAX_LISTED, mismatch};

@@ -1,6 +1,6 @@
 //! What the end of a call means: its class, and a sentence for people.
 
-use assay_domain::plugin::{CallResult, Failure, FailureClass, Limits};
+use perpend_domain::plugin::{CallResult, Failure, FailureClass, Limits};
 
 use crate::bindings::types::EvalError;
 use crate::guest::ConfigProblem;

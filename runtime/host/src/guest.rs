@@ -46,10 +46,10 @@ impl Exports {
                 is_checked: AtomicBool::new(false),
             })
         };
-        let evaluate = find("assay:evaluator/evaluator@1.0.0", "evaluate");
+        let evaluate = find("perpend:evaluator/evaluator@1.0.0", "evaluate");
         Ok(Self {
             evaluate: evaluate.ok_or_else(|| format_err!("no function `evaluate`"))?,
-            check_config: find("assay:evaluator/config-check@1.0.0", "check-config"),
+            check_config: find("perpend:evaluator/config-check@1.0.0", "check-config"),
         })
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use assay_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
+use perpend_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};

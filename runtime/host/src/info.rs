@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use assay_domain::plugin::{EvaluatorInfo, ModelSlot, PluginInfo, ScoreDomain, ScoreSpec};
-use assay_domain::protocol::Problem;
+use perpend_domain::plugin::{EvaluatorInfo, ModelSlot, PluginInfo, ScoreDomain, ScoreSpec};
+use perpend_domain::protocol::Problem;
 use serde_json::Value;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -20,14 +20,14 @@ pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &En
     for (name, _) in shape.imports(engine) {
         let interface = name.split_once('@').map_or(name, |(path, _)| path);
         match interface {
-            "assay:evaluator/model" => info.capabilities.model = true,
-            "assay:evaluator/trace-reader" => info.capabilities.trace_reader = true,
+            "perpend:evaluator/model" => info.capabilities.model = true,
+            "perpend:evaluator/trace-reader" => info.capabilities.trace_reader = true,
             _ => {}
         }
     }
     info.checks_config = shape
         .exports(engine)
-        .any(|(name, _)| name.starts_with("assay:evaluator/config-check@"));
+        .any(|(name, _)| name.starts_with("perpend:evaluator/config-check@"));
 }
 
 /// Everything that is wrong with `info`.
@@ -156,7 +156,7 @@ fn check_schema(text: &str) -> Result<(), String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("a configuration is an object: \"type\" has to be \"object\"".into());
     }
-    match assay_schema::Schema::of_2020_12(&schema) {
+    match perpend_schema::Schema::of_2020_12(&schema) {
         Ok(_) => Ok(()),
         Err(unusable) => Err(unusable.to_string()),
     }

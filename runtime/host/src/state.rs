@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Failure, FailureClass, LogLine};
-use assay_domain::protocol::host_call::{Allowance, ModelError, Part, TraceError};
-use assay_domain::protocol::{HostReply, HostRequest};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Failure, FailureClass, LogLine};
+use perpend_domain::protocol::host_call::{Allowance, ModelError, Part, TraceError};
+use perpend_domain::protocol::{HostReply, HostRequest};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use wasmtime::component::ResourceTable;

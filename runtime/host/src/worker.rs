@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
-use assay_domain::protocol::{
+use futures_util::future::BoxFuture;
+use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
+use perpend_domain::protocol::{
     self, CallId, FromWorker, HostReply, HostRequest, Ready, ToWorker, WorkerSettings,
 };
-use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -40,7 +40,7 @@ const MAX_LOADED: usize = 256;
 /// need a worker to crash, hang or grow at a call of their choice.
 pub type BeforeCall = fn(&Call) -> Option<CallResult>;
 
-/// What `assay worker` runs, until its socket closes or it is told to end.
+/// What `perpend worker` runs, until its socket closes or it is told to end.
 #[must_use]
 pub fn worker_main() -> ExitCode {
     worker_main_with(|_| None)
@@ -53,7 +53,7 @@ pub fn worker_main_with(before_call: BeforeCall) -> ExitCode {
     match work(before_call) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            drop(writeln!(io::stderr(), "assay worker: {error}"));
+            drop(writeln!(io::stderr(), "perpend worker: {error}"));
             ExitCode::FAILURE
         }
     }

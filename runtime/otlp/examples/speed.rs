@@ -1,10 +1,10 @@
 //! Microseconds per span for decoding and mapping the protobuf files named on the command line:
-//! `cargo run --release -p assay-otlp --example speed -- tests/corpus/otlp/*.pb`
+//! `cargo run --release -p perpend-otlp --example speed -- tests/corpus/otlp/*.pb`
 
 use std::io::Write as _;
 use std::time::Instant;
 
-use assay_otlp::{Context, Encoding, decode, map};
+use perpend_otlp::{Context, Encoding, decode, map};
 
 const ROUNDS: u32 = 2_000;
 

@@ -24,7 +24,7 @@ pub(crate) struct Entry<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct Attributes<'s> {
     plain: Vec<Entry<'s>>,
-    /// Keys without `assay.` or `langfuse.`; where both are present, the value of `assay.`.
+    /// Keys without `perpend.` or `langfuse.`; where both are present, the value of `perpend.`.
     native: Vec<Entry<'s>>,
     /// Which plain keys may be there.
     filter: [u64; 8],
@@ -63,10 +63,10 @@ impl<'s> Attributes<'s> {
             ..Self::default()
         };
         for (order, (key, value)) in pairs.iter().take(max_attributes).enumerate() {
-            let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("assay.") {
+            let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("perpend.") {
                 // Sorted behind every `langfuse.` entry, so that it is the last and wins.
                 let order = order + pairs.len();
-                (&mut attributes.native, "assay.", suffix, order)
+                (&mut attributes.native, "perpend.", suffix, order)
             } else if let Some(suffix) = key.strip_prefix("langfuse.") {
                 (&mut attributes.native, "langfuse.", suffix, order)
             } else {
@@ -111,7 +111,7 @@ impl<'s> Attributes<'s> {
         keys.iter().find_map(|key| self.get(key))
     }
 
-    /// The attribute `assay.SUFFIX`, else `langfuse.SUFFIX`.
+    /// The attribute `perpend.SUFFIX`, else `langfuse.SUFFIX`.
     pub(crate) fn native(&self, suffix: &str) -> Option<&'s Value<'s>> {
         let (word, bit) = filter_bit(suffix);
         if self.native_filter[word] & bit == 0 {
@@ -310,14 +310,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_equal_keys_and_the_assay_prefix_win_where_it_is_present() {
+    fn the_last_of_equal_keys_and_the_perpend_prefix_win_where_it_is_present() {
         let text = |text: &'static str| Value::Text(Cow::Borrowed(text));
         let pairs: Pairs<'_> = [
-            ("assay.version", text("ours")),
+            ("perpend.version", text("ours")),
             ("langfuse.version", text("theirs")),
             ("dup", text("first")),
             ("dup", text("last")),
-            ("assay.release", text("")),
+            ("perpend.release", text("")),
             ("langfuse.release", text("old")),
             ("langfuse.release", text("theirs")),
             ("langfuse.tags", text("old")),

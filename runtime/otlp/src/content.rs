@@ -2,12 +2,12 @@
 //!
 //! Rows are numbered as in the specification; the first row that has something gives the value.
 
-use assay_domain::join::{
+use perpend_domain::join::{
     DETAILS_ROW, EVENTS_ROW, EventContent, details_content, has_messages, is_present,
     message_content, with_system,
 };
-use assay_domain::observation::ObservationKind as Kind;
-use assay_domain::payload::Payload;
+use perpend_domain::observation::ObservationKind as Kind;
+use perpend_domain::payload::Payload;
 use serde_json::{Map, Value as Json, json};
 
 use crate::attributes::{any_json, default_json, to_content};

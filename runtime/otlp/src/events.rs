@@ -1,17 +1,17 @@
 //! The other way in: create and update events of the batch API as parts of observations.
 //!
 //! One event becomes one [`Patch`]; what several of them make together is decided by
-//! [`assay_domain::patch::merge`]. This stands beside the mapping of spans because both share the reading
+//! [`perpend_domain::patch::merge`]. This stands beside the mapping of spans because both share the reading
 //! of usage, cost, environments, media and tool calls, and the same limits.
 //!
 //! Invariants: those of this crate. An event that is wrong is named by its field and costs no other one.
 
-use assay_domain::batch::Media;
-use assay_domain::ids::{InvalidId, ObservationId, TraceId, fits};
-use assay_domain::observation::{Level, ObservationKind as Kind, PromptLink};
-use assay_domain::patch::{About, Patch, record_id};
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
+use perpend_domain::batch::Media;
+use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
+use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink};
+use perpend_domain::patch::{About, Patch, record_id};
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use crate::limits::{Limits, cut_chars, cut_fact, cut_name};
@@ -411,7 +411,7 @@ fn limit_facts(patch: &mut Patch) {
 
 #[cfg(test)]
 mod tests {
-    use assay_domain::patch::merge;
+    use perpend_domain::patch::merge;
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use assay_domain::join::is_present;
-use assay_domain::observation::{Level, ObservationKind as Kind, PromptLink};
+use perpend_domain::join::is_present;
+use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink};
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{any_text, default_json, object_of};
@@ -472,7 +472,7 @@ pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool) -> String {
     if !keeps_prefix {
         while let Some(rest) = name
             .strip_prefix("langfuse")
-            .or_else(|| name.strip_prefix("assay"))
+            .or_else(|| name.strip_prefix("perpend"))
         {
             name = rest.trim_start_matches(['-', '_']);
         }
@@ -512,10 +512,10 @@ mod tests {
         let name = |sent: &str| normalized_environment(sent, false);
         assert_eq!(name("Staging"), "staging");
         assert_eq!(name("langfuse-llm-as-a-judge"), "llm-as-a-judge");
-        assert_eq!(name("langfuse_assay-x"), "x");
+        assert_eq!(name("langfuse_perpend-x"), "x");
         assert_eq!(name("langfuse"), "default");
         assert_eq!(name("pro duction"), "default");
         assert_eq!(name(&"a".repeat(60)).len(), 40);
-        assert_eq!(normalized_environment("assay-eval", true), "assay-eval");
+        assert_eq!(normalized_environment("perpend-eval", true), "perpend-eval");
     }
 }

@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-use assay_domain::payload::Payload;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::{DecodePaddingMode, general_purpose};
+use perpend_domain::payload::Payload;
 use serde_json::{Map, Value as Json};
 
 use crate::DecodeError;

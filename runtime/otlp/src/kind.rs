@@ -1,7 +1,7 @@
 //! What kind of observation a span is (otlp.md 2.5): the first rule that answers.
 
-use assay_domain::join::EVALUATION_RESULT;
-use assay_domain::observation::ObservationKind as Kind;
+use perpend_domain::join::EVALUATION_RESULT;
+use perpend_domain::observation::ObservationKind as Kind;
 
 use crate::attributes::any_text;
 use crate::mapping::Source;

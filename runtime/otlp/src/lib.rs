@@ -2,7 +2,7 @@
 //!
 //! [`decode`] reads protobuf or JSON into one borrowed form, [`map`] turns a decoded trace request into
 //! observations, scores and media, [`map_logs`] a decoded log request into records that
-//! [`assay_domain::join::join_logs`] puts onto their observations, and [`respond`] writes the answers.
+//! [`perpend_domain::join::join_logs`] puts onto their observations, and [`respond`] writes the answers.
 //! [`read_event`] reads the events of the batch API, which share all rules about single fields.
 //!
 //! Invariants:
@@ -34,8 +34,8 @@ mod tools;
 mod usage;
 mod wire;
 
-use assay_domain::batch::Batch;
-use assay_domain::time::Timestamp;
+use perpend_domain::batch::Batch;
+use perpend_domain::time::Timestamp;
 
 pub use events::{Event, EventError, read_event};
 pub use limits::Limits;
@@ -77,9 +77,9 @@ pub enum DecodeError {
 pub struct Context {
     /// When the request arrived: the time of spans that carry none.
     pub arrived_at: Timestamp,
-    /// `x-langfuse-sdk-name` or `x-assay-sdk-name`.
+    /// `x-langfuse-sdk-name` or `x-perpend-sdk-name`.
     pub sdk_name: Option<String>,
-    /// `x-langfuse-sdk-version` or `x-assay-sdk-version`.
+    /// `x-langfuse-sdk-version` or `x-perpend-sdk-version`.
     pub sdk_version: Option<String>,
     /// Limits of otlp.md 6.3.
     pub limits: Limits,

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use assay_domain::batch::{Batch, SpanLog};
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
+use perpend_domain::batch::{Batch, SpanLog};
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 
 use crate::attributes::{Attributes, to_content};
 use crate::mapping::Source;
@@ -89,7 +89,7 @@ fn keep(
                     .get("gen_ai.evaluation.name")
                     .and_then(|n| n.as_str())
                 && score.subject
-                    == assay_domain::score::Subject::Observation(
+                    == perpend_domain::score::Subject::Observation(
                         log.trace_id.clone(),
                         log.observation_id.clone(),
                     )

@@ -1,13 +1,15 @@
 //! From decoded spans to observations: validation, then every rule of otlp.md 2 in order.
 
-use assay_domain::batch::Batch;
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::join::{CHOICE, DETAILS_ROW, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
-use assay_domain::observation::{
+use perpend_domain::batch::Batch;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::join::{
+    CHOICE, DETAILS_ROW, EVALUATION_RESULT, OPERATION_DETAILS, message_role,
+};
+use perpend_domain::observation::{
     Content, ExperimentLink, Observation, ObservationKind as Kind, TraceFacts,
 };
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, default_json, is_true, to_content};
@@ -390,7 +392,7 @@ fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
     }
     let text = |suffix: &str| attributes.native(suffix).and_then(plain_text);
     // One that is too long is ignored: cut it could be that of another thing.
-    let id = |suffix: &str| text(suffix).filter(|id| assay_domain::ids::fits(id));
+    let id = |suffix: &str| text(suffix).filter(|id| perpend_domain::ids::fits(id));
     let metadata = |suffix: &str| {
         let mut merged = match attributes.native(suffix).map(default_json) {
             Some(Json::Object(object)) => object,

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use assay_domain::batch::Media;
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::payload::Payload;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perpend_domain::batch::Media;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::payload::Payload;
 use regex::Regex;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};

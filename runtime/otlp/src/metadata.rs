@@ -1,6 +1,6 @@
 //! User metadata, and what no other rule consumed (otlp.md 2.12, 2.16).
 
-use assay_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
+use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, any_json, default_json};

@@ -1,8 +1,8 @@
 //! Scores that evaluation events carry (otlp.md 2.16).
 
-use assay_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS, ObservationId, ScoreId, TraceId};
-use assay_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS, ObservationId, ScoreId, TraceId};
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 

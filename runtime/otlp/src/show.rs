@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use assay_domain::batch::Media;
-use assay_domain::fold::cost_total;
-use assay_domain::ids::ObservationId;
-use assay_domain::observation::{Cost, Level, Observation, Usage};
-use assay_domain::payload::Payload;
-use assay_domain::score::{NewScore, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use perpend_domain::batch::Media;
+use perpend_domain::fold::cost_total;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::{Cost, Level, Observation, Usage};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{NewScore, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 use serde_json::{Map, Value as Json, json};
 
 /// Metadata that describes the span, beside the keys of the user.

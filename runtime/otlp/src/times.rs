@@ -1,6 +1,6 @@
 //! Start, end and first token (otlp.md 2.15).
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 use crate::attributes::amount;
 use crate::mapping::Source;

@@ -1,8 +1,8 @@
 //! Tools offered to the model, and tools it called (otlp.md 2.7).
 
-use assay_domain::observation::ToolCall;
-use assay_domain::payload::Payload;
-use assay_domain::tool_calls::tool_calls;
+use perpend_domain::observation::ToolCall;
+use perpend_domain::payload::Payload;
+use perpend_domain::tool_calls::tool_calls;
 use serde_json::Value as Json;
 
 use crate::attributes::{Attributes, any_json, default_json};

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
-use assay_domain::observation::{Level, Observation, ObservationKind as Kind};
-use assay_domain::time::Timestamp;
-use assay_otlp::{Context, Encoding, Limits, Mapped, decode, decode_logs, map, map_logs};
+use perpend_domain::observation::{Level, Observation, ObservationKind as Kind};
+use perpend_domain::time::Timestamp;
+use perpend_otlp::{Context, Encoding, Limits, Mapped, decode, decode_logs, map, map_logs};
 use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -567,16 +567,16 @@ fn logs_are_joined_scored_or_dropped() {
     assert_eq!((batch.logs.len(), batch.scores.len()), (1, 1));
     let mut observation =
         one(json!({ "gen_ai.operation.name": "chat", "input.value": "later row" }));
-    assay_domain::join::join_logs(&mut observation, &batch.logs);
+    perpend_domain::join::join_logs(&mut observation, &batch.logs);
     assert_eq!(
         input(&observation)[0],
         json!({ "role": "system", "parts": [{ "type": "text", "content": "Be brief." }] })
     );
     let once = observation.clone();
-    assay_domain::join::join_logs(&mut observation, &batch.logs);
+    perpend_domain::join::join_logs(&mut observation, &batch.logs);
     assert_eq!(observation, once);
     let mut native = one(json!({ "langfuse.observation.input": "first row" }));
-    assay_domain::join::join_logs(&mut native, &batch.logs);
+    perpend_domain::join::join_logs(&mut native, &batch.logs);
     assert_eq!(input(&native), json!("first row"));
 }
 
@@ -592,7 +592,7 @@ fn media_in_logs_is_taken_out_before_they_are_joined() {
     let batch = map_logs(&request, &Context::default());
     assert_eq!((batch.media.len(), batch.media[0].field), (1, "input"));
     let mut observation = one(json!({ "gen_ai.operation.name": "chat" }));
-    assay_domain::join::join_logs(&mut observation, &batch.logs);
+    perpend_domain::join::join_logs(&mut observation, &batch.logs);
     assert!(
         input(&observation)
             .to_string()
@@ -672,11 +672,11 @@ fn cost_of_mlflow_is_read_from_attributes_of_its_own() {
 #[test]
 fn leftovers_keep_the_prefix_they_were_sent_with_and_what_no_rule_reads() {
     let observation = one(json!({
-        "assay.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words",
+        "perpend.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words",
     }));
     assert_eq!(
         observation.content.metadata["attributes"],
-        json!({ "assay.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words" })
+        json!({ "perpend.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words" })
     );
 }
 
@@ -775,7 +775,7 @@ fn joined_logs_take_the_instructions_of_the_span_and_bring_their_tool_calls() {
     let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
     let logs = map_logs(&request, &Context::default()).logs;
     for _ in 0..2 {
-        assay_domain::join::join_logs(&mut observation, &logs);
+        perpend_domain::join::join_logs(&mut observation, &logs);
         assert_eq!(
             input(&observation),
             json!([

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
-use assay_otlp::{Context, Encoding, decode, map};
+use perpend_otlp::{Context, Encoding, decode, map};
 use serde_json::{Value, json};
 
 /// A span of a library in short, and the facts about its observation.

@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::path::{self, PathBuf};
 
-use assay_domain::batch::{Batch, Media, SpanLog};
-use assay_domain::fold::{fold, replaces};
-use assay_domain::join::join_logs;
-use assay_domain::observation::Observation;
-use assay_domain::pricing::PriceTable;
-use assay_domain::score::NewScore;
-use assay_domain::time::Timestamp;
-use assay_otlp::respond::{Answer, answer};
-use assay_otlp::{Context, Encoding, decode, decode_logs, map, map_logs, show};
+use perpend_domain::batch::{Batch, Media, SpanLog};
+use perpend_domain::fold::{fold, replaces};
+use perpend_domain::join::join_logs;
+use perpend_domain::observation::Observation;
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
+use perpend_otlp::respond::{Answer, answer};
+use perpend_otlp::{Context, Encoding, decode, decode_logs, map, map_logs, show};
 use serde_json::{Value, json};
 
 /// The price table of the corpus' README.
@@ -66,7 +66,7 @@ impl Held {
         }
     }
 
-    /// The comparison value, by the same code as `assay otlp show --json`.
+    /// The comparison value, by the same code as `perpend otlp show --json`.
     fn show(&self, prices: &PriceTable) -> (Value, Vec<Observation>) {
         let mut by_trace: BTreeMap<String, Vec<Observation>> = BTreeMap::new();
         for observation in self.observations.values() {

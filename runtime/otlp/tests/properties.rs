@@ -6,9 +6,9 @@
     reason = "a test says what is wrong by panicking"
 )]
 
-use assay_domain::fold::fold;
-use assay_domain::pricing::PriceTable;
-use assay_otlp::{Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, show};
+use perpend_domain::fold::fold;
+use perpend_domain::pricing::PriceTable;
+use perpend_otlp::{Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, show};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn survives(bytes: &[u8]) {
                 .flatten()
             {
                 // What is called JSON is JSON to every later reader, and PostgreSQL can hold it.
-                if let assay_domain::payload::Payload::Json(text) = payload {
+                if let perpend_domain::payload::Payload::Json(text) = payload {
                     serde_json::from_str::<Value>(text).expect(text);
                 }
                 assert!(!payload.as_str().contains('\0'));

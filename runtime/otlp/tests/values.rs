@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
-use assay_domain::observation::Observation;
-use assay_otlp::{Context, Encoding, decode, decode_logs, map, map_logs};
+use perpend_domain::observation::Observation;
+use perpend_otlp::{Context, Encoding, decode, decode_logs, map, map_logs};
 use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -85,12 +85,12 @@ fn long_number_arrays_are_noted_inside_of_objects_too() {
 fn all_attributes_of_a_content_event_are_taken_and_json_held_as_text_is_json() {
     let event = json!([{ "name": "gen_ai.content.prompt", "attributes": [
         { "key": "foo", "value": { "stringValue": "[{\"role\":\"user\"}]" } },
-        { "key": "assay.x", "value": { "stringValue": "y" } },
+        { "key": "perpend.x", "value": { "stringValue": "y" } },
     ] }]);
     let input = one(&json!([]), &event).content.input.unwrap();
     assert_eq!(
         input.to_value(),
-        json!({ "foo": [{ "role": "user" }], "assay.x": "y" })
+        json!({ "foo": [{ "role": "user" }], "perpend.x": "y" })
     );
 }
 

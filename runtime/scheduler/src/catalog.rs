@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Evaluator, Rule, TargetKind};
-use assay_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
-use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
-use assay_domain::mapping::{self, Plan};
-use assay_domain::observation::Observation;
-use assay_domain::plugin::{ItemParts, Origin};
-use assay_store::{Error, Store};
+use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
+use perpend_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
+use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
+use perpend_domain::mapping::{self, Plan};
+use perpend_domain::observation::Observation;
+use perpend_domain::plugin::{ItemParts, Origin};
+use perpend_store::{Error, Store};
 use tokio::sync::Mutex;
 
 /// Columns of an observation that its trace answers.

@@ -1,9 +1,9 @@
 //! When a target is complete (evaluation.md 1.4). All times are the server's receive times.
 
-use assay_domain::evaluation::{CompletionReason, Timing};
-use assay_domain::observation::Observation;
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::Progress;
+use perpend_domain::evaluation::{CompletionReason, Timing};
+use perpend_domain::observation::Observation;
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::Progress;
 
 const SETTLE_MS: i64 = 10_000;
 const MARKER_MS: i64 = 1_000;

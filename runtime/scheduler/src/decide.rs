@@ -1,21 +1,21 @@
 //! The one question: does this rule take this complete target? (evaluation.md 1.5)
 
-use assay_domain::evaluation::{Late, NewExecution, Target};
-use assay_domain::filter::Row;
-use assay_domain::identity::ExecutionKey;
-use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
-use assay_domain::sampling;
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Late, NewExecution, Target};
+use perpend_domain::filter::Row;
+use perpend_domain::identity::ExecutionKey;
+use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
+use perpend_domain::sampling;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::PreparedRule;
 use crate::completeness::Completion;
 
 /// Environments of the engine's own traces, as clients of either family name them.
-const RESERVED_PREFIXES: [&str; 2] = ["assay", "langfuse"];
+const RESERVED_PREFIXES: [&str; 2] = ["perpend", "langfuse"];
 const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
 /// Outputs of server-side experiments, which people start by hand.
-const OPEN: [&str; 2] = ["assay-prompt-experiment", "langfuse-prompt-experiment"];
+const OPEN: [&str; 2] = ["perpend-prompt-experiment", "langfuse-prompt-experiment"];
 
 /// Why a rule does not take a target.
 #[derive(Clone, Debug, PartialEq)]

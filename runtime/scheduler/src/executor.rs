@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use assay_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, TargetKind};
-use assay_domain::identity;
-use assay_domain::ids::{EvaluatorId, ProjectId};
-use assay_domain::mapping::Subject;
-use assay_domain::observation::Observation;
-use assay_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
-use assay_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
+use perpend_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, TargetKind};
+use perpend_domain::identity;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::mapping::Subject;
+use perpend_domain::observation::Observation;
+use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
@@ -226,7 +226,7 @@ impl Inner {
         if finished.len() < 2
             || !matches!(
                 together,
-                Err(assay_store::Error::Sql(_) | assay_store::Error::Inconsistent { .. })
+                Err(perpend_store::Error::Sql(_) | perpend_store::Error::Inconsistent { .. })
             )
         {
             return Ok(together?);
@@ -587,7 +587,7 @@ fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r P
 fn log_lines(made: &NewExecution, lines: &[LogLine]) {
     for line in lines {
         tracing::debug!(
-            target: "assay::plugin",
+            target: "perpend::plugin",
             { execution.id = %made.id, evaluator.id = %made.evaluator_id, plugin.level = line.level,
               line = line.message, fields = line.fields },
             "an evaluator says"
@@ -604,7 +604,7 @@ fn attempt(class: &str, message: &str) -> Attempt {
 
 fn ended(
     leased: &Leased,
-    version: Option<&assay_domain::ids::EvaluatorVersionId>,
+    version: Option<&perpend_domain::ids::EvaluatorVersionId>,
     cpu_us: u64,
     outcome: Outcome,
 ) -> Finished {
@@ -626,7 +626,7 @@ fn ended(
 /// For an [`crate::Evaluate`] that gave fewer results than there were calls.
 fn no_result(n_calls: usize) -> CallResult {
     CallResult {
-        outcome: Err(assay_domain::plugin::Failure {
+        outcome: Err(perpend_domain::plugin::Failure {
             class: FailureClass::Internal,
             message: format!("no result came back for one of {n_calls} calls"),
         }),

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Late, Rule, Target};
-use assay_domain::filter::Row;
-use assay_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
-use assay_store::evaluation::{Ledger, Watch};
-use assay_store::telemetry::Progress;
+use perpend_domain::evaluation::{Late, Rule, Target};
+use perpend_domain::filter::Row;
+use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_store::evaluation::{Ledger, Watch};
+use perpend_store::telemetry::Progress;
 
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};

@@ -27,12 +27,12 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use assay_domain::ids::IdSource;
-use assay_domain::plugin::{Call, CallResult, Limits};
-use assay_domain::time::{Clock, Timestamp};
-use assay_store::Store;
-use assay_store::evaluation::{Lease, Release};
 use futures_util::future::BoxFuture;
+use perpend_domain::ids::IdSource;
+use perpend_domain::plugin::{Call, CallResult, Limits};
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_store::Store;
+use perpend_store::evaluation::{Lease, Release};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -130,7 +130,7 @@ impl Default for Options {
 pub enum Error {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] assay_store::Error),
+    Store(#[from] perpend_store::Error),
     /// A breakpoint was reached.
     #[error("stopped at {0:?}")]
     Stopped(Breakpoint),

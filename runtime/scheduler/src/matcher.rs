@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Rule, Target, TargetKind};
-use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::score::NewScore;
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
-use assay_store::evaluation::{Lease, Leased, MatchBatch, NewWatch, Touched, Watch};
-use assay_store::telemetry::Progress;
+use perpend_domain::evaluation::{
+    Execution, ExecutionState, NewExecution, Rule, Target, TargetKind,
+};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_store::evaluation::{Lease, Leased, MatchBatch, NewWatch, Touched, Watch};
+use perpend_store::telemetry::Progress;
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -420,7 +422,7 @@ fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
 
 /// The executions of a rule over a target.
 pub(crate) fn of_rule(
-    standing: &[assay_store::evaluation::Ledger],
+    standing: &[perpend_store::evaluation::Ledger],
     rule: &RuleId,
     target: &Target,
 ) -> Vec<Standing> {

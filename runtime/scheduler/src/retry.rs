@@ -1,7 +1,7 @@
 //! What follows from a failure (evaluation.md 1.8).
 
-use assay_domain::plugin::FailureClass;
-use assay_domain::time::Timestamp;
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::time::Timestamp;
 
 /// Held executions are given up after this time.
 pub(crate) const HELD_MS: i64 = 7 * 24 * 3_600_000;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use assay_domain::evaluation::Execution;
-use assay_domain::identity;
-use assay_domain::ids::ObservationId;
-use assay_domain::plugin::{PluginScore, PluginScoreValue};
-use assay_domain::score::{NewScore, ScoreOrigin, ScoreSource, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::Execution;
+use perpend_domain::identity;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::plugin::{PluginScore, PluginScoreValue};
+use perpend_domain::score::{NewScore, ScoreOrigin, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::catalog::PreparedEvaluator;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use assay_domain::evaluation::CompletionReason;
-use assay_domain::filter::{Cell, Row};
-use assay_domain::observation::{Level, Observation};
-use assay_domain::score::{NewScore, ScoreValue};
-use assay_domain::trace::Trace;
+use perpend_domain::evaluation::CompletionReason;
+use perpend_domain::filter::{Cell, Row};
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::score::{NewScore, ScoreValue};
+use perpend_domain::trace::Trace;
 use serde_json::{Map, Value, json};
 
 /// An observation with the trace it belongs to, where a filter asks for that.

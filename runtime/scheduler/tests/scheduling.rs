@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::evaluation::{CompletionReason, ExecutionState, Pause, Target, TargetKind};
-use assay_domain::observation::ObservationKind;
-use assay_domain::plugin::FailureClass;
-use assay_domain::score::{ScoreSource, ScoreValue, Subject};
-use assay_domain::time::Clock;
-use assay_scheduler::{Breakpoint, Error, Options, Refusal, Step};
-use assay_store::testing::on_each_database;
+use perpend_domain::evaluation::{CompletionReason, ExecutionState, Pause, Target, TargetKind};
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Clock;
+use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
+use perpend_store::testing::on_each_database;
 use serde_json::json;
 use support::{
     FakeEvaluate, Gate, Hanging, StopOnce, World, child_of, generation, generations_only, span,
@@ -30,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 const OBSERVATION: TargetKind = TargetKind::Observation;
 const LEASE_MS: i64 = 61_000;
 
-fn enabled() -> assay_store::catalog::RulePatch {
-    assay_store::catalog::RulePatch {
+fn enabled() -> perpend_store::catalog::RulePatch {
+    perpend_store::catalog::RulePatch {
         enabled: Some(true),
         ..Default::default()
     }
@@ -436,7 +436,7 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
         let traces = world.rule("traces", TargetKind::Trace, |_| {}).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let mut own = generation(2, 2);
-        own.environment = "assay-eval".to_owned();
+        own.environment = "perpend-eval".to_owned();
         world.ingest(vec![generation(1, 1), own]).await;
         scheduler.run_until_idle().await.unwrap();
 

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - **A schema reaches nothing.** No file and no network, whatever it refers to.
 //! - **Work is not bounded here.** A small schema can ask for any amount of time, memory and stack: those
-//!   that others wrote are used in processes that end at their limits (`assay-host`).
+//!   that others wrote are used in processes that end at their limits (`perpend-host`).
 //!
 //! The library behind it is generic over what it reads: it is compiled into this crate once, and into no
 //! other.

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use assay_domain::bundle::Bundle;
-use assay_domain::ids::{IdSource, ProjectId};
-use assay_domain::time::Clock;
-use assay_scheduler::Scheduler;
-use assay_store::Store;
+use perpend_domain::bundle::Bundle;
+use perpend_domain::ids::{IdSource, ProjectId};
+use perpend_domain::time::Clock;
+use perpend_scheduler::Scheduler;
+use perpend_store::Store;
 use tokio::sync::Notify;
 
 use crate::api::media::Signer;

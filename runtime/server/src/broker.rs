@@ -14,13 +14,13 @@ mod traces;
 
 use std::sync::Arc;
 
-use assay_domain::plugin::{Call, Origin};
-use assay_domain::protocol::host_call::{Allowance, ModelError};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_host::Port;
-use assay_store::Store;
-use assay_workers::{Caller, HostCalls};
 use futures_util::future::{BoxFuture, join_all};
+use perpend_domain::plugin::{Call, Origin};
+use perpend_domain::protocol::host_call::{Allowance, ModelError};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_host::Port;
+use perpend_store::Store;
+use perpend_workers::{Caller, HostCalls};
 use tokio::sync::Semaphore;
 
 pub use models::{Models, NoModels};

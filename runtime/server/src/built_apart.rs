@@ -47,7 +47,7 @@ pub(crate) async fn register(app: &App, reference: &str) -> Result<bool, Problem
 async fn put(app: App, component: fn() -> std::io::Result<Vec<u8>>) -> anyhow::Result<()> {
     let _one = REGISTERING.lock().await;
     let component = tokio::task::spawn_blocking(component).await??;
-    let digest = assay_domain::plugin::Digest::of(&component);
+    let digest = perpend_domain::plugin::Digest::of(&component);
     let known = app.store.plugin(&app.home_project, &digest).await?;
     if known.is_some_and(|known| known.owner.is_none()) {
         return Ok(());

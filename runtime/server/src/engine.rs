@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
-use assay_domain::protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
-use assay_host::{Host, HostError, Plugin};
-use assay_scheduler::Evaluate;
-use assay_store::Store;
-use assay_workers::{Components, Workers};
 use futures_util::future::{BoxFuture, join_all};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
+use perpend_domain::protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
+use perpend_host::{Host, HostError, Plugin};
+use perpend_scheduler::Evaluate;
+use perpend_store::Store;
+use perpend_workers::{Components, Workers};
 
 use crate::broker::{Broker, NoModels};
 use crate::config::{Confinement, Evaluation};
@@ -64,7 +64,7 @@ impl Engine {
         cache_dir: PathBuf,
         settings: &Evaluation,
     ) -> Self {
-        let mut options = assay_workers::Options::new(program, cache_dir);
+        let mut options = perpend_workers::Options::new(program, cache_dir);
         options.n_workers = settings.n_workers;
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_walls = settings.confinement == Confinement::Required;
@@ -79,7 +79,7 @@ impl Engine {
     /// When the WebAssembly engine cannot start.
     pub fn in_process(store: &Store, cache_dir: &Path) -> Result<Self, HostError> {
         Ok(Self::InProcess(InProcess {
-            host: Arc::new(Host::new(&assay_host::Settings::default(), cache_dir)?),
+            host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
             broker: Broker::new(store, Arc::new(NoModels)),
             store: store.clone(),
             cache_dir: cache_dir.to_owned(),
@@ -113,7 +113,7 @@ impl Engine {
     ) -> Result<SchemaAnswer, Unchecked> {
         match self {
             Self::Processes(workers) => workers.hold(project, &check).await,
-            Self::InProcess(_) => tokio::task::spawn_blocking(move || assay_host::hold(&check))
+            Self::InProcess(_) => tokio::task::spawn_blocking(move || perpend_host::hold(&check))
                 .await
                 .map_err(|error| Unchecked::Failed(error.to_string())),
         }
@@ -166,7 +166,7 @@ fn failed(class: FailureClass, message: String) -> CallResult {
 impl InProcess {
     async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
         let cache_dir = self.cache_dir.clone();
-        let work = move || assay_host::compile(&bytes, &cache_dir, Grants::ALL);
+        let work = move || perpend_host::compile(&bytes, &cache_dir, Grants::ALL);
         let compiled = tokio::task::spawn_blocking(work).await;
         compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
     }

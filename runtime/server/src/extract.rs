@@ -7,13 +7,13 @@ pub(crate) use described::all_issues;
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use assay_domain::time::Timestamp;
 use axum::body::Bytes;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::time::Timestamp;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

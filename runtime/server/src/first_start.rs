@@ -1,10 +1,10 @@
 //! What the first start makes: one organization, one project, one key pair, and the key pair of the
 //! organization that the settings give.
 
-use assay_domain::ids::{IdSource, OrganizationId, ProjectId};
-use assay_domain::time::Timestamp;
-use assay_store::catalog::{Init, KeyOwner, Project};
-use assay_store::{Error, Store};
+use perpend_domain::ids::{IdSource, OrganizationId, ProjectId};
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::{Init, KeyOwner, Project};
+use perpend_store::{Error, Store};
 
 pub use crate::auth::KeyPair;
 use crate::config;
@@ -72,7 +72,7 @@ async fn project_and_key(
     }
 }
 
-fn inconsistent(_: assay_domain::ids::InvalidId) -> Error {
+fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     Error::Inconsistent {
         what: "key pair",
         detail: "the public key is longer than 800 characters".to_owned(),

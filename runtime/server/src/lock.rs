@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_second_server_is_refused_until_the_first_is_gone() {
         let dir = tempfile::tempdir().unwrap();
-        let database = dir.path().join("assay.db");
+        let database = dir.path().join("perpend.db");
         let first = Lock::take(&database).unwrap();
         let refused = Lock::take(&database).unwrap_err().to_string();
         assert!(refused.contains("another server"), "{refused}");

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::ids::ProjectId;
-use assay_domain::pricing::PriceTable;
-use assay_domain::time::Timestamp;
-use assay_store::{Error, Store};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::time::Timestamp;
+use perpend_store::{Error, Store};
 
 /// How long a table is used before the models are read again.
 const FRESH_MS: i64 = 10_000;

@@ -4,12 +4,12 @@
 //! [`as_rfc9457`] gives it the form of our own API, the OTLP paths give it theirs. What caused an
 //! internal error goes to the log and never to the caller.
 
-use assay_domain::protocol::Unchecked;
-use assay_store as store;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use perpend_domain::protocol::Unchecked;
+use perpend_store as store;
 use serde_json::{Map, Value, json};
 
 /// Seconds a client is asked to wait when the server cannot take more.
@@ -289,7 +289,7 @@ impl Problem {
     /// The body of our own API.
     pub(crate) fn rfc9457_body(&self) -> Value {
         let mut body = json!({
-            "type": format!("urn:assay:problem:{}", self.0.code.as_str()),
+            "type": format!("urn:perpend:problem:{}", self.0.code.as_str()),
             "title": self.0.code.title(),
             "status": self.0.code.status().as_u16(),
             "code": self.0.code.as_str(),
@@ -307,7 +307,7 @@ impl Problem {
     pub fn set_headers(&self, response: &mut Response) {
         let headers = response.headers_mut();
         if self.0.code == Code::AuthenticationFailed {
-            let challenge = HeaderValue::from_static("Basic realm=\"assay\", charset=\"UTF-8\"");
+            let challenge = HeaderValue::from_static("Basic realm=\"perpend\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if let Some(seconds) = self.0.retry_after {
@@ -389,10 +389,10 @@ impl From<store::Error> for Problem {
     }
 }
 
-impl From<assay_scheduler::Error> for Problem {
-    fn from(error: assay_scheduler::Error) -> Self {
+impl From<perpend_scheduler::Error> for Problem {
+    fn from(error: perpend_scheduler::Error) -> Self {
         match error {
-            assay_scheduler::Error::Store(error) => error.into(),
+            perpend_scheduler::Error::Store(error) => error.into(),
             error => {
                 tracing::error!(error = &error as &dyn std::error::Error, "scheduler failed");
                 Self::internal()
@@ -407,7 +407,7 @@ pub fn markdown() -> String {
     use std::fmt::Write as _;
     let mut page = String::from(
         "# Errors\n\n\
-         Printed by `assay docs errors`; do not edit by hand.\n\n\
+         Printed by `perpend docs errors`; do not edit by hand.\n\n\
          `/api/v1` answers `application/problem+json` (RFC 9457) with the code as `code` and what `details` \
          holds elsewhere beside it. `/api/public` answers \
          `{message, error, code, details}`: `code` is one of the words that its clients know, and where \

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_domain::bundle::Bundle;
-use assay_domain::ids::{IdSource, ProjectId};
-use assay_domain::time::{Clock, Timestamp};
-use assay_scheduler::{Deps, Scheduler};
-use assay_store::{DatabaseUrl, Store};
+use perpend_domain::bundle::Bundle;
+use perpend_domain::ids::{IdSource, ProjectId};
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_scheduler::{Deps, Scheduler};
+use perpend_store::{DatabaseUrl, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -106,7 +106,7 @@ async fn give_back_leases(
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
 async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()> {
     for component in app.bundle.first_party {
-        let digest = assay_domain::plugin::Digest::of(component.bytes);
+        let digest = perpend_domain::plugin::Digest::of(component.bytes);
         let known = app.store.plugin(home, &digest).await?;
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
@@ -165,7 +165,7 @@ impl Server {
             .await
             .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
         let address = listener.local_addr()?;
-        let options = assay_store::Options {
+        let options = perpend_store::Options {
             n_readers: config.database_readers,
             wait: config.database_wait,
         };
@@ -183,10 +183,10 @@ impl Server {
         let engine = Arc::new(engine);
         let scheduler = Scheduler::new(Deps {
             store: store.clone(),
-            evaluate: Arc::clone(&engine) as Arc<dyn assay_scheduler::Evaluate>,
+            evaluate: Arc::clone(&engine) as Arc<dyn perpend_scheduler::Evaluate>,
             clock: Arc::clone(&clock),
             ids: Arc::clone(&ids),
-            options: assay_scheduler::Options::default(),
+            options: perpend_scheduler::Options::default(),
             breakpoints: None,
         });
         let home_project = home.id;

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use assay_domain::ids::IdSource;
-use assay_domain::time::{Clock, Timestamp};
+use perpend_domain::ids::IdSource;
+use perpend_domain::time::{Clock, Timestamp};
 
 /// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]

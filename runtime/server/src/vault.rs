@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use assay_domain::ids::IdSource;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use perpend_domain::ids::IdSource;
 use sha2::{Digest as _, Sha256};
 
 const KEY_BYTES: usize = 32;

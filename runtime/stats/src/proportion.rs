@@ -4,7 +4,7 @@ use crate::Interval;
 use crate::check::{self, Error};
 use crate::distribution::{at_least, at_most, normal_quantile, root};
 
-/// Wilson's interval, which Assay shows: right on average, and never outside `0..=1`.
+/// Wilson's interval, which Perpend shows: right on average, and never outside `0..=1`.
 ///
 /// # Errors
 /// [`Error::Empty`] for an `n` of 0, [`Error::Setting`] for more successes than trials or the level.

@@ -1,9 +1,9 @@
 //! Whatever the numbers are: an answer is finite, or there is none.
 
-use assay_stats::agreement::{Confusion, Weights};
-use assay_stats::krippendorff::{self, Scale};
-use assay_stats::reducers::{self, Reducer};
-use assay_stats::{
+use perpend_stats::agreement::{Confusion, Weights};
+use perpend_stats::krippendorff::{self, Scale};
+use perpend_stats::reducers::{self, Reducer};
+use perpend_stats::{
     Clusters, Error, Interval, bootstrap, correlation, drift, multiple, paired, proportion,
     summary, welch,
 };

@@ -9,11 +9,13 @@
 use std::collections::BTreeSet;
 use std::path;
 
-use assay_stats::agreement::{Confusion, Weights};
-use assay_stats::krippendorff::{self, Scale};
-use assay_stats::multiple::{self, Correction};
-use assay_stats::reducers::{self, Reducer};
-use assay_stats::{Clusters, Interval, bootstrap, correlation, drift, paired, proportion, summary};
+use perpend_stats::agreement::{Confusion, Weights};
+use perpend_stats::krippendorff::{self, Scale};
+use perpend_stats::multiple::{self, Correction};
+use perpend_stats::reducers::{self, Reducer};
+use perpend_stats::{
+    Clusters, Interval, bootstrap, correlation, drift, paired, proportion, summary,
+};
 use serde_json::{Value, json};
 
 /// Makes of a case what its `want` describes.
@@ -108,7 +110,7 @@ fn agreement(case: &Value) -> Value {
     let labels = texts(&case["labels"]);
     let confusion = Confusion::count(&texts(&case["a"]), &texts(&case["b"]), &labels).unwrap();
     let of_labels = confusion.labels();
-    let each = |part: fn(&assay_stats::agreement::LabelQuality) -> f64| -> Vec<f64> {
+    let each = |part: fn(&perpend_stats::agreement::LabelQuality) -> f64| -> Vec<f64> {
         of_labels.iter().map(part).collect()
     };
     json!({

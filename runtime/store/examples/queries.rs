@@ -1,6 +1,6 @@
 //! How long people wait: lists and metrics over 1,000,000 observations in 200,000 traces on SQLite.
 //!
-//! `cargo run --release -p assay-store --features testing --example queries [observations]`
+//! `cargo run --release -p perpend-store --features testing --example queries [observations]`
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 #![expect(
@@ -10,16 +10,16 @@
 
 use std::time::Instant;
 
-use assay_domain::batch::Batch;
-use assay_domain::filter::{Condition, Filter, TRACES, Test, find};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
-use assay_domain::observation::ObservationKind;
-use assay_domain::patch::{About, Patch, merge};
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::TraceQuery;
-use assay_store::testing::TempDatabase;
+use perpend_domain::batch::Batch;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::TraceQuery;
+use perpend_store::testing::TempDatabase;
 
 const PER_TRACE: i64 = 5;
 const DAYS: i64 = 30;
@@ -27,7 +27,7 @@ const DAY_MS: i64 = 86_400_000;
 const START_MS: i64 = 1_770_000_000_000;
 const N_ROUNDS: usize = 21;
 
-fn observation(n: i64, total: i64) -> assay_domain::observation::Observation {
+fn observation(n: i64, total: i64) -> perpend_domain::observation::Observation {
     let id = ObservationId::new(&format!("{n:016x}")).unwrap();
     let at = Timestamp::from_millis(START_MS + n * (DAYS * DAY_MS) / total);
     let mut patch = Patch::new(String::new(), at, false, About::Observation(id));

@@ -7,8 +7,8 @@
 //! - **A window is written under the same names again.** Its end is stored before its first file is begun, and
 //!   each finished file moves the place on: what was cut off goes on with the file it was at.
 
-use assay_domain::ids::{OrganizationId, ProjectId};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::{checked, from_json, to_json};

@@ -1,7 +1,7 @@
 //! Comments: what people say about a trace, an observation, a session or a prompt.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};

@@ -1,7 +1,7 @@
 //! LLM connections: how model providers are reached. Secrets arrive here encrypted.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::{from_json, to_json};

@@ -1,4 +1,4 @@
-//! Typed filter conditions as SQL, with the null rules of `assay_domain::filter`.
+//! Typed filter conditions as SQL, with the null rules of `perpend_domain::filter`.
 //!
 //! What a database cannot answer from a narrow column (contents are compressed, lists and objects are
 //! JSON texts) is left to the memory side of the same filter: [`Sql::condition`] then gives `false`, and
@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use assay_domain::filter::{Condition, Test, TextOp};
+use perpend_domain::filter::{Condition, Test, TextOp};
 
 use crate::db::{Arg, storable};
 

@@ -1,4 +1,4 @@
-//! Every SQL statement of Assay, on SQLite and on PostgreSQL.
+//! Every SQL statement of Perpend, on SQLite and on PostgreSQL.
 //!
 //! Invariants:
 //! - **A tenant is always named.** Every function that touches tenant data takes a [`ProjectId`], and its
@@ -8,7 +8,7 @@
 //! - **Rows are private.** Callers see domain types; what a row cannot be turned into is
 //!   [`Error::Inconsistent`], never a panic.
 //!
-//! [`ProjectId`]: assay_domain::ids::ProjectId
+//! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod blob_exports;
 pub mod catalog;

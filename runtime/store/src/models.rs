@@ -1,8 +1,8 @@
 //! Models with prices of a project's own.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::model::ModelDefinition;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::model::ModelDefinition;
+use perpend_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
 use crate::db::Arg;

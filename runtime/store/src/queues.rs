@@ -1,7 +1,7 @@
 //! Annotation queues: what people are asked to look at, and who is asked.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
 use crate::db::Arg;

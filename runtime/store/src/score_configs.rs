@@ -1,8 +1,8 @@
 //! Score configs: what scores of a name may look like.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::score_config::ScoreConfig;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::score_config::ScoreConfig;
+use perpend_domain::time::Timestamp;
 
 use crate::catalog::{checked, from_json, to_json};
 use crate::db::{Arg, value_list};
@@ -178,8 +178,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use assay_domain::score::ScoreDataType;
-    use assay_domain::score_config::Category;
+    use perpend_domain::score::ScoreDataType;
+    use perpend_domain::score_config::Category;
 
     use super::*;
     use crate::testing::on_each_database;

@@ -1,7 +1,7 @@
 //! Sessions: traces of one conversation. A session is there as long as one of its traces is.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use crate::filter_sql::Sql;
 use crate::list::{Numbered, Paging};

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::{DatabaseUrl, Options, Store};
 
 /// Set to `require`, the tests fail where PostgreSQL is not installed.
-const REQUIRE: &str = "ASSAY_TEST_POSTGRES";
+const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
 /// The account of the server when the tests run as root, which PostgreSQL refuses to be.
 const NOBODY: &str = "65534";
 const N_TRIES: u32 = 5;
@@ -30,13 +30,13 @@ const N_TRIES: u32 = 5;
 const WATCH: &str = r#"
 dir=$(mktemp -d) || exit 1
 trap '' INT TERM HUP
-"$1/initdb" -D "$dir/data" -U assay -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 ||
+"$1/initdb" -D "$dir/data" -U perpend -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 ||
     { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
 "$1/postgres" -D "$dir/data" -k "$dir" -h 127.0.0.1 -p "$2" -F -c max_connections=400 \
     -c shared_buffers=32MB -c full_page_writes=off >"$dir/log" 2>&1 &
 pid=$!
 tries=0
-until "$1/pg_isready" -q -h "$dir" -p "$2" -U assay -d postgres; do
+until "$1/pg_isready" -q -h "$dir" -p "$2" -U perpend -d postgres; do
     tries=$((tries + 1))
     if ! kill -0 $pid 2>/dev/null || [ $tries -gt 3000 ]; then
         cat "$dir/log" >&2; kill -QUIT $pid 2>/dev/null; rm -rf "$dir"; exit 1
@@ -151,7 +151,7 @@ impl TempDatabase {
     pub fn sqlite() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         Self {
-            url: DatabaseUrl::Sqlite(dir.path().join("assay.db")),
+            url: DatabaseUrl::Sqlite(dir.path().join("perpend.db")),
             _dir: Some(dir),
         }
     }
@@ -166,7 +166,7 @@ impl TempDatabase {
         let port = tokio::task::spawn_blocking(|| server().map(|server| server.port))
             .await
             .expect("PostgreSQL starts")?;
-        let base = format!("postgres://assay@127.0.0.1:{port}");
+        let base = format!("postgres://perpend@127.0.0.1:{port}");
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut connection = PgConnection::connect(&format!("{base}/postgres"))
             .await

@@ -1,15 +1,15 @@
 //! Writes every page with sample data into a folder, to work on looks without a server:
-//! `cargo run -p assay-ui --example gallery -- target/gallery`, then serve that folder.
+//! `cargo run -p perpend-ui --example gallery -- target/gallery`, then serve that folder.
 
 use std::path::Path;
 
-use assay_domain::fold::fold;
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::{Level, Observation, ObservationKind};
-use assay_domain::payload::Payload;
-use assay_domain::score::{ScoreSource, ScoreValue};
-use assay_domain::time::Timestamp;
-use assay_ui::{
+use perpend_domain::fold::fold;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{
     Chip, DetailInput, ErrorPage, EvaluatorRow, LoginPage, Origin, Pager, RuleRow, RulesPage,
     ScoreView, Section, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage,
     TracesQuery, Verdict, assets, render,
@@ -254,7 +254,7 @@ fn trace(
     let origin = |evaluator: &str, rule: &str| Origin {
         evaluator: evaluator.into(),
         version: Some(3),
-        plugin: Some("assay/text 0.1.0 · contains-all".into()),
+        plugin: Some("perpend/text 0.1.0 · contains-all".into()),
         rule: rule.into(),
         fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098".to_owned(),
         execution: "4b7e0d2c91fa4c6f8d35a1be60c7f294".into(),
@@ -334,7 +334,7 @@ fn rules() -> RulesPage {
         evaluators: vec![EvaluatorRow {
             name: "Names the policy".into(),
             version: 3,
-            plugin: "assay/text 0.1.0".into(),
+            plugin: "perpend/text 0.1.0".into(),
             function: "contains-all".into(),
             fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098"
                 .to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use assay_domain::plugin::Digest;
+use perpend_domain::plugin::Digest;
 
 /// What a page of ours may load and do: its own style sheet, script and images. No inline script or
 /// style, no frames, no other origin.

@@ -1,7 +1,7 @@
 //! Inputs and outputs in the form in which they read best: chat messages as a conversation, other JSON
 //! indented, the rest as text.
 
-use assay_domain::payload::Payload;
+use perpend_domain::payload::Payload;
 use serde_json::{Map, Value};
 
 use crate::format::count;

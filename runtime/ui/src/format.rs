@@ -1,6 +1,6 @@
 //! Numbers and instants as people read them.
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 /// What stands where there is no value.
 pub(crate) const NONE: &str = "–";

@@ -1,11 +1,11 @@
 //! Every template rendered with sample views: usual, empty, hostile and large.
 
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::{Level, Observation, ObservationKind};
-use assay_domain::payload::Payload;
-use assay_domain::score::{ScoreSource, ScoreValue};
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 use serde_json::json;
 
 use crate::timeline::tests::observation;

@@ -244,7 +244,7 @@ fn access(operation: &Value) -> Text {
             other => other,
         })
         .collect();
-    if operation["x-assay-ingest-keys"] == true {
+    if operation["x-perpend-ingest-keys"] == true {
         names.push("key pair for telemetry");
     }
     match names.is_empty() {

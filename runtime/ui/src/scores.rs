@@ -1,7 +1,7 @@
 //! Scores with what produced them, and the reasons why there is none.
 
-use assay_domain::score::{ScoreSource, ScoreValue};
-use assay_domain::time::Timestamp;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, number};
 use crate::markup::Text;

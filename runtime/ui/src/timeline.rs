@@ -1,7 +1,7 @@
 //! Where a step lies on its trace's time axis.
 
-use assay_domain::observation::Observation;
-use assay_domain::time::Timestamp;
+use perpend_domain::observation::Observation;
+use perpend_domain::time::Timestamp;
 
 use crate::format::duration;
 
@@ -72,8 +72,8 @@ impl Axis {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use assay_domain::ids::{ObservationId, TraceId};
-    use assay_domain::observation::{Content, Level, ObservationKind};
+    use perpend_domain::ids::{ObservationId, TraceId};
+    use perpend_domain::observation::{Content, Level, ObservationKind};
 
     /// A span that starts `start_ms` into the trace.
     pub(crate) fn observation(

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use assay_domain::ids::ObservationId;
-use assay_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
-use assay_domain::payload::Payload;
-use assay_domain::trace::Trace;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
+use perpend_domain::payload::Payload;
+use perpend_domain::trace::Trace;
 use serde_json::Value;
 
 use crate::content::Block;

@@ -1,8 +1,8 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
-use assay_domain::time::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, count, dollars, duration};
 use crate::scores::Chip;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ObservationId;
-use assay_domain::observation::Observation;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::Observation;
 
 /// Why an observation that names a parent stands on the top level all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

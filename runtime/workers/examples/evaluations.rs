@@ -1,6 +1,6 @@
 //! How many evaluations a second, and how long a lone one takes: in this process and in a worker.
 //!
-//! `cargo run --release -p assay-workers --example evaluations -- COMPONENT EVALUATOR CONFIG`
+//! `cargo run --release -p perpend-workers --example evaluations -- COMPONENT EVALUATOR CONFIG`
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,12 +10,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use assay_domain::protocol::Grants;
-use assay_host::{Host, NothingGranted, Plugin, Settings};
-use assay_workers::{Components, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::protocol::Grants;
+use perpend_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_workers::{Components, NoHostCalls, Options, Workers};
 
 const N_CALLS: usize = 100_000;
 const N_LONE: usize = 5_000;
@@ -35,9 +35,9 @@ fn main() -> ExitCode {
     let evaluator = arguments.next().unwrap_or_else(|| "exact-match".into());
     let config = arguments.next().unwrap_or_else(|| "{}".into());
     match first.as_str() {
-        "worker" => assay_host::worker_main(),
-        "compile" => assay_host::compile_main(),
-        "check" => assay_host::check_main(),
+        "worker" => perpend_host::worker_main(),
+        "compile" => perpend_host::compile_main(),
+        "check" => perpend_host::check_main(),
         path => match measure(Path::new(path), &evaluator, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -56,7 +56,7 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
     let bytes = std::fs::read(path)?;
     let folder = tempfile::tempdir()?;
     let digest = Digest::of(&bytes);
-    if let Err(problems) = assay_host::compile(&bytes, folder.path(), Grants::ALL) {
+    if let Err(problems) = perpend_host::compile(&bytes, folder.path(), Grants::ALL) {
         return Err(format!("{problems:?}").into());
     }
     let text = "x".repeat(2048);

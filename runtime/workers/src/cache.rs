@@ -15,8 +15,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::artifact::{self, TRAILER, Tail, Unsound};
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol::artifact::{self, TRAILER, Tail, Unsound};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tempfile::NamedTempFile;
 
@@ -251,7 +251,7 @@ fn read_sealed(path: &Path) -> Result<Option<File>, Unsound> {
 fn nameless() -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    Ok(File::from(memfd_create("assay-artifact", flags)?))
+    Ok(File::from(memfd_create("perpend-artifact", flags)?))
 }
 
 #[cfg(target_os = "linux")]

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol::{
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol::{
     self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
 };
 use tokio::io::AsyncReadExt;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use assay_domain::plugin::FailureClass;
-use assay_domain::protocol::{self, CallId, ToWorker};
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::protocol::{self, CallId, ToWorker};
 use rustix::cmsg_space;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::sync::mpsc;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assay_domain::plugin::FailureClass;
+use perpend_domain::plugin::FailureClass;
 use tokio::sync::watch as signal;
 
 use crate::queue::{Duty, Job, failed, lock, stopped};

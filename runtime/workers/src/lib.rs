@@ -4,7 +4,7 @@
 //! - **Every call is answered once.** When its worker ends under it, another makes it again. A call that ends
 //!   two workers in a row, alone in the second, fails and is not run again; its neighbours are scored.
 //! - **A worker gets nothing but its socket.** Its environment is empty, its other descriptors closed; it
-//!   confines itself before it is told of a guest (`assay-host`), and compiled components come to it as
+//!   confines itself before it is told of a guest (`perpend-host`), and compiled components come to it as
 //!   open files that nobody can change any more.
 //! - **Who asks is known here.** A worker numbers its calls; which project a number stands for never
 //!   leaves this process, so a broken worker can ask only in the name of calls it was given.
@@ -29,14 +29,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::{Call, CallResult, Digest, PluginInfo};
-use assay_domain::protocol::host_call::Allowance;
-use assay_domain::protocol::{
+use futures_util::future::BoxFuture;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
+use perpend_domain::protocol::host_call::Allowance;
+use perpend_domain::protocol::{
     Grants, HostReply, HostRequest, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall,
     WorkerSettings,
 };
-use futures_util::future::BoxFuture;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 

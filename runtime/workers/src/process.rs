@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assay_domain::protocol::{self, FromWorker, PREFIX, Ready, ToWorker};
+use perpend_domain::protocol::{self, FromWorker, PREFIX, Ready, ToWorker};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use assay_domain::plugin::Digest;
+use perpend_domain::plugin::Digest;
 use tempfile::NamedTempFile;
 
 /// The end of the name of an artifact.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::{Call, CallResult, Failure, FailureClass};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
 use tokio::sync::Notify;
 
 use crate::watch::Quarantine;
@@ -283,7 +283,7 @@ impl Queue {
 
 /// About how long a call is on the wire.
 pub(crate) fn size(call: &Call) -> usize {
-    let part = |part: &Option<assay_domain::payload::Payload>| {
+    let part = |part: &Option<perpend_domain::payload::Payload>| {
         part.as_ref().map_or(0, |payload| payload.as_str().len())
     };
     let item = &call.item;

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assay_domain::plugin::FailureClass;
-use assay_domain::protocol::host_call::Allowance;
-use assay_domain::protocol::{self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker};
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::protocol::host_call::Allowance;
+use perpend_domain::protocol::{
+    self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker,
+};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::watch as signal;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use assay_domain::plugin::{Call, CallResult, Digest, FailureClass};
+use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
 
 use crate::queue::failed;
 
@@ -121,7 +121,7 @@ pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_domain::plugin::{Item, Limits, Purpose};
+    use perpend_domain::plugin::{Item, Limits, Purpose};
 
     fn call(component: &[u8], item: &str) -> Call {
         Call {

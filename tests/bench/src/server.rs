@@ -54,7 +54,7 @@ impl Server {
     /// When it does not become healthy within 60 s.
     pub(crate) async fn start_in(folder: Folder, extra: &[&str]) -> anyhow::Result<Self> {
         let address = free_address()?;
-        let program = std::env::current_exe()?.with_file_name("assay");
+        let program = std::env::current_exe()?.with_file_name("perpend");
         let log = std::fs::File::create(folder.path().join("server.log"))?;
         let begun = Instant::now();
         let child = Command::new(&program)
@@ -63,10 +63,10 @@ impl Server {
             .arg("--data-dir")
             .arg(folder.path().join("data"))
             .args(extra)
-            .env("ASSAY_INIT_PUBLIC_KEY", KEYS.0)
-            .env("ASSAY_INIT_SECRET_KEY", KEYS.1)
-            .env("ASSAY_INIT_PROJECT_NAME", "bench")
-            .env("ASSAY_INIT_ORG_NAME", "bench")
+            .env("PERPEND_INIT_PUBLIC_KEY", KEYS.0)
+            .env("PERPEND_INIT_SECRET_KEY", KEYS.1)
+            .env("PERPEND_INIT_PROJECT_NAME", "bench")
+            .env("PERPEND_INIT_ORG_NAME", "bench")
             .stdout(log.try_clone()?)
             .stderr(log)
             .kill_on_drop(true)
@@ -114,7 +114,7 @@ impl Server {
     /// The database file.
     #[must_use]
     pub(crate) fn database(&self) -> PathBuf {
-        self.folder.path().join("data").join("assay.db")
+        self.folder.path().join("data").join("perpend.db")
     }
 
     fn log(&self) -> String {

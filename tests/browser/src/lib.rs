@@ -1,7 +1,7 @@
-//! A browser to drive, and the server it looks at: Debian's chromium through chromedriver, and the `assay`
+//! A browser to drive, and the server it looks at: Debian's chromium through chromedriver, and the `perpend`
 //! program itself with its demonstration data.
 //!
-//! A machine without chromedriver leaves the walk out and says so; with `ASSAY_TEST_BROWSER=require` it
+//! A machine without chromedriver leaves the walk out and says so; with `PERPEND_TEST_BROWSER=require` it
 //! fails instead.
 
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Set to `require`, a missing browser is a failure.
-const REQUIRE: &str = "ASSAY_TEST_BROWSER";
+const REQUIRE: &str = "PERPEND_TEST_BROWSER";
 /// How long a process may take until it says that it is ready, and a page until it shows something. It ends
 /// a walk that hangs, on the slowest machine too.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -79,7 +79,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `assay demo` and waits for its address.
+    /// Starts `perpend demo` and waits for its address.
     ///
     /// # Errors
     /// When it does not come up.
@@ -103,24 +103,24 @@ impl Server {
     }
 }
 
-/// The program that `ASSAY_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
+/// The program that `PERPEND_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
 /// not there or stale.
 fn program() -> Result<PathBuf> {
-    if let Some(given) = std::env::var_os("ASSAY_TEST_PROGRAM") {
+    if let Some(given) = std::env::var_os("PERPEND_TEST_PROGRAM") {
         return Ok(given.into());
     }
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "-p", "assay"]);
+    command.args(["build", "--quiet", "-p", "perpend"]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
-    ensure!(command.status()?.success(), "assay did not build");
+    ensure!(command.status()?.success(), "perpend did not build");
     let test = std::env::current_exe()?;
     let built = test
         .ancestors()
         .nth(2)
         .context("the folder of the build")?
-        .join("assay");
+        .join("perpend");
     ensure!(built.exists(), "{} is missing", built.display());
     Ok(built)
 }
@@ -255,12 +255,12 @@ impl Browser {
             .collect())
     }
 
-    /// Writes what the window shows into the folder named by `ASSAY_TEST_SCREENSHOTS`, if it is set.
+    /// Writes what the window shows into the folder named by `PERPEND_TEST_SCREENSHOTS`, if it is set.
     ///
     /// # Errors
     /// When the picture cannot be taken or written.
     pub async fn picture(&self, name: &str) -> Result<()> {
-        if let Some(folder) = std::env::var_os("ASSAY_TEST_SCREENSHOTS") {
+        if let Some(folder) = std::env::var_os("PERPEND_TEST_SCREENSHOTS") {
             let png = self.client.screenshot().await?;
             std::fs::create_dir_all(&folder)?;
             std::fs::write(PathBuf::from(folder).join(format!("{name}.png")), png)?;

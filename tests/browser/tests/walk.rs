@@ -1,7 +1,7 @@
 //! A visitor's way: from the printed address to a score and what is behind it.
 
 use anyhow::{Context, Result, ensure};
-use assay_browser::{Browser, Server};
+use perpend_browser::{Browser, Server};
 use serde_json::Value;
 
 /// One visitor with a window.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use assay_plugins_bundle::BUNDLE;
+use perpend_plugins_bundle::BUNDLE;
 
 use crate::{Guest, Missing};
 
 /// Loaded in this program: each once, whatever the number of its tests.
 static LOADED: Mutex<BTreeMap<&str, &Guest>> = Mutex::new(BTreeMap::new());
 
-/// The plug-in of this name, such as `assay/javascript`, loaded; nothing is granted to it.
+/// The plug-in of this name, such as `perpend/javascript`, loaded; nothing is granted to it.
 ///
 /// # Errors
 /// When it was not built before this program was.

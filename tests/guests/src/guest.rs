@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{
     Call, CallResult, Digest, Failure, Grants, Item, Limits, PluginInfo, PluginScore, Purpose,
 };
-use assay_host::{Host, NothingGranted, Plugin, Port, Settings};
+use perpend_host::{Host, NothingGranted, Plugin, Port, Settings};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -48,7 +48,7 @@ impl Guest {
     #[track_caller]
     pub fn new(component: &[u8]) -> Self {
         let cache = crate::scratch("cache");
-        if let Err(problems) = assay_host::compile(component, &cache, Grants::ALL) {
+        if let Err(problems) = perpend_host::compile(component, &cache, Grants::ALL) {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             panic!("the component is refused:\n{}", problems.join("\n"));
         }

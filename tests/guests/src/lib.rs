@@ -1,5 +1,5 @@
-//! What the tests of all guest languages share: a project as `assay plugin new` writes it, built as
-//! `assay plugin build` builds it, and the real host to run the component in.
+//! What the tests of all guest languages share: a project as `perpend plugin new` writes it, built as
+//! `perpend plugin build` builds it, and the real host to run the component in.
 //!
 //! A test is a function that may be left out for want of a toolchain; `main` names them all:
 //!
@@ -12,12 +12,12 @@
 //! }
 //!
 //! fn main() -> ExitCode {
-//!     assay_tests_guests::run(tests![a_new_project_gives_scores])
+//!     perpend_tests_guests::run(tests![a_new_project_gives_scores])
 //! }
 //! ```
 //!
 //! What is left out says so in a line of its own and is counted as ignored; with
-//! `ASSAY_TEST_GUESTS=require` it fails.
+//! `PERPEND_TEST_GUESTS=require` it fails.
 
 #![expect(
     clippy::panic,
@@ -44,7 +44,7 @@ pub use model::Model;
 pub use template::{Template, build, new_project, template};
 
 /// Set to `require`, what is missing on this machine is a failure.
-const REQUIRE: &str = "ASSAY_TEST_GUESTS";
+const REQUIRE: &str = "PERPEND_TEST_GUESTS";
 
 /// Why a test did not run, such as "componentize-py missing (install: pip install componentize-py)".
 #[derive(Clone, Debug, PartialEq, Eq)]

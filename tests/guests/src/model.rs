@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_domain::protocol::host_call::{Completion, CompletionRequest, FinishReason, ModelError};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_host::Port;
 use futures_util::future::BoxFuture;
+use perpend_domain::protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, ModelError,
+};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_host::Port;
 
 type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
 type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;

@@ -1,10 +1,10 @@
-//! Projects as a new author has them: made by `assay plugin new`, built by `assay plugin build`.
+//! Projects as a new author has them: made by `perpend plugin new`, built by `perpend plugin build`.
 
 use std::collections::BTreeMap;
 use std::path::{self, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use assay_author::{BuildError, Language, Project, Silent, Tools};
+use perpend_author::{BuildError, Language, Project, Silent, Tools};
 
 use crate::{Guest, Missing};
 
@@ -56,7 +56,7 @@ pub fn template(language: &'static str) -> Result<&'static Template, Missing> {
 pub fn new_project(language: &str) -> Project {
     let dir = crate::scratch(language);
     let language: Language = language.parse().unwrap();
-    let project = assay_author::new("acme/sample", language, &dir, &Tools::from_env()).unwrap();
+    let project = perpend_author::new("acme/sample", language, &dir, &Tools::from_env()).unwrap();
     if language == Language::Rust {
         reuse_libraries(&dir);
     }
@@ -103,7 +103,7 @@ pub fn build(project: &Project) -> Result<Vec<u8>, Missing> {
     {
         source.set_modified(std::time::SystemTime::now()).unwrap();
     }
-    match assay_author::build(project, &Silent) {
+    match perpend_author::build(project, &Silent) {
         Ok(file) => Ok(std::fs::read(file).unwrap()),
         Err(BuildError::ToolMissing { tool, install }) => Err(Missing::tool(&tool, &install)),
         Err(error) => panic!("{} does not build: {error}", project.dir().display()),

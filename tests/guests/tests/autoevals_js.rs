@@ -1,4 +1,4 @@
-//! `assay/autoevals-js`: the npm package's scorers give what the package gives.
+//! `perpend/autoevals-js`: the npm package's scorers give what the package gives.
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
@@ -9,15 +9,15 @@ use std::path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{CallResult, FailureClass, Item, PluginScoreValue, SlotKind};
-use assay_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{Guest, Missing, Model, Tested, apart, tests};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{CallResult, FailureClass, Item, PluginScoreValue, SlotKind};
+use perpend_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{Guest, Missing, Model, Tested, apart, tests};
 use serde_json::{Value, json};
 
 fn plugin() -> Result<&'static Guest, Missing> {
-    apart("assay/autoevals-js")
+    apart("perpend/autoevals-js")
 }
 
 fn vectors(scorer: &str) -> (Vec<Value>, f64) {
@@ -401,7 +401,7 @@ fn the_names_are_those_of_the_package_and_slots_are_declared() -> Tested {
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         pure_code_scorers_give_what_the_package_gives,
         embeddings_come_from_the_host,
         judges_ask_the_host_with_their_own_prompt_and_choices,

@@ -1,16 +1,18 @@
-//! C: a new project, and sources that take the rest of `assay.h`.
+//! C: a new project, and sources that take the rest of `perpend.h`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue};
-use assay_domain::protocol::host_call::ModelError;
-use assay_tests_guests::{Guest, Model, Tested, build, item, new_project, output, template, tests};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
+use perpend_domain::protocol::host_call::ModelError;
+use perpend_tests_guests::{
+    Guest, Model, Tested, build, item, new_project, output, template, tests,
+};
 use serde_json::json;
 
-/// What a plug-in that uses the rest of `assay.h` is made of.
+/// What a plug-in that uses the rest of `perpend.h` is made of.
 const JUDGE: &str = include_str!("c/judge.c");
 
 fn a_new_project_gives_scores() -> Tested {
@@ -123,20 +125,20 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     template("c")?; // the compiler is there
     let project = new_project("c");
     std::fs::write(project.dir().join("src/plugin.c"), "int broken( {\n").unwrap();
-    let error = assay_author::build(&project, &assay_author::Silent).unwrap_err();
+    let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("src/plugin.c:1:13: error"), "{text}");
     Ok(())
 }
 
-fn judge() -> Result<Guest, assay_tests_guests::Missing> {
+fn judge() -> Result<Guest, perpend_tests_guests::Missing> {
     let project = new_project("c");
     std::fs::write(project.dir().join("src/plugin.c"), JUDGE).unwrap();
     Ok(Guest::new(&build(&project)?))
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         a_new_project_gives_scores,
         it_describes_itself_and_imports_nothing,
         an_item_without_output_is_bad_input,

@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use assay_domain::protocol::host_call::{
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
+use perpend_domain::protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Severity,
 };
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{
     Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::{Value, json};
@@ -238,7 +238,7 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
         "package main\nfunc main() { x }\n",
     )
     .unwrap();
-    let error = assay_author::build(&project, &assay_author::Silent).unwrap_err();
+    let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("main.go:2:15: undefined: x"), "{text}");
     Ok(())
@@ -267,7 +267,7 @@ fn judge(
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         a_new_project_gives_scores,
         its_configuration_is_a_schema_and_it_asks_for_nothing,
         an_item_without_output_is_bad_input,

@@ -5,14 +5,14 @@ use std::path::{self, Path};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
-use assay_author::{Project, Tools};
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
-use assay_domain::protocol::host_call::{
+use perpend_author::{Project, Tools};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
+use perpend_domain::protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, TraceInfo,
 };
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{
     Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::json;
@@ -105,7 +105,7 @@ fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
             vec!["plugin.js", "export default definePlugin"],
         ),
         (
-            "import { defineEvaluator } from './assay/javascript/index.js';\n\
+            "import { defineEvaluator } from './perpend/javascript/index.js';\n\
              export default defineEvaluator({ id: 'Upper', scores: {} });",
             vec!["evaluator \"Upper\"", "a-z"],
         ),
@@ -114,7 +114,7 @@ fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
     for (source, parts) in cases {
         let project = new_project("javascript");
         std::fs::write(project.dir().join("plugin.js"), source).unwrap();
-        let error = assay_author::build(&project, &assay_author::Silent).unwrap_err();
+        let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
         let text = error.to_string();
         for part in parts {
             assert!(text.contains(part), "{source}: {part}: {text}");
@@ -381,7 +381,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         new_projects_give_scores,
         they_describe_themselves_with_a_schema_and_ask_for_nothing,
         an_item_without_output_is_bad_input,

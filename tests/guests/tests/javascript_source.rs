@@ -1,15 +1,15 @@
-//! `assay/javascript`: source text as configuration, by the contract of code evaluators.
+//! `perpend/javascript`: source text as configuration, by the contract of code evaluators.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::ExitCode;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue as Value};
-use assay_tests_guests::{Guest, Tested, apart, item, output, tests};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue as Value};
+use perpend_tests_guests::{Guest, Tested, apart, item, output, tests};
 use serde_json::{Value as Json, json};
 
-fn plugin() -> Result<&'static Guest, assay_tests_guests::Missing> {
-    apart("assay/javascript")
+fn plugin() -> Result<&'static Guest, perpend_tests_guests::Missing> {
+    apart("perpend/javascript")
 }
 
 fn config(language: &str, source: &str) -> Json {
@@ -34,7 +34,7 @@ fn ctx_holds_the_observation_and_the_experiment() -> Tested {
         input: Some(Payload::Json(r#"{"q":[1,2]}"#.into())),
         expected_output: Some(Payload::Text("yes".into())),
         metadata: Some(
-            r#"{"k":1,"assay.tool_calls":[{"name":"search"}],"assay.item_metadata":{"level":3}}"#
+            r#"{"k":1,"perpend.tool_calls":[{"name":"search"}],"perpend.item_metadata":{"level":3}}"#
                 .into(),
         ),
         ..output("Yes.")
@@ -330,7 +330,7 @@ fn a_bad_source_is_refused_when_it_is_saved() -> Tested {
 
 fn hostile_sources_are_stopped_and_harm_nobody() -> Tested {
     let guest = plugin()?;
-    let mut limited = guest.through(std::sync::Arc::new(assay_host::NothingGranted));
+    let mut limited = guest.through(std::sync::Arc::new(perpend_host::NothingGranted));
     limited.limits.cpu_ms = 200;
     let stopped = |source: &str, classes: &[FailureClass]| {
         let result = limited.result("code", &config("javascript", source), &output("x"));
@@ -403,7 +403,7 @@ fn an_item_without_parts_is_no_error_of_its_own() -> Tested {
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         ctx_holds_the_observation_and_the_experiment,
         every_form_of_a_result_is_normalised,
         sources_may_be_written_in_many_ways,

@@ -11,13 +11,13 @@ use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
-use assay_host::{Host, NothingGranted, Settings};
-use assay_plugins_bundle::BUNDLE;
-use assay_tests_guests::{Missing, Tested, scratch, template, tests};
-use assay_workers::{Components, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
+use perpend_host::{Host, NothingGranted, Settings};
+use perpend_plugins_bundle::BUNDLE;
+use perpend_tests_guests::{Missing, Tested, scratch, template, tests};
+use perpend_workers::{Components, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
 const N_EVALUATIONS: usize = 10_000;
@@ -68,7 +68,7 @@ fn of_source(name: &str, source: &str, share: usize) -> Result<Subject, Missing>
 
 fn of_bundle(evaluator: &'static str, config: Value, share: usize) -> Subject {
     Subject {
-        component: BUNDLE.first_party("assay/text").unwrap().bytes.to_vec(),
+        component: BUNDLE.first_party("perpend/text").unwrap().bytes.to_vec(),
         evaluator,
         config,
         share,
@@ -83,8 +83,8 @@ fn subjects() -> Result<Vec<Subject>, Missing> {
         of_template("rust", 10)?,
         of_template("c", 5)?,
         of_template("go", 5)?,
-        of_source("assay/javascript", JAVASCRIPT, 15)?,
-        of_source("assay/python", PYTHON, 10)?,
+        of_source("perpend/javascript", JAVASCRIPT, 15)?,
+        of_source("perpend/python", PYTHON, 10)?,
     ])
 }
 
@@ -218,7 +218,7 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
     let calls = calls(&subjects);
     let cache = scratch("replay");
     for subject in &subjects {
-        assay_host::compile(&subject.component, &cache, Grants::default()).unwrap();
+        perpend_host::compile(&subject.component, &cache, Grants::default()).unwrap();
     }
     let first = first_run(&calls, &cache);
     let n_scored = first
@@ -272,10 +272,10 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
 fn main() -> ExitCode {
     // Workers of this test are this program.
     match std::env::args().nth(1).as_deref() {
-        Some("worker") => assay_host::worker_main(),
-        Some("compile") => assay_host::compile_main(),
-        Some("check") => assay_host::check_main(),
-        _ => assay_tests_guests::run(tests![
+        Some("worker") => perpend_host::worker_main(),
+        Some("compile") => perpend_host::compile_main(),
+        Some("check") => perpend_host::check_main(),
+        _ => perpend_tests_guests::run(tests![
             stored_evaluations_give_the_same_bytes_again_everywhere
         ]),
     }

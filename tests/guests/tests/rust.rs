@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use assay_domain::protocol::host_call::{
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
+use perpend_domain::protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Severity,
 };
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{
     Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::json;
@@ -187,7 +187,7 @@ fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic()
 fn a_component_imports_no_part_of_wasi_that_it_does_not_use() -> Tested {
     let component = with_source(TALKER)?;
     let text = String::from_utf8_lossy(&component);
-    assert!(text.contains("assay:evaluator/log@1.0.0"));
+    assert!(text.contains("perpend:evaluator/log@1.0.0"));
     assert!(!text.contains("wasi:"), "each import costs every call time");
     Ok(())
 }
@@ -212,7 +212,7 @@ fn tool(name: &str) -> ObservationHead {
 }
 
 fn main() -> ExitCode {
-    assay_tests_guests::run(tests![
+    perpend_tests_guests::run(tests![
         the_example_judge_asks_as_often_as_configured_and_imports_the_model_only,
         an_error_of_the_model_ends_as_one_of_the_provider,
         a_configuration_is_checked_beyond_its_schema,

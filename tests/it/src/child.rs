@@ -1,11 +1,11 @@
-//! `assay serve` as a child process: for signals, and for being killed.
+//! `perpend serve` as a child process: for signals, and for being killed.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_server::client::Client;
+use perpend_server::client::Client;
 use tokio::process::Command;
 
 use crate::{KEYS, PATIENCE, plugin_cache};
@@ -18,16 +18,16 @@ pub struct Child {
     pub client: Client,
 }
 
-/// The program that `ASSAY_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
+/// The program that `PERPEND_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
 /// missing or stale.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
-    if let Some(given) = std::env::var_os("ASSAY_TEST_PROGRAM") {
+    if let Some(given) = std::env::var_os("PERPEND_TEST_PROGRAM") {
         return Ok(given.into());
     }
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
         let mut command = std::process::Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "-p", "assay"]);
+        command.args(["build", "--quiet", "-p", "perpend"]);
         // What cargo says of the test's own package is not said to a build: some would start over.
         for (name, _) in std::env::vars_os() {
             let is_of_package =
@@ -41,10 +41,10 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
         }
         command.status().is_ok_and(|status| status.success())
     });
-    anyhow::ensure!(is_built, "assay did not build");
+    anyhow::ensure!(is_built, "perpend did not build");
     let test = std::env::current_exe()?;
     let folder = test.ancestors().nth(2).context("the folder of the build")?;
-    Ok(folder.join("assay"))
+    Ok(folder.join("perpend"))
 }
 
 /// Scheme, host and port of a server, out of what it says when it is ready.
@@ -63,7 +63,7 @@ pub fn command(args: &[&str]) -> anyhow::Result<Command> {
     command
         .args(args)
         .env_clear()
-        .env("ASSAY_DATA_PLUGIN_CACHE", plugin_cache()?)
+        .env("PERPEND_DATA_PLUGIN_CACHE", plugin_cache()?)
         .kill_on_drop(true)
         .stdin(Stdio::null());
     Ok(command)
@@ -90,8 +90,8 @@ impl Child {
             .arg("--data-dir")
             .arg(data)
             .args(more)
-            .env("ASSAY_INIT_PUBLIC_KEY", KEYS.0)
-            .env("ASSAY_INIT_SECRET_KEY", KEYS.1)
+            .env("PERPEND_INIT_PUBLIC_KEY", KEYS.0)
+            .env("PERPEND_INIT_SECRET_KEY", KEYS.1)
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use assay_domain::time::{Clock, Timestamp};
-use assay_server::client::{Answer, Client};
-use assay_server::config::{Config, Sources};
-use assay_server::{App, RandomIds, Server, Setup, SystemClock};
 use axum::http::Method;
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_server::client::{Answer, Client};
+use perpend_server::config::{Config, Sources};
+use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -123,7 +123,7 @@ impl TestApp {
                 true => child::program()?,
                 false => std::env::current_exe()?,
             },
-            bundle: assay_plugins_bundle::BUNDLE,
+            bundle: perpend_plugins_bundle::BUNDLE,
             show: |_| (),
         })
         .await?;
@@ -168,7 +168,7 @@ impl TestApp {
     /// # Errors
     /// When the store fails.
     pub async fn other_project(&self) -> anyhow::Result<Client> {
-        let init = assay_server::config::Init {
+        let init = perpend_server::config::Init {
             public_key: Some("pk-other".to_owned()),
             secret_key: Some("sk-other".to_owned()),
             org_public_key: Some("pk-other-org".to_owned()),
@@ -177,7 +177,7 @@ impl TestApp {
             org_name: "Other".to_owned(),
         };
         let now = self.clock.now();
-        assay_server::first_start(&self.app.store, &init, &RandomIds, now, |_| ()).await?;
+        perpend_server::first_start(&self.app.store, &init, &RandomIds, now, |_| ()).await?;
         Ok(Client::new(&self.origin).with_keys("pk-other", "sk-other"))
     }
 

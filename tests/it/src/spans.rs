@@ -61,9 +61,9 @@ impl Trace {
     pub fn generation(self, name: &str, output: &str) -> Self {
         let n = self.spans.len() as u64 + 1;
         let attributes = [
-            ("assay.observation.type", "generation"),
-            ("assay.observation.input", "question"),
-            ("assay.observation.output", output),
+            ("perpend.observation.type", "generation"),
+            ("perpend.observation.input", "question"),
+            ("perpend.observation.output", output),
         ];
         self.span(n, Some(1), name, &attributes)
     }

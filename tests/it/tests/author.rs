@@ -7,7 +7,7 @@ use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
-use assay_it::{KEYS, PATIENCE, TestApp};
+use perpend_it::{KEYS, PATIENCE, TestApp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -40,9 +40,9 @@ impl Did {
     }
 }
 
-/// `assay plugin ...` in a folder, with what an author's shell has.
+/// `perpend plugin ...` in a folder, with what an author's shell has.
 fn command(dir: &Path, args: &[&str]) -> Command {
-    let mut command = assay_it::command(&["plugin"]).unwrap();
+    let mut command = perpend_it::command(&["plugin"]).unwrap();
     command.args(args).current_dir(dir);
     for name in [
         "PATH",
@@ -150,7 +150,7 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
     let dir = new_project(folder.path()).await;
     run(&dir, &["run"])
         .await
-        .badly(&["plugin.wasm is not there", "assay plugin build"]);
+        .badly(&["plugin.wasm is not there", "perpend plugin build"]);
     run(&dir, &["build"]).await.well();
 
     let checked = run(&dir, &["check", "--json"]).await.well().json();
@@ -202,7 +202,7 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
         measured["measured"]["callsPerSecond"].as_f64().unwrap() > 0.0,
         "{measured}"
     );
-    assert_eq!(measured["floor"]["evaluator"], "assay/text exact-match");
+    assert_eq!(measured["floor"]["evaluator"], "perpend/text exact-match");
     assert_eq!(measured["measured"]["nFailed"], 0);
 }
 
@@ -246,7 +246,7 @@ async fn what_is_wrong_is_named_with_file_evaluator_and_field() {
     let empty = tempfile::tempdir().unwrap();
     run(empty.path(), &["build"])
         .await
-        .badly(&["plugin.toml", "assay plugin new"]);
+        .badly(&["plugin.toml", "perpend plugin new"]);
     run(empty.path(), &["new", "Tone!", "--lang", "rust"])
         .await
         .badly(&["Tone!", "a-z"]);
@@ -342,7 +342,7 @@ async fn an_old_sdk_is_named_and_an_update_mends_it() {
     fs::write(dir.join("plugin.toml"), &old).unwrap();
     let built = run(&dir, &["build"]).await.well();
     assert!(
-        built.err.contains("is older") && built.err.contains("assay plugin update"),
+        built.err.contains("is older") && built.err.contains("perpend plugin update"),
         "{}",
         built.err
     );
@@ -374,7 +374,7 @@ async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         run(&dir, &args).await
     };
-    run(&dir, &["push"]).await.badly(&["ASSAY_PUBLIC_KEY"]);
+    run(&dir, &["push"]).await.badly(&["PERPEND_PUBLIC_KEY"]);
     let pushed = at_server(&["push"]).await.well();
     assert!(
         pushed.out.contains("acme/tone@0.1.0 is registered"),

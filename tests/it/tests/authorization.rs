@@ -2,11 +2,11 @@
 //! resource with the key of another project.
 
 use anyhow::Context as _;
-use assay_domain::ids::PublicKey;
-use assay_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
-use assay_server::client::{Answer, Client};
-use assay_store::catalog::{NewApiKey, Rights, SecretHash};
 use axum::http::Method;
+use perpend_domain::ids::PublicKey;
+use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
+use perpend_server::client::{Answer, Client};
+use perpend_store::catalog::{NewApiKey, Rights, SecretHash};
 use serde_json::{Value, json};
 
 /// One operation as the document describes it.
@@ -97,7 +97,7 @@ async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
                 method,
                 path: path.clone(),
                 schemes: schemes(described),
-                takes_ingest_keys: described["x-assay-ingest-keys"] == true,
+                takes_ingest_keys: described["x-perpend-ingest-keys"] == true,
             });
         }
     }
@@ -116,7 +116,7 @@ async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
         note: None,
         expires_at: None,
     };
-    let now = assay_domain::time::Clock::now(&*app.clock);
+    let now = perpend_domain::time::Clock::now(&*app.clock);
     app.app.store.create_api_key(&project, &key, now).await?;
     Ok(Client::new(&app.origin).with_keys("pk-ingest", "sk-ingest"))
 }
@@ -227,7 +227,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
     let trace = Trace::new(1, "secret trace").generation("answer", "42");
     app.ingest(&trace).await?;
     let evaluator = app
-        .evaluator("assay/text", "exact-match", json!({}))
+        .evaluator("perpend/text", "exact-match", json!({}))
         .await?;
     let rule = app.rule(&evaluator, json!({})).await?;
     let user = json!({ "userName": "secret-user@example.com" });

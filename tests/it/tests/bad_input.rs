@@ -12,13 +12,13 @@ mod seeds;
 
 use std::collections::BTreeMap;
 
-use assay_it::TestApp;
-use assay_server::client::{Answer, Client};
-use assay_server::problem::Code;
-use assay_store::DatabaseUrl;
-use assay_store::testing::TempDatabase;
 use axum::http::Method;
 use document::{Known, Operation, Param, encoded, operations, types};
+use perpend_it::TestApp;
+use perpend_server::client::{Answer, Client};
+use perpend_server::problem::Code;
+use perpend_store::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
 use serde_json::{Map, Value, json};
 
 /// The limit of bodies, small so that the test need not send much.

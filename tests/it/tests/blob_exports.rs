@@ -1,10 +1,10 @@
 //! Exports to buckets, as far as no bucket is needed: what is refused and why, what is kept and never shown,
 //! and whose they are. That rows arrive is told in tests/sdk, with an S3 server.
 
-use assay_it::{TestApp, wait_for};
-use assay_server::client::Client;
-use assay_server::exports;
 use axum::http::Method;
+use perpend_it::{TestApp, wait_for};
+use perpend_server::client::Client;
+use perpend_server::exports;
 use serde_json::{Value, json};
 
 const INTEGRATIONS: &str = "/api/public/integrations/blob-storage";
@@ -250,7 +250,7 @@ async fn the_same_date_again_does_not_begin_the_history_anew() -> anyhow::Result
                         "exportStartDate": "2026-01-02T03:04:05.678901Z" });
     let (status, made) = put(&organizer, &export(&project, since.clone())).await?;
     assert_eq!(status, 200, "{made}");
-    let id = assay_domain::ids::ProjectId::new(&project)?;
+    let id = perpend_domain::ids::ProjectId::new(&project)?;
     let stored = app.app.store.blob_export(&id).await?;
     let mut stored = stored.ok_or(anyhow::anyhow!("gone"))?;
     stored.state.last_sync_at = Some(stored.created_at);
@@ -307,7 +307,7 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     // One that was made before, or by a name that has moved since, fails where it can be seen.
     let (status, made) = put(&organizer, &inside(&app.origin, false)).await?;
     assert_eq!(status, 200, "{made}");
-    let id = assay_domain::ids::ProjectId::new(&project)?;
+    let id = perpend_domain::ids::ProjectId::new(&project)?;
     let mut stored = app
         .app
         .store

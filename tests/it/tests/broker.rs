@@ -11,18 +11,18 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
-use assay_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
-use assay_domain::protocol::host_call::{
+use futures_util::future::BoxFuture;
+use guest::Guest;
+use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
+use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
+use perpend_domain::protocol::host_call::{
     Allowance, CacheMode, Completion, CompletionRequest, FinishReason, Message, ModelError, Part,
     Role, TraceError,
 };
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_it::{TestApp, Trace};
-use assay_server::{Broker, Models};
-use assay_workers::{Caller, Components, HostCalls, Options, Workers};
-use futures_util::future::BoxFuture;
-use guest::Guest;
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_it::{TestApp, Trace};
+use perpend_server::{Broker, Models};
+use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
 
 /// Models that say their request back, and remember who asked what.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl Asked {
     async fn says(&self, guest: &Guest<'_>, grants: Grants, trace: &str) -> String {
         let bytes = guest.bytes();
         let digest = Digest::of(&bytes);
-        let program = assay_it::command(&[]).unwrap();
+        let program = perpend_it::command(&[]).unwrap();
         let program = PathBuf::from(program.as_std().get_program());
         let cache = self.app.data_dir().join("cache-of-this-test");
         let registered = Arc::new(Registered([(digest, bytes)].into()));
@@ -186,7 +186,7 @@ fn side(data: &[(u32, Vec<u8>)]) -> String {
 }
 
 const COMPLETE_ALL: &str = r#"
-    (import "assay:evaluator/model@1.0.0" (instance $model
+    (import "perpend:evaluator/model@1.0.0" (instance $model
       (type $role' (enum "system" "user" "assistant")) (export "role" (type $role (eq $role')))
       (type $message' (record (field "role" $role) (field "content" string)))
       (export "message" (type $message (eq $message')))
@@ -372,7 +372,7 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
 }
 
 const LIST: &str = r#"
-    (import "assay:evaluator/trace-reader@1.0.0" (instance $traces
+    (import "perpend:evaluator/trace-reader@1.0.0" (instance $traces
       (type $kind' (enum "span" "generation" "event" "agent" "tool" "chain" "retriever" "evaluator"
         "embedding" "guardrail"))
       (export "observation-kind" (type $kind (eq $kind')))

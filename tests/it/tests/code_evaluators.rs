@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, Trace};
 use axum::http::Method;
+use perpend_it::{TestApp, Trace};
 use serde_json::{Value, json};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
@@ -88,11 +88,11 @@ async fn ctx_has_the_tool_calls_of_the_observation_and_the_item_of_the_experimen
         .unwrap();
     let output = json!({ "role": "assistant", "tool_calls": [{ "id": "c1", "function": { "name": "search", "arguments": "{\"q\":1}" } }] });
     let trace = Trace::new(1, "ticket")
-        .attribute("assay.observation.output", &output.to_string())
-        .attribute("assay.experiment.id", "e1")
-        .attribute("assay.experiment.item.id", "i1")
-        .attribute("assay.experiment.item.expected_output", "yes")
-        .attribute("assay.experiment.item.metadata", "{\"level\":3}");
+        .attribute("perpend.observation.output", &output.to_string())
+        .attribute("perpend.experiment.id", "e1")
+        .attribute("perpend.experiment.item.id", "i1")
+        .attribute("perpend.experiment.item.expected_output", "yes")
+        .attribute("perpend.experiment.item.metadata", "{\"level\":3}");
     app.ingest(&trace).await.unwrap();
     let scores = app.scores(1).await.unwrap();
     let ctx: Value = serde_json::from_str(scores[0]["comment"].as_str().unwrap()).unwrap();
@@ -103,7 +103,7 @@ async fn ctx_has_the_tool_calls_of_the_observation_and_the_item_of_the_experimen
         "{ctx}"
     );
     assert_eq!(
-        ctx["observation"]["metadata"].get("assay.tool_calls"),
+        ctx["observation"]["metadata"].get("perpend.tool_calls"),
         None,
         "{ctx}"
     );

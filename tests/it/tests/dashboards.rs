@@ -1,7 +1,7 @@
 //! Widgets, dashboards and their grids.
 
-use assay_it::{TestApp, count};
 use axum::http::Method;
+use perpend_it::{TestApp, count};
 use serde_json::{Value, json};
 
 const WIDGETS: &str = "/api/public/unstable/dashboard-widgets";

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{PROCESSES, TestApp, count};
-use assay_server::client::Client;
 use axum::http::Method;
+use perpend_it::{PROCESSES, TestApp, count};
+use perpend_server::client::Client;
 use serde_json::{Value, json};
 
 const DATASETS: &str = "/api/public/v2/datasets";
@@ -79,7 +79,7 @@ fn experiment_trace(n: u8, experiment: &str, item_id: &str, dataset_id: Option<&
 }
 
 async fn ingest(app: &TestApp, trace: &Value) {
-    let (status, body) = send(&app.client, Method::POST, assay_it::OTLP, trace.clone()).await;
+    let (status, body) = send(&app.client, Method::POST, perpend_it::OTLP, trace.clone()).await;
     assert_eq!(status, 200, "{body}");
 }
 

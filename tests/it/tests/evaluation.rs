@@ -2,18 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_domain::evaluation::Pause;
-use assay_domain::ids::RuleId;
-use assay_it::{OTLP, PROCESSES, TestApp, Trace, count};
-use assay_store::DatabaseUrl;
-use assay_store::testing::TempDatabase;
 use axum::http::Method;
+use perpend_domain::evaluation::Pause;
+use perpend_domain::ids::RuleId;
+use perpend_it::{OTLP, PROCESSES, TestApp, Trace, count};
+use perpend_store::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
 
 /// The main job on one server, from the rule to the score, and a repeat that changes nothing.
 async fn main_story(app: TestApp) {
     let evaluator = app
-        .evaluator("assay/text", "contains-any", json!({ "terms": ["order"] }))
+        .evaluator(
+            "perpend/text",
+            "contains-any",
+            json!({ "terms": ["order"] }),
+        )
         .await
         .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
@@ -88,7 +92,7 @@ async fn in_worker_processes_a_generation_is_scored_as_in_the_server() {
 async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["other"] }]);
@@ -149,7 +153,7 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
 async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
@@ -182,7 +186,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
 async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_were_made() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let generations = json!({ "filter": [{
@@ -220,7 +224,7 @@ async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_wer
 async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     app.rule(&evaluator, json!({})).await.unwrap();
@@ -284,7 +288,7 @@ async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
 async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let more = json!({ "target": "trace", "settleMs": 600_000, "onMissing": "empty" });
@@ -305,7 +309,7 @@ async fn a_trace_rule_waits_for_the_settle_time_and_scores_the_whole_trace() {
 async fn sending_a_trace_again_makes_no_second_score() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 5 }))
+        .evaluator("perpend/text", "length", json!({ "max": 5 }))
         .await
         .unwrap();
     let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
@@ -342,7 +346,7 @@ async fn two_projects_do_not_see_each_other() {
     let app = TestApp::new().await.unwrap();
     let other = app.other_project().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();

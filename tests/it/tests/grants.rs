@@ -6,9 +6,9 @@
 #[path = "../../../runtime/host/tests/hostile/guest.rs"]
 mod guest;
 
-use assay_it::{KEYS, OTLP, PROCESSES, TestApp, Trace};
 use axum::http::Method;
 use guest::{Guest, RESULT, SCORE};
+use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace};
 use serde_json::{Value, json};
 
 /// Copies `$len` bytes from `$ptr` of the other memory into the comment of the score.
@@ -46,7 +46,7 @@ fn trace_guest(trace: &str, observation: &str) -> Vec<u8> {
     let imports = [
         &side(trace, observation),
         r#"(alias export $types "payload" (type $payload))
-        (import "assay:evaluator/trace-reader@1.0.0" (instance $traces
+        (import "perpend:evaluator/trace-reader@1.0.0" (instance $traces
           (alias outer 1 $payload (type $outer)) (export "payload" (type $payload (eq $outer)))
           (type $error' (variant (case "not-granted" string) (case "not-found" string)
             (case "too-large" string) (case "unavailable" string) (case "cancelled")))
@@ -78,7 +78,7 @@ fn trace_guest(trace: &str, observation: &str) -> Vec<u8> {
 fn model_guest() -> Vec<u8> {
     let imports = [
         &side("", ""),
-        r#"(import "assay:evaluator/model@1.0.0" (instance $model
+        r#"(import "perpend:evaluator/model@1.0.0" (instance $model
           (type $error' (variant (case "not-granted" string) (case "invalid-request" string)
             (case "budget-exhausted" string) (case "timeout" string) (case "rate-limited" string)
             (case "refused" string) (case "invalid-response" string) (case "unavailable" string)

@@ -1,8 +1,8 @@
 //! What holds for all of the API as HTTP: other origins, conditional requests, the reference.
 
-use assay_it::{KEYS, TestApp};
-use assay_server::client::{Answer, Client};
 use axum::http::Method;
+use perpend_it::{KEYS, TestApp};
+use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
 
 const PROMPTS: &str = "/api/public/v2/prompts";

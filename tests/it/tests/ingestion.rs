@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{KEYS, TestApp};
 use axum::http::Method;
+use perpend_it::{KEYS, TestApp};
 use serde_json::{Value, json};
 
 const BATCH: &str = "/api/public/ingestion";

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use assay_it::{Child, KEYS, OTLP, Trace, command, count, origin_in, trace_id, wait_for};
-use assay_server::client::Client;
 use axum::http::Method;
+use perpend_it::{Child, KEYS, OTLP, Trace, command, count, origin_in, trace_id, wait_for};
+use perpend_server::client::Client;
 use serde_json::{Value, json};
 
 const ROUNDS: u64 = 20;
@@ -30,12 +30,12 @@ async fn bad_settings_stop_the_start_and_name_the_key() {
         ),
         (
             &[],
-            Some(("ASSAY_LISTN", "x")),
-            ["ASSAY_LISTN", "ASSAY_LISTEN"],
+            Some(("PERPEND_LISTN", "x")),
+            ["PERPEND_LISTN", "PERPEND_LISTEN"],
         ),
         (
             &[],
-            Some(("ASSAY_INIT_PUBLIC_KEY", "x")),
+            Some(("PERPEND_INIT_PUBLIC_KEY", "x")),
             ["init.secret_key", "both"],
         ),
         (
@@ -66,7 +66,7 @@ async fn serve_until(dir: &Path, until: &str) -> (tokio::process::Child, Vec<Str
     // Plug-ins are compiled anew: there is time between the key pair and the end of the start.
     serve
         .arg(dir)
-        .env_remove("ASSAY_DATA_PLUGIN_CACHE")
+        .env_remove("PERPEND_DATA_PLUGIN_CACHE")
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null());
     let mut process = serve.spawn().unwrap();
@@ -87,7 +87,7 @@ fn pair_in(said: &[String]) -> Option<(String, String)> {
         let mut found = said.iter().filter_map(|line| line.strip_prefix(&start));
         found.next().map(str::to_owned)
     };
-    key("ASSAY_PUBLIC_KEY").zip(key("ASSAY_SECRET_KEY"))
+    key("PERPEND_PUBLIC_KEY").zip(key("PERPEND_SECRET_KEY"))
 }
 
 async fn opens((public, secret): &(String, String), said: &[String]) {
@@ -140,7 +140,7 @@ async fn a_first_start_that_is_killed_loses_no_key_pair() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     // Killed as soon as the pair is shown, before it is stored or after; then left to come up.
-    let (mut process, said) = serve_until(&dir, "export ASSAY_SECRET_KEY=").await;
+    let (mut process, said) = serve_until(&dir, "export PERPEND_SECRET_KEY=").await;
     process.kill().await.unwrap();
     let first = pair_in(&said).unwrap();
     let (mut process, said) = serve_until(&dir, "/?token=").await;
@@ -213,7 +213,7 @@ async fn load(client: Client, next: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Ve
 
 async fn make_rule(client: &Client) {
     let body = json!({
-        "type": "plugin", "name": "e", "plugin": "assay/text", "evaluator": "length", "config": { "max": 1000 },
+        "type": "plugin", "name": "e", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 1000 },
     });
     let made = client
         .json(Method::POST, "/api/public/v2/evaluators", &body)
@@ -390,7 +390,7 @@ async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
         sys.stdin.read()\n";
     let locker = tokio::process::Command::new("python3")
         .args(["-c", script])
-        .arg(data.join("assay.db"))
+        .arg(data.join("perpend.db"))
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true)

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_domain::time::{Clock as _, Timestamp};
-use assay_it::{KEYS, OTLP, TestApp, Trace};
-use assay_server::client::{Answer, Client};
 use axum::http::Method;
+use perpend_domain::time::{Clock as _, Timestamp};
+use perpend_it::{KEYS, OTLP, TestApp, Trace};
+use perpend_server::client::{Answer, Client};
 use serde_json::json;
 
 const SCORES: &str = "/api/public/v3/scores";
@@ -108,12 +108,12 @@ async fn telemetry_beyond_the_limit_is_refused_in_its_own_encoding_and_nothing_o
     let app = TestApp::with(&[("limits.ingestion_per_minute", "2")]).await?;
     app.clock.stop();
     app.ingest(&Trace::new(1, "first")).await?;
-    let score = json!({ "traceId": assay_it::trace_id(1), "name": "s", "value": 1 });
+    let score = json!({ "traceId": perpend_it::trace_id(1), "name": "s", "value": 1 });
     let path = "/api/public/scores";
     let scored = app.client.json(Method::POST, path, &score).await?;
     assert_eq!(standing(&scored), (Some(2), Some(0)));
     let headers = [("content-type", "application/x-protobuf")];
-    let body = assay_it::protobuf(&[(&[2; 16], &[2; 8])]);
+    let body = perpend_it::protobuf(&[(&[2; 16], &[2; 8])]);
     let refused = app.client.send(Method::POST, OTLP, &headers, body).await?;
     assert_eq!(refused.status, 429);
     assert_eq!(refused.headers["content-type"], "application/x-protobuf");

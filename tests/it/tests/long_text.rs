@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::TestApp;
 use axum::http::Method;
+use perpend_it::TestApp;
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
@@ -58,7 +58,7 @@ async fn spans_keep_what_fits_and_say_what_was_cut() {
         span("b7ad6b7169203331", &long(), &first),
         span("b7ad6b7169203332", "beside it", &second),
     ] }] }] });
-    let (status, answer) = send(&app, Method::POST, assay_it::OTLP, &body).await;
+    let (status, answer) = send(&app, Method::POST, perpend_it::OTLP, &body).await;
     assert_eq!((status, answer), (200, json!({})));
     let cut = observation(&app, "b7ad6b7169203331").await;
     assert!(cut["name"].as_str().unwrap().len() <= 2_400);

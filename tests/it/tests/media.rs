@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use assay_it::TestApp;
-use assay_server::client::{Answer, Client};
 use axum::http::Method;
+use perpend_it::TestApp;
+use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
 
 const MEDIA: &str = "/api/public/media";
@@ -247,7 +247,7 @@ async fn uploads_that_stall_keep_nobody_from_reading() {
         stalled.push(upload);
     }
     // Less than a stalled upload is waited for: that is 17 minutes.
-    let limit = assay_it::PATIENCE;
+    let limit = perpend_it::PATIENCE;
     for _ in 0..20 {
         let found = app.client.get(&one).await.unwrap().json();
         let address = path(&app, &found["url"]);

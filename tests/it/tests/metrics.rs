@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::TestApp;
 use axum::http::Method;
+use perpend_it::TestApp;
 use serde_json::{Value, json};
 
 fn encoded(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! The older endpoints of evaluators and rules: by name and by page, over the same store.
 
-use assay_it::{TestApp, count};
 use axum::http::Method;
+use perpend_it::{TestApp, count};
 use serde_json::{Value, json};
 
 const EVALUATORS: &str = "/api/public/unstable/evaluators";
@@ -22,7 +22,7 @@ async fn a_name_that_exists_gets_its_next_version() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let input = |mode: &str| {
         json!({
-            "type": "plugin", "name": "exact", "plugin": "assay/text", "evaluator": "exact-match",
+            "type": "plugin", "name": "exact", "plugin": "perpend/text", "evaluator": "exact-match",
             "config": { "ignore_key_order": mode == "loose" },
         })
     };
@@ -65,7 +65,7 @@ async fn a_name_that_exists_gets_its_next_version() -> anyhow::Result<()> {
 async fn a_rule_names_its_evaluators_and_is_the_same_rule_on_both_ways() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let evaluator = app
-        .evaluator("assay/text", "exact-match", json!({}))
+        .evaluator("perpend/text", "exact-match", json!({}))
         .await?;
     let input = json!({
         "name": "experiments", "evaluator": { "name": "exact-match", "type": "code" },
@@ -136,7 +136,7 @@ async fn a_rule_names_its_evaluators_and_is_the_same_rule_on_both_ways() -> anyh
 #[tokio::test]
 async fn what_is_wrong_with_a_rule_is_said_as_older_clients_expect_it() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
-    app.evaluator("assay/text", "exact-match", json!({}))
+    app.evaluator("perpend/text", "exact-match", json!({}))
         .await?;
     let rule = json!({
         "name": "rule", "evaluator": { "name": "exact-match" }, "target": "observation", "enabled": true,

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use assay_domain::time::Clock as _;
-use assay_it::{OTLP, TestApp, Trace, command, trace_id};
-use assay_server::client::Client;
 use axum::http::Method;
+use perpend_domain::time::Clock as _;
+use perpend_it::{OTLP, TestApp, Trace, command, trace_id};
+use perpend_server::client::Client;
 use serde_json::{Value, json};
 
 const PROJECTS: &str = "/api/public/projects";
@@ -100,7 +100,7 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     }
     assert_eq!(status(&organizer, &place).await, 403);
 
-    assay_server::sweep::round(&app.app).await;
+    perpend_server::sweep::round(&app.app).await;
     let keys = format!("{PROJECTS}/{id}/apiKeys");
     let listed = get(&organizer, &keys).await;
     let listed = &listed["apiKeys"][0];
@@ -223,13 +223,13 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
     );
     project(&app, "Search").await;
 
-    assay_server::sweep::round(&app.app).await;
+    perpend_server::sweep::round(&app.app).await;
     let tenant = id.parse().unwrap();
     let trace = trace_id(1).parse().unwrap();
     let left = app.app.store.trace(&tenant, &trace, false).await.unwrap();
     assert!(left.is_none());
     app.clock.advance(HOUR);
-    assay_server::sweep::round(&app.app).await;
+    perpend_server::sweep::round(&app.app).await;
     let swept = app.app.store.sweep(app.clock.now()).await.unwrap();
     assert_eq!(
         (swept.n_gone, swept.n_lingering),
@@ -663,7 +663,7 @@ async fn the_administrator_opens_the_project_that_is_named_and_only_with_the_key
         json!(home)
     );
     let unnamed = app.anonymous().with_authorization(&format!("Bearer {KEY}"));
-    let unnamed = unnamed.with_header("x-assay-admin-api-key", KEY);
+    let unnamed = unnamed.with_header("x-perpend-admin-api-key", KEY);
     for (client, expected) in [
         (admin(KEY, KEY, "none"), 404),
         (unnamed, 400),
@@ -745,17 +745,17 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
 async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings() {
     let app = TestApp::new().await.unwrap();
     let start = async |public: &str, secret: &str| {
-        let init = assay_server::config::Init {
+        let init = perpend_server::config::Init {
             public_key: None,
             secret_key: None,
             org_public_key: Some(public.to_owned()),
             org_secret_key: Some(secret.to_owned()),
             ..app.app.config.init.clone()
         };
-        let ids = assay_server::RandomIds;
-        assay_server::first_start(&app.app.store, &init, &ids, app.clock.now(), |_| ()).await
+        let ids = perpend_server::RandomIds;
+        perpend_server::first_start(&app.app.store, &init, &ids, app.clock.now(), |_| ()).await
     };
-    let (public, secret) = assay_it::ORGANIZATION_KEYS;
+    let (public, secret) = perpend_it::ORGANIZATION_KEYS;
     start(public, secret).await.unwrap();
     for (public, secret, why) in [
         (public, "another secret", "choose another public key"),

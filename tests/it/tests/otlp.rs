@@ -4,10 +4,10 @@
 
 use std::io::Write as _;
 
-use assay_it::{OTLP, TestApp, Trace, protobuf, trace_id};
-use assay_server::client::{Answer, Client};
-use assay_store::testing::fill_disk;
 use axum::http::Method;
+use perpend_it::{OTLP, TestApp, Trace, protobuf, trace_id};
+use perpend_server::client::{Answer, Client};
+use perpend_store::testing::fill_disk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -291,7 +291,7 @@ async fn a_connection_that_does_not_send_the_head_of_a_request_is_closed() {
         let mut slow = TcpStream::connect(address).await.unwrap();
         slow.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        let closed = tokio::time::timeout(assay_it::PATIENCE, slow.read_to_end(&mut answer));
+        let closed = tokio::time::timeout(perpend_it::PATIENCE, slow.read_to_end(&mut answer));
         assert!(closed.await.is_ok(), "the server waits for ever");
         let answer = String::from_utf8_lossy(&answer);
         let is_refusal = answer.is_empty() || answer.starts_with("HTTP/1.1 408");

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, count};
-use assay_server::client::{Answer, Client};
 use axum::http::Method;
+use perpend_it::{TestApp, count};
+use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -15,9 +15,9 @@ const EVALUATORS: &str = "/api/public/v2/evaluators";
 /// As it calls itself; the tests of this file register it under this name.
 const OURS: &str = "ourco/text";
 
-/// The component of the server's own plug-in `assay/text`.
+/// The component of the server's own plug-in `perpend/text`.
 async fn first_party(app: &TestApp) -> Vec<u8> {
-    let found = app.client.get("/api/v1/plugins?name=assay/text").await;
+    let found = app.client.get("/api/v1/plugins?name=perpend/text").await;
     let digest = found.unwrap().json()["data"][0]["digest"].clone();
     let path = format!("{PLUGINS}/{}/component", digest.as_str().unwrap());
     app.client.get(&path).await.unwrap().body
@@ -26,7 +26,7 @@ async fn first_party(app: &TestApp) -> Vec<u8> {
 /// The same evaluators under another name, as `version`: texts of the same length in the file.
 async fn ours(app: &TestApp, version: &str) -> Vec<u8> {
     let bytes = first_party(app).await;
-    replaced(&replaced(&bytes, "assay/text", OURS), "0.1.0", version)
+    replaced(&replaced(&bytes, "perpend/text", OURS), "0.1.0", version)
 }
 
 fn replaced(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, count};
-use assay_server::client::Answer;
 use axum::http::Method;
+use perpend_it::{TestApp, count};
+use perpend_server::client::Answer;
 use serde_json::{Value, json};
 
 const ALL: &str = "/api/public/v2/prompts";

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, Trace, count};
-use assay_server::client::Answer;
-use assay_server::ingress::is_otlp;
 use axum::http::Method;
+use perpend_it::{TestApp, Trace, count};
+use perpend_server::client::Answer;
+use perpend_server::ingress::is_otlp;
 use serde_json::{Value, json};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
@@ -133,7 +133,7 @@ async fn every_answer_carries_an_id_and_a_callers_id_is_kept_where_it_is_harmles
         (Method::GET, "/api/public/traces"),
         (Method::GET, "/api/public/nothing"),
         (Method::OPTIONS, "/api/public/scores"),
-        (Method::POST, assay_it::OTLP),
+        (Method::POST, perpend_it::OTLP),
         (Method::GET, "/login"),
         (Method::GET, "/nothing"),
     ] {
@@ -365,7 +365,7 @@ async fn deleted_traces_are_gone_with_what_was_in_them() {
     for n in 1..=3 {
         app.ingest(&Trace::new(n, "root")).await.unwrap();
     }
-    let path = format!("/api/public/traces/{}", assay_it::trace_id(1));
+    let path = format!("/api/public/traces/{}", perpend_it::trace_id(1));
     assert_eq!(
         app.client
             .json(Method::DELETE, &path, &json!({}))
@@ -375,7 +375,7 @@ async fn deleted_traces_are_gone_with_what_was_in_them() {
         200
     );
     assert_eq!(app.client.get(&path).await.unwrap().status, 404);
-    let many = json!({ "traceIds": [assay_it::trace_id(2), "unknown"] });
+    let many = json!({ "traceIds": [perpend_it::trace_id(2), "unknown"] });
     assert_eq!(
         app.client
             .json(Method::DELETE, "/api/public/traces", &many)
@@ -402,7 +402,7 @@ async fn deleted_traces_are_gone_with_what_was_in_them() {
 async fn an_evaluator_is_checked_against_its_plug_in() {
     let app = TestApp::new().await.unwrap();
     let input = |more: Value| {
-        let mut body = json!({ "type": "plugin", "name": "n", "plugin": "assay/text", "evaluator": "length", "config": { "max": 3 } });
+        let mut body = json!({ "type": "plugin", "name": "n", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 3 } });
         body.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
@@ -416,8 +416,8 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
     );
     assert_eq!(made["config"]["unit"], "chars", "{made}");
     for (more, status, part) in [
-        (json!({ "plugin": "assay/none" }), 404, "assay/none"),
-        (json!({ "plugin": "assay/text@9.9.9" }), 404, "9.9.9"),
+        (json!({ "plugin": "perpend/none" }), 404, "perpend/none"),
+        (json!({ "plugin": "perpend/text@9.9.9" }), 404, "9.9.9"),
         (json!({ "evaluator": "none" }), 404, "none"),
         (json!({ "config": { "max": "x", "mxa": 1 } }), 422, "mxa"),
         (json!({ "config": {} }), 422, "anyOf"),
@@ -453,7 +453,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
     );
 
     let path = format!("{EVALUATORS}/{}", made["id"].as_str().unwrap());
-    let patch = json!({ "type": "plugin", "plugin": "assay/text", "evaluator": "length", "config": { "max": 4 } });
+    let patch = json!({ "type": "plugin", "plugin": "perpend/text", "evaluator": "length", "config": { "max": 4 } });
     let second = app
         .client
         .json(Method::PATCH, &path, &patch)
@@ -477,7 +477,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
         .json();
     assert_eq!(
         (&closed["type"], &closed["plugin"]["name"]),
-        (&json!("code"), &json!("assay/text"))
+        (&json!("code"), &json!("perpend/text"))
     );
 }
 
@@ -485,7 +485,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
 async fn a_rule_is_checked_as_a_whole() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
-        .evaluator("assay/text", "length", json!({ "max": 1000 }))
+        .evaluator("perpend/text", "length", json!({ "max": 1000 }))
         .await
         .unwrap();
     let assignments = json!([{ "evaluatorId": evaluator }]);

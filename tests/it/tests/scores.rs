@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{TestApp, Trace, trace_id};
 use axum::http::Method;
+use perpend_it::{TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
 const SCORES: &str = "/api/public/scores";

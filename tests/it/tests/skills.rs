@@ -1,7 +1,7 @@
 //! Skills: folders of files in versions.
 
-use assay_it::{TestApp, count};
 use axum::http::Method;
+use perpend_it::{TestApp, count};
 use serde_json::{Value, json};
 
 const SKILLS: &str = "/api/public/unstable/skills";

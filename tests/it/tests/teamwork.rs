@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use assay_it::{OTLP, TestApp, Trace, trace_id};
 use axum::http::Method;
+use perpend_it::{OTLP, TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
 async fn send(app: &TestApp, method: Method, path: &str, body: Value) -> (u16, Value) {
@@ -358,7 +358,7 @@ async fn a_connection_takes_secrets_and_never_shows_them() {
         !text.contains("very-secret") && !text.contains("hidden-value"),
         "{text}"
     );
-    let database = app.data_dir().join("assay.db");
+    let database = app.data_dir().join("perpend.db");
     for file in [database.clone(), database.with_extension("db-wal")] {
         let bytes = std::fs::read(&file).unwrap_or_default();
         assert!(

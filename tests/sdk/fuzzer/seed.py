@@ -88,8 +88,8 @@ def teamwork(project):
 
 
 def evaluation():
-    plugin = ask("GET", "/api/v1/plugins?name=assay/text")["data"][0]
-    definition = {"type": "plugin", "plugin": "assay/text", "evaluator": "length", "config": {"max": 1000}}
+    plugin = ask("GET", "/api/v1/plugins?name=perpend/text")["data"][0]
+    definition = {"type": "plugin", "plugin": "perpend/text", "evaluator": "length", "config": {"max": 1000}}
     evaluator = ask("POST", "/api/public/v2/evaluators", {"name": "e"} | definition)
     rule = {"name": "r", "enabled": False, "evaluatorAssignments": [{"evaluatorId": evaluator["id"]}]}
     made = ask("POST", "/api/public/v2/evaluation-rules", rule)

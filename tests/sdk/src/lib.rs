@@ -1,7 +1,7 @@
 //! Runs scripts of clients against a server of their own, on each database.
 //!
-//! `ASSAY_SDKS` names the folder with the clients, which `.ci/sdk` makes and prints. A test that lacks its
-//! client says so and is counted as left out; with `ASSAY_TEST_SDK=require` it fails.
+//! `PERPEND_SDKS` names the folder with the clients, which `.ci/sdk` makes and prints. A test that lacks its
+//! client says so and is counted as left out; with `PERPEND_TEST_SDK=require` it fails.
 
 mod s3;
 
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::Context as _;
-use assay_it::{KEYS, ORGANIZATION_KEYS, TestApp};
-use assay_store::DatabaseUrl;
-use assay_store::testing::TempDatabase;
 use futures_util::future::LocalBoxFuture;
 use libtest_mimic::{Completion, Failed, Trial};
+use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp};
+use perpend_store::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
 use tokio::process::Command;
 
 pub use s3::S3;
 
 /// Set to `require`, what is missing on this machine is a failure.
-const REQUIRE: &str = "ASSAY_TEST_SDK";
+const REQUIRE: &str = "PERPEND_TEST_SDK";
 /// The folder with the clients.
-const SDKS: &str = "ASSAY_SDKS";
+const SDKS: &str = "PERPEND_SDKS";
 
 /// A database that a server of a test uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub fn with_s3(name: &str, database: Database, story: Story) -> Trial {
 /// One script, run by one client on one database.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Folder of the client inside `ASSAY_SDKS`.
+    /// Folder of the client inside `PERPEND_SDKS`.
     pub client: &'static str,
     /// The program that runs it, inside that folder.
     pub interpreter: &'static str,

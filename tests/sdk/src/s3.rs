@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::Context as _;
-use assay_server::client::Client;
 use axum::http::Method;
+use perpend_server::client::Client;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Clock as _;
-use assay_it::{TestApp, Trace, trace_id, wait_for};
-use assay_server::exports;
-use assay_store::blob_exports::{ExportLease, ExportPlace};
-use assay_tests_sdk::{Database, S3, Story, with_s3};
 use axum::http::Method;
 use futures_util::FutureExt as _;
 use libtest_mimic::{Arguments, Trial};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Clock as _;
+use perpend_it::{TestApp, Trace, trace_id, wait_for};
+use perpend_server::exports;
+use perpend_store::blob_exports::{ExportLease, ExportPlace};
+use perpend_tests_sdk::{Database, S3, Story, with_s3};
 use serde_json::{Value, json};
 
 const INTEGRATIONS: &str = "/api/public/integrations/blob-storage";

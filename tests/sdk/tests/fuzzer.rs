@@ -1,7 +1,7 @@
 //! A fuzzer over each operation of the OpenAPI document, with authentication on.
 
-use assay_tests_sdk::{Database, Script};
 use libtest_mimic::Arguments;
+use perpend_tests_sdk::{Database, Script};
 
 fn main() {
     let arguments = Arguments::from_args();

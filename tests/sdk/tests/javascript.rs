@@ -1,7 +1,7 @@
 //! The JavaScript clients: each script of `javascript/`, by the folder of its version.
 
-use assay_tests_sdk::{Database, Script};
 use libtest_mimic::{Arguments, Trial};
+use perpend_tests_sdk::{Database, Script};
 
 const SCRIPTS: &[&str] = &[
     "v5/tracing",

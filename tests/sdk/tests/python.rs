@@ -1,7 +1,7 @@
 //! The Python clients: each module of `python/` with each version that has what it uses.
 
-use assay_tests_sdk::{Database, Script};
 use libtest_mimic::{Arguments, Trial};
+use perpend_tests_sdk::{Database, Script};
 
 /// Folder of a version, and the modules it runs.
 const RUNS: &[(&str, &[&str])] = &[

@@ -1,6 +1,6 @@
 //! Calls to the host, in the SDK's types.
 
-use super::bindings::assay::evaluator::{context, log as host_log, model, trace_reader, types};
+use super::bindings::perpend::evaluator::{context, log as host_log, model, trace_reader, types};
 use crate::Payload;
 use crate::host::Level;
 use crate::model::{CacheMode, Completion, FinishReason, ModelError, Request, Role, TokenLogprob};

@@ -1,29 +1,29 @@
-// An Assay plug-in with one evaluator.
+// A Perpend plug-in with one evaluator.
 
-#include "assay.h"
+#include "perpend.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 // Passes when the output has at most `max_chars` characters.
-static assay_error max_length(const assay_item *item, assay_json config, assay_scores *scores) {
+static perpend_error max_length(const perpend_item *item, perpend_json config, perpend_scores *scores) {
     // Absent: the item is reported as bad input, not as 0.
-    if (!item->output.is_present) return ASSAY_ERROR(ASSAY_INVALID_INPUT, "the item has no output");
+    if (!item->output.is_present) return PERPEND_ERROR(PERPEND_INVALID_INPUT, "the item has no output");
 
     // Checked against the schema below, its defaults filled in.
-    size_t max_chars = (size_t)assay_json_number(assay_json_get(config, "max_chars"), 80);
-    bool trim = assay_json_boolean(assay_json_get(config, "trim"), false);
+    size_t max_chars = (size_t)perpend_json_number(perpend_json_get(config, "max_chars"), 80);
+    bool trim = perpend_json_boolean(perpend_json_get(config, "trim"), false);
 
-    size_t length = assay_characters(trim ? assay_trim(item->output.text) : item->output.text);
-    assay_score *score = assay_add_boolean(scores, "within_limit", length <= max_chars);
-    assay_comment(score, "%zu of %zu characters", length, max_chars);
-    return ASSAY_OK;
+    size_t length = perpend_characters(trim ? perpend_trim(item->output.text) : item->output.text);
+    perpend_score *score = perpend_add_boolean(scores, "within_limit", length <= max_chars);
+    perpend_comment(score, "%zu of %zu characters", length, max_chars);
+    return PERPEND_OK;
 }
 
-static const assay_score_spec scores[] = {
-    {.name = "within_limit", .description = "true when the output is not too long", .domain = ASSAY_IN_BOOLEANS},
+static const perpend_score_spec scores[] = {
+    {.name = "within_limit", .description = "true when the output is not too long", .domain = PERPEND_IN_BOOLEANS},
 };
 
-static const assay_evaluator max_length_evaluator = {
+static const perpend_evaluator max_length_evaluator = {
     .id = "max-length",
     .title = "Maximum length",
     .description = "Passes when the output is not too long.",
@@ -35,15 +35,15 @@ static const assay_evaluator max_length_evaluator = {
         "\"trim\": {\"type\": \"boolean\", \"default\": false,"
         " \"description\": \"Leave white space at both ends out of the count.\"}}}",
     // What is not named here is not loaded: the output is the only part of the item this reads.
-    .needs = ASSAY_OUTPUT,
+    .needs = PERPEND_OUTPUT,
     .scores = scores,
     .n_scores = COUNT(scores),
     .evaluate = max_length,
 };
 
-static const assay_evaluator *const evaluators[] = {&max_length_evaluator};
+static const perpend_evaluator *const evaluators[] = {&max_length_evaluator};
 
-const assay_plugin assay_this_plugin = {
+const perpend_plugin perpend_this_plugin = {
     .name = "example/{{name}}",
     .version = "0.1.0",
     .description = "Checks on the length of an output",

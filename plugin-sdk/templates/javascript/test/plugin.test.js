@@ -1,9 +1,9 @@
-// The evaluator as a plain function: quick, and with a debugger. `assay plugin test` runs the component.
+// The evaluator as a plain function: quick, and with a debugger. `perpend plugin test` runs the component.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { failureOf, run } from "../assay/javascript/testing.js";
+import { failureOf, run } from "../perpend/javascript/testing.js";
 import plugin from "../plugin.js";
 
 test("words are counted", async () => {

@@ -3,4 +3,4 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "assay" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "perpend" / "python"))

@@ -2,8 +2,8 @@
 
 import unittest
 
-import assay
-from assay.testing import evaluate
+import perpend
+from perpend.testing import evaluate
 
 import evaluators  # noqa: F401 (registers them)
 
@@ -20,7 +20,7 @@ class MaxLength(unittest.TestCase):
         self.assertIs(score.value, True)
 
     def test_an_item_without_output_is_bad_input(self):
-        with self.assertRaises(assay.InvalidInput):
+        with self.assertRaises(perpend.InvalidInput):
             evaluate("max-length", input="hello")
 
 

@@ -1,6 +1,6 @@
-//! An Assay plug-in with one evaluator.
+//! A Perpend plug-in with one evaluator.
 
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 /// Passes when the output has at most `max_chars` characters.
 pub struct MaxLength;
@@ -43,7 +43,7 @@ impl Evaluator for MaxLength {
     }
 }
 
-assay_plugin::plugin! {
+perpend_plugin::plugin! {
     name: "example/{{name}}",
     description: "Checks on the length of an output",
     evaluators: [MaxLength],

@@ -1,8 +1,8 @@
 //! An evaluator is a plain function: its tests need no server and no sandbox. `cargo test` runs them.
 
-use assay_plugin::EvalError;
-use assay_plugin::Plugin;
-use assay_plugin::prelude::*;
+use perpend_plugin::EvalError;
+use perpend_plugin::Plugin;
+use perpend_plugin::prelude::*;
 use plugin::{MaxLength, MaxLengthConfig, ThisPlugin};
 
 #[test]

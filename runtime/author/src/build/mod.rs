@@ -1,4 +1,4 @@
-//! `assay plugin build`: the toolchain of the language makes the component. One file per language.
+//! `perpend plugin build`: the toolchain of the language makes the component. One file per language.
 
 mod c;
 mod go;
@@ -17,7 +17,7 @@ pub enum BuildError {
     /// The toolchain, or a part of it, is not on this machine.
     #[error(
         "{tool} is needed to build this plug-in and was not found (looked in the project, in \
-         $ASSAY_TOOLCHAINS and on PATH)\n  to install it: {install}"
+         $PERPEND_TOOLCHAINS and on PATH)\n  to install it: {install}"
     )]
     ToolMissing {
         /// What is missing.
@@ -40,7 +40,7 @@ pub enum BuildError {
     #[error("the module cannot be made a component: {0}")]
     Componentize(String),
     /// The language's recipe is not in this program.
-    #[error("plug-ins in {0} cannot be built by this version of assay yet")]
+    #[error("plug-ins in {0} cannot be built by this version of perpend yet")]
     NotBuiltIn(Language),
 }
 

@@ -69,12 +69,12 @@ fn explained(error: BuildError) -> BuildError {
             "packages are named in requirements.txt, and have to work without compiled extensions",
         ),
         (
-            "No module named assay",
-            "the project's SDK is missing: `assay plugin update` brings it back",
+            "No module named perpend",
+            "the project's SDK is missing: `perpend plugin update` brings it back",
         ),
         (
             "world `scorer`",
-            "the contract in assay/wit does not fit this program: `assay plugin update` renews it",
+            "the contract in perpend/wit does not fit this program: `perpend plugin update` renews it",
         ),
     ];
     if let Some((_, hint)) = hints.iter().rev().find(|(sign, _)| said.contains(sign)) {

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_component_is_the_one_of_the_package_itself() {
-        let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/assay/rust/Cargo.toml","filenames":["/t/sdk.wasm"]}
+        let messages = br#"{"reason":"compiler-artifact","manifest_path":"/p/perpend/rust/Cargo.toml","filenames":["/t/sdk.wasm"]}
 {"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","filenames":["/t/libplugin.rlib","/t/plugin.wasm"]}
 {"reason":"build-finished","success":true}"#;
         let found = artifact(messages, Path::new("/p"));

@@ -11,11 +11,11 @@ use crate::plugin::{Item, ItemParts, TraceRef};
 use crate::trace::Trace;
 
 /// The member of `item.metadata` that holds variables which are no part of an item.
-const VARIABLES: &str = "assay.vars";
+const VARIABLES: &str = "perpend.vars";
 /// The member of `item.metadata` that holds the tool calls of the observation.
-const TOOL_CALLS: &str = "assay.tool_calls";
+const TOOL_CALLS: &str = "perpend.tool_calls";
 /// The member of `item.metadata` that holds the metadata of the experiment's item.
-const ITEM_METADATA: &str = "assay.item_metadata";
+const ITEM_METADATA: &str = "perpend.item_metadata";
 
 /// What an item is built from.
 #[derive(Clone, Copy, Debug)]

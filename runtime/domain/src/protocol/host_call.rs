@@ -1,5 +1,5 @@
 //! Questions of a guest that only the server can answer. Mirrors `model` and `trace-reader` of the WIT
-//! package `assay:evaluator`; what the fields mean is written there.
+//! package `perpend:evaluator`; what the fields mean is written there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

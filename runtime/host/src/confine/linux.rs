@@ -3,10 +3,10 @@
 use std::fs;
 use std::io;
 
-use assay_domain::protocol::Wall;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetStatus, Scope,
 };
+use perpend_domain::protocol::Wall;
 use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, getpid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,

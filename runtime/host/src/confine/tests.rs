@@ -55,7 +55,7 @@ fn landlock_alone_leaves_no_file_and_no_port() {
         [
             error_of(File::open("/etc/passwd")),
             error_of(File::open("/proc/self/environ")),
-            error_of(File::create("/tmp/assay-landlock-probe")),
+            error_of(File::create("/tmp/perpend-landlock-probe")),
             error_of(std::fs::read_dir("/")),
             error_of(connect),
             error_of(TcpListener::bind("127.0.0.1:0")),
@@ -64,7 +64,7 @@ fn landlock_alone_leaves_no_file_and_no_port() {
     if let Some(found) = found {
         let refused = [Some(libc::EACCES); 6];
         assert_eq!(found, refused);
-        assert!(!Path::new("/tmp/assay-landlock-probe").exists());
+        assert!(!Path::new("/tmp/perpend-landlock-probe").exists());
     }
     assert!(File::open("/etc/passwd").is_ok(), "other threads are free");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use assay_domain::plugin::{FailureClass, Limits};
+use perpend_domain::plugin::{FailureClass, Limits};
 
 use crate::guest::{Guest, RESULT, SCORE};
 
@@ -129,7 +129,7 @@ pub(crate) const SIDE: &str = r#"
     (alias core export $side "load" (core func $load))
     (alias core export $side "store" (core func $store))"#;
 
-const LOG: &str = r#"(import "assay:evaluator/log@1.0.0" (instance $log
+const LOG: &str = r#"(import "perpend:evaluator/log@1.0.0" (instance $log
       (type $level' (enum "debug" "info" "warn" "error"))
       (export "level" (type $level (eq $level')))
       (export "log" (func (param "level" $level) (param "message" string) (param "fields" (option string))))))
@@ -173,7 +173,7 @@ pub(crate) const SLEEP: &str = r#"
 /// `model.complete` with an empty request at 0 and its answer at 256: the discriminant of the answer
 /// there, that of the error at 264.
 pub(crate) const MODEL: &str = r#"
-    (import "assay:evaluator/model@1.0.0" (instance $model
+    (import "perpend:evaluator/model@1.0.0" (instance $model
       (type $role' (enum "system" "user" "assistant")) (export "role" (type $role (eq $role')))
       (type $message' (record (field "role" $role) (field "content" string)))
       (export "message" (type $message (eq $message')))

@@ -76,7 +76,7 @@ impl Guest<'_> {
     (result (result (list $score) (error $eval-error)))
     (canon lift (core func $i "evaluate") (memory (core memory $i "memory")) (realloc (core func $i "realloc"))))
   (instance $e (export "describe" (func $describe)) (export "evaluate" (func $evaluate)))
-  (export "assay:evaluator/evaluator@1.0.0" (instance $e)))"#,
+  (export "perpend:evaluator/evaluator@1.0.0" (instance $e)))"#,
             imports = self.imports,
             core_imports = self.core_imports,
             fields = self.fields,
@@ -129,7 +129,7 @@ fn data() -> String {
 }
 
 const TYPES: &str = r#"
-  (import "assay:evaluator/types@1.0.0" (instance $types
+  (import "perpend:evaluator/types@1.0.0" (instance $types
     (type $payload' (variant (case "text" string) (case "json" string)))
     (export "payload" (type $payload (eq $payload')))
     (type $trace-ref' (record (field "trace-id" string) (field "observation-id" (option string))))

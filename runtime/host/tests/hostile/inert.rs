@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_domain::plugin::{Limits, PluginScoreValue};
-use assay_host::{NothingGranted, Plugin};
+use perpend_domain::plugin::{Limits, PluginScoreValue};
+use perpend_host::{NothingGranted, Plugin};
 
 use crate::Bench;
 use crate::guest::{Guest, SCORE};

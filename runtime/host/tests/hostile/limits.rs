@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_host::{Host, Settings};
+use perpend_host::{Host, Settings};
 
 use crate::cases::{Case, cases};
 use crate::guest::Guest;

@@ -13,9 +13,9 @@ mod world;
 
 use std::sync::Arc;
 
-use assay_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
-use assay_domain::protocol::Grants;
-use assay_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
+use perpend_domain::protocol::Grants;
+use perpend_host::{Host, NothingGranted, Plugin, Settings};
 use tempfile::TempDir;
 
 use guest::Guest;
@@ -42,8 +42,9 @@ impl Bench {
         let digest = Digest::of(&bytes);
         let folder = self.folder.path().to_owned();
         // The compiler has a runtime of its own inside.
-        let compiling =
-            tokio::task::spawn_blocking(move || assay_host::compile(&bytes, &folder, Grants::ALL));
+        let compiling = tokio::task::spawn_blocking(move || {
+            perpend_host::compile(&bytes, &folder, Grants::ALL)
+        });
         compiling.await.unwrap().unwrap();
         self.host.load(digest).unwrap()
     }

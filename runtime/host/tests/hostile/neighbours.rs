@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{
     Call, CallResult, Digest, Grants, Item, Limits, PluginScoreValue, Purpose,
 };
-use assay_host::{Host, NothingGranted, Plugin};
+use perpend_host::{Host, NothingGranted, Plugin};
 
 use crate::cases::Case;
 
@@ -44,7 +44,7 @@ pub(crate) fn call(limits: Limits) -> Call {
 
 /// Compiles into the folder of the host.
 pub(crate) fn plugin(host: &Host, folder: &std::path::Path, bytes: &[u8]) -> Plugin {
-    assay_host::compile(bytes, folder, Grants::ALL).unwrap();
+    perpend_host::compile(bytes, folder, Grants::ALL).unwrap();
     host.load(Digest::of(bytes)).unwrap()
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::Limits;
-use assay_domain::protocol::host_call::{HostReply, HostRequest};
-use assay_host::{Host, Port, Settings};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::Limits;
+use perpend_domain::protocol::host_call::{HostReply, HostRequest};
+use perpend_host::{Host, Port, Settings};
 
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};
@@ -27,7 +27,7 @@ impl Port for Pieces {
 fn after_64_mib_of_traces_a_guest_is_told_that_it_is_too_much() {
     let guest = Guest {
         imports: r#"(alias export $types "payload" (type $payload))
-          (import "assay:evaluator/trace-reader@1.0.0" (instance $traces
+          (import "perpend:evaluator/trace-reader@1.0.0" (instance $traces
             (alias outer 1 $payload (type $outer)) (export "payload" (type $payload (eq $outer)))
             (type $error' (variant (case "not-granted" string) (case "not-found" string)
               (case "too-large" string) (case "unavailable" string) (case "cancelled")))

@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 
-use assay_domain::plugin::Digest;
-use assay_domain::protocol::{Grants, Problem};
-use assay_host::{ArtifactError, Host, Settings};
+use perpend_domain::plugin::Digest;
+use perpend_domain::protocol::{Grants, Problem};
+use perpend_host::{ArtifactError, Host, Settings};
 
 use crate::guest::Guest;
 
 fn problems(bytes: &[u8]) -> Vec<Problem> {
     let folder = tempfile::tempdir().unwrap();
-    assay_host::compile(bytes, folder.path(), Grants::default()).unwrap_err()
+    perpend_host::compile(bytes, folder.path(), Grants::default()).unwrap_err()
 }
 
 fn only_problem(bytes: &[u8]) -> String {
@@ -38,7 +38,7 @@ fn files_that_are_no_components_are_named() {
 fn a_component_of_another_world_is_told_what_is_missing() {
     let problem = only_problem(&component("(component)"));
     assert!(
-        problem.contains("export assay:evaluator/evaluator@1.0.0: missing"),
+        problem.contains("export perpend:evaluator/evaluator@1.0.0: missing"),
         "{problem}"
     );
 }
@@ -50,7 +50,7 @@ fn an_export_of_the_right_name_and_wrong_type_is_refused() {
         (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f")))
         (instance $e (export "describe" (func $f)) (export "evaluate" (func $f)))
-        (export "assay:evaluator/evaluator@1.0.0" (instance $e)))"#;
+        (export "perpend:evaluator/evaluator@1.0.0" (instance $e)))"#;
     let problem = only_problem(&component(text));
     assert!(problem.contains("describe"), "{problem}");
 }
@@ -58,9 +58,9 @@ fn an_export_of_the_right_name_and_wrong_type_is_refused() {
 #[test]
 fn every_import_that_is_not_granted_is_named_with_its_capability() {
     let text = r#"(component
-        (import "assay:evaluator/model@1.0.0" (instance))
-        (import "assay:evaluator/trace-reader@1.0.0" (instance))
-        (import "assay:evaluator/context@2.0.0" (instance))
+        (import "perpend:evaluator/model@1.0.0" (instance))
+        (import "perpend:evaluator/trace-reader@1.0.0" (instance))
+        (import "perpend:evaluator/context@2.0.0" (instance))
         (import "wasi:http/outgoing-handler@0.2.3" (instance))
         (import "evil:host/shell" (instance)))"#;
     let problems: Vec<String> = problems(&component(text))
@@ -73,9 +73,9 @@ fn every_import_that_is_not_granted_is_named_with_its_capability() {
             .any(|problem| problem.contains(import) && problem.contains(what));
         assert!(found, "{import}: {what}: {problems:#?}");
     };
-    has("assay:evaluator/model@1.0.0", "capability `model`");
-    has("assay:evaluator/trace-reader@1.0.0", "capability `trace`");
-    has("assay:evaluator/context@2.0.0", "offered is 1.0.0");
+    has("perpend:evaluator/model@1.0.0", "capability `model`");
+    has("perpend:evaluator/trace-reader@1.0.0", "capability `trace`");
+    has("perpend:evaluator/context@2.0.0", "offered is 1.0.0");
     has("wasi:http/outgoing-handler@0.2.3", "capability `http`");
     has("evil:host/shell", "unknown");
 }
@@ -120,7 +120,7 @@ fn all_problems_of_a_description_are_reported() {
 #[test]
 fn host_calls_are_denied_while_describing() {
     let guest = Guest {
-        imports: r#"(import "assay:evaluator/context@1.0.0" (instance $context
+        imports: r#"(import "perpend:evaluator/context@1.0.0" (instance $context
             (export "seed" (func (result u64)))))
             (core func $seed (canon lower (func $context "seed")))"#,
         with: r#"(with "host" (instance (export "seed" (func $seed))))"#,
@@ -146,7 +146,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
     )
     .unwrap();
     assert!(matches!(host.load(digest), Err(ArtifactError::Missing)));
-    assay_host::compile(&bytes, folder.path(), Grants::default()).unwrap();
+    perpend_host::compile(&bytes, folder.path(), Grants::default()).unwrap();
     host.load(digest).unwrap();
 
     let path = host.artifacts().path(digest);
@@ -160,7 +160,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
             matches!(host.load(digest), Err(ArtifactError::Unsound(_))),
             "at {at}"
         );
-        assay_host::compile(&bytes, folder.path(), Grants::default()).unwrap();
+        perpend_host::compile(&bytes, folder.path(), Grants::default()).unwrap();
         host.load(digest).unwrap();
     }
     for length in [0, 10, length - 1] {
@@ -182,7 +182,7 @@ fn one_component_compiled_many_times_at_once_is_whole_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = Guest::default().bytes();
     let host = Host::new(&Settings::default(), folder.path()).unwrap();
-    let compile = || assay_host::compile(&bytes, folder.path(), Grants::default());
+    let compile = || perpend_host::compile(&bytes, folder.path(), Grants::default());
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(compile)).collect();
         for thread in threads {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use assay_domain::plugin::{CallResult, FailureClass, Limits};
-use assay_domain::protocol::host_call::{HostReply, HostRequest};
-use assay_host::{Host, NothingGranted, Plugin, Port, Settings};
 use futures_util::future::BoxFuture;
+use perpend_domain::plugin::{CallResult, FailureClass, Limits};
+use perpend_domain::protocol::host_call::{HostReply, HostRequest};
+use perpend_host::{Host, NothingGranted, Plugin, Port, Settings};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 

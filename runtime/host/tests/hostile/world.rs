@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use assay_domain::plugin::{CallResult, Limits};
-use assay_host::{Host, NothingGranted, Settings};
+use perpend_domain::plugin::{CallResult, Limits};
+use perpend_host::{Host, NothingGranted, Settings};
 
 use crate::guest::{Guest, RESULT, SCORE};
 use crate::neighbours::{call, plugin};
 
-const SECRET: &str = "assay-canary-5f0c2f";
+const SECRET: &str = "perpend-canary-5f0c2f";
 
 fn run(guest: &Guest<'_>, seed: u64) -> CallResult {
     let folder = tempfile::tempdir().unwrap();

@@ -3,10 +3,10 @@
 
 #![no_main]
 
-use assay_domain::fold::fold;
-use assay_domain::join::join_logs;
-use assay_domain::pricing::PriceTable;
-use assay_otlp::{
+use perpend_domain::fold::fold;
+use perpend_domain::join::join_logs;
+use perpend_domain::pricing::PriceTable;
+use perpend_otlp::{
     Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, respond, show,
 };
 use libfuzzer_sys::fuzz_target;

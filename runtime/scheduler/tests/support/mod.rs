@@ -6,23 +6,23 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use assay_domain::batch::Batch;
-use assay_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
-use assay_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
-use assay_domain::observation::{Content, Level, Observation, ObservationKind};
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use perpend_domain::batch::Batch;
+use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{
     Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts, PluginInfo,
     PluginScore, PluginScoreValue,
 };
-use assay_domain::score::Score;
-use assay_domain::time::{Clock, Timestamp};
-use assay_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
-use assay_store::Store;
-use assay_store::catalog::{NewEvaluator, NewVersion};
-use assay_store::scores::ScoreQuery;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use perpend_domain::score::Score;
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
+use perpend_store::Store;
+use perpend_store::catalog::{NewEvaluator, NewVersion};
+use perpend_store::scores::ScoreQuery;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

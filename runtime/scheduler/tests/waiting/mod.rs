@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use assay_domain::evaluation::{
+use futures_util::future::BoxFuture;
+use perpend_domain::evaluation::{
     CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
 };
-use assay_domain::observation::ObservationKind;
-use assay_domain::patch::{About, Patch};
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, FailureClass};
-use assay_domain::pricing::PriceTable;
-use assay_domain::score::ScoreValue;
-use assay_domain::time::Clock as _;
-use assay_scheduler::{Evaluate, Step};
-use assay_store::telemetry::EventBatch;
-use assay_store::testing::on_each_database;
-use futures_util::future::BoxFuture;
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::patch::{About, Patch};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::score::ScoreValue;
+use perpend_domain::time::Clock as _;
+use perpend_scheduler::{Evaluate, Step};
+use perpend_store::telemetry::EventBatch;
+use perpend_store::testing::on_each_database;
 use serde_json::{Value, json};
 
 use crate::support::{FakeEvaluate, World, child_of, generation, trace_id};

@@ -1,9 +1,9 @@
 //! Annotation queues: what people are asked to look at.
 
-use assay_domain::ids::ProjectId;
-use assay_store::queues::{Queue, QueueItem};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::ids::ProjectId;
+use perpend_store::queues::{Queue, QueueItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -189,7 +189,7 @@ async fn create_queue(
     let made = app.store.create_queue(&caller.project, &queue).await;
     made.map_err(|error| match error {
         // The clients of this endpoint know the name's being taken as 400.
-        assay_store::Error::Conflict(_) => {
+        perpend_store::Error::Conflict(_) => {
             Problem::body("name", "an annotation queue of this name exists")
         }
         error => error.into(),
@@ -282,7 +282,7 @@ async fn delete_item(
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::not_found("annotation queue item"),
+        perpend_store::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
     })?;
     let message = "Annotation queue item deleted successfully";

@@ -1,11 +1,11 @@
 //! Comments: what people say about traces, observations, sessions and prompts.
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_store::Paging;
-use assay_store::comments::{Comment, CommentQuery};
-use assay_store::sessions::SessionQuery;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_store::Paging;
+use perpend_store::comments::{Comment, CommentQuery};
+use perpend_store::sessions::SessionQuery;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

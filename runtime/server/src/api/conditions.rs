@@ -1,7 +1,7 @@
 //! Simple query parameters and the `filter` parameter as one list of conditions.
 
-use assay_domain::filter::{Column, Filter, FilterError, find};
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Column, Filter, FilterError, find};
+use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::rules::filter_problem;

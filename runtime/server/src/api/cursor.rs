@@ -1,9 +1,9 @@
 //! Opaque places in a list.
 
-use assay_domain::time::Timestamp;
-use assay_store::catalog::Cursor;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::Cursor;
 use serde_json::{Value, json};
 
 use crate::extract::Params;

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use assay_domain::filter::Filter;
-use assay_domain::metrics::View;
-use assay_store::dashboards::{Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::View;
+use perpend_store::dashboards::{
+    Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -277,9 +279,9 @@ async fn existing(app: &App, caller: &Writer, id: &str) -> Result<Dashboard, Pro
     found.ok_or_else(missing)
 }
 
-fn no_widget(error: assay_store::Error) -> Problem {
+fn no_widget(error: perpend_store::Error) -> Problem {
     match error {
-        assay_store::Error::NotFound => Problem::not_found("dashboard widget"),
+        perpend_store::Error::NotFound => Problem::not_found("dashboard widget"),
         error => error.into(),
     }
 }
@@ -367,7 +369,7 @@ async fn delete_dashboard(
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_dashboard(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => missing(),
+        perpend_store::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(json!({ "message": "Dashboard successfully deleted" })))
@@ -424,7 +426,7 @@ async fn move_placement(
         .move_placement(&caller.project, &id, &placement, found.tile, now)
         .await;
     moved.map_err(|error| match error {
-        assay_store::Error::NotFound => no_placement(),
+        perpend_store::Error::NotFound => no_placement(),
         error => Problem::from(error),
     })?;
     Ok(Json(placement_view(&found)))
@@ -441,7 +443,7 @@ async fn delete_placement(
         .delete_placement(&caller.project, &id, &placement, now)
         .await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::new(
+        perpend_store::Error::NotFound => Problem::new(
             Code::NotFound,
             "no such placement on a dashboard of this project",
         ),

@@ -1,9 +1,9 @@
 //! Conditional requests: an answer's tag is the digest of its body.
 
-use assay_domain::plugin::Digest;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::plugin::Digest;
 use serde_json::Value;
 
 use crate::problem::{Code, Problem};

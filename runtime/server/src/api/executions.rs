@@ -1,12 +1,12 @@
 //! Why is there a score, or none: executions of a trace, counters of a rule, and the explanation of one
 //! target.
 
-use assay_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
-use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
-use assay_scheduler::{Explanation, Refusal, Step};
-use assay_store::evaluation::Ledger;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_scheduler::{Explanation, Refusal, Step};
+use perpend_store::evaluation::Ledger;
 use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
@@ -198,7 +198,7 @@ async fn requeue_execution(
     let id = &row.execution.made.id;
     match app.store.requeue_execution(&caller.project, id, now).await {
         Ok(()) => app.scheduler.wake(),
-        Err(assay_store::Error::NotFound) => {
+        Err(perpend_store::Error::NotFound) => {
             let state = row.execution.state.as_str();
             let said = format!("only a failed execution can be put back; this one is {state}");
             return Err(Problem::new(Code::Conflict, said));

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
-use assay_otlp::{Event, Limits, read_event};
-use assay_store::telemetry::EventBatch;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_otlp::{Event, Limits, read_event};
+use perpend_store::telemetry::EventBatch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

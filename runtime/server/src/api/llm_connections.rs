@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use assay_store::connections::Connection;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_store::connections::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -243,7 +243,7 @@ async fn delete_connection(
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_connection(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::not_found("LLM connection"),
+        perpend_store::Error::NotFound => Problem::not_found("LLM connection"),
         error => error.into(),
     })?;
     Ok(Json(json!({ "message": "LLM connection deleted" })))

@@ -3,11 +3,11 @@
 //! People are made known by SCIM; here they get roles. Each member of an organization may work in each of
 //! its projects; a membership of a project gives a role of its own there.
 
-use assay_domain::ids::UserId;
-use assay_store::Error;
-use assay_store::catalog::{Role, User};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::ids::UserId;
+use perpend_store::Error;
+use perpend_store::catalog::{Role, User};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -4,10 +4,10 @@ mod daily;
 pub(super) mod names;
 mod query;
 
-use assay_domain::metrics::{Granularity, Group};
-use assay_domain::time::Timestamp;
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::metrics::{Granularity, Group};
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::routes::{Operation, Routes};
@@ -60,9 +60,9 @@ async fn metrics(
 }
 
 /// What the store cannot do with a question is a fault of the question.
-fn refused(error: assay_store::Error) -> Problem {
+fn refused(error: perpend_store::Error) -> Problem {
     match error {
-        assay_store::Error::Conflict(why) => Problem::query("query", why),
+        perpend_store::Error::Conflict(why) => Problem::query("query", why),
         error => error.into(),
     }
 }

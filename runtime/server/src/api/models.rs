@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::model::{ModelDefinition, PricingTier, TierCondition};
-use assay_domain::pricing::{PriceEntry, PriceTable, STANDARD};
-use assay_domain::time::Timestamp;
-use assay_store::Paging;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
+use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD};
+use perpend_domain::time::Timestamp;
+use perpend_store::Paging;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -269,10 +269,10 @@ async fn get_model(
     Ok(Json(built_in_view(entry)))
 }
 
-fn taken(error: assay_store::Error) -> Problem {
+fn taken(error: perpend_store::Error) -> Problem {
     match error {
         // The clients of this endpoint know the name's being taken as 400.
-        assay_store::Error::Conflict(_) => {
+        perpend_store::Error::Conflict(_) => {
             Problem::body("modelName", "a model of this name exists in the project")
         }
         error => error.into(),
@@ -318,7 +318,7 @@ async fn delete_model(
 ) -> Result<StatusCode, Problem> {
     let deleted = app.store.delete_model(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::not_found("model"),
+        perpend_store::Error::NotFound => Problem::not_found("model"),
         error => error.into(),
     })?;
     app.prices.forget(&caller.project);

@@ -26,7 +26,7 @@ async fn list_projects(State(app): State<App>, caller: Organizer) -> Result<Json
         .store
         .organization_projects(&caller.organization)
         .await?;
-    let view = |project: &assay_store::catalog::Project| {
+    let view = |project: &perpend_store::catalog::Project| {
         json!({
             "id": project.id,
             "name": project.name,

@@ -32,7 +32,7 @@ pub(crate) enum Access {
 }
 
 /// Marks the operations that keys for telemetry may call.
-pub(crate) const INGEST_KEYS: &str = "x-assay-ingest-keys";
+pub(crate) const INGEST_KEYS: &str = "x-perpend-ingest-keys";
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
@@ -316,7 +316,7 @@ impl Routes {
             .security_scheme("organization", SecurityScheme::Http(organization.build()))
             .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
         let info = InfoBuilder::new()
-            .title("Assay")
+            .title("Perpend")
             .version(env!("CARGO_PKG_VERSION"))
             .description(Some("Traces in, explained scores out."));
         OpenApiBuilder::new()

@@ -1,12 +1,12 @@
 //! Evaluation rules: which incoming targets go to which evaluators.
 
-use assay_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
-use assay_domain::filter::{Filter, FilterError, RULE_OBSERVATION, RULE_TRACE};
-use assay_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
-use assay_domain::mapping::compile;
-use assay_store::catalog::RulePatch;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::filter::{Filter, FilterError, RULE_OBSERVATION, RULE_TRACE};
+use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
+use perpend_domain::mapping::compile;
+use perpend_store::catalog::RulePatch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -1,10 +1,10 @@
 //! Score configs: made, listed, changed, archived. None is ever deleted: scores refer to them.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::score::ScoreDataType;
-use assay_domain::score_config::{Category, ScoreConfig, boolean_categories};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::score::ScoreDataType;
+use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -75,7 +75,7 @@ fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
     if faults.is_empty() {
         return Ok(config);
     }
-    let issue = |fault: assay_domain::score_config::Fault| Issue::new(fault.field, fault.message);
+    let issue = |fault: perpend_domain::score_config::Fault| Issue::new(fault.field, fault.message);
     let issues = faults.into_iter().map(issue).collect();
     Err(Problem::issues(Code::InvalidBody, issues))
 }

@@ -1,12 +1,12 @@
 //! Sessions: listed, and read with their traces.
 
-use assay_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
-use assay_domain::ids::ProjectId;
-use assay_store::Paging;
-use assay_store::sessions::{Session, SessionQuery};
-use assay_store::telemetry::TraceQuery;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::ids::ProjectId;
+use perpend_store::Paging;
+use perpend_store::sessions::{Session, SessionQuery};
+use perpend_store::telemetry::TraceQuery;
 use serde_json::{Value, json};
 
 use super::routes::{Operation, Routes};

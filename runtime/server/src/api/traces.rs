@@ -1,15 +1,15 @@
 //! Traces: listed, read whole, deleted.
 
-use assay_domain::filter::TRACES;
-use assay_domain::ids::{ProjectId, TraceId};
-use assay_domain::patch::record_id;
-use assay_domain::payload::Payload;
-use assay_domain::score::{Score, ScoreDataType};
-use assay_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::filter::TRACES;
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::patch::record_id;
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{Score, ScoreDataType};
+use perpend_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -1,11 +1,11 @@
 //! Dashboard widgets: charts by the names that metrics know.
 
-use assay_domain::filter::Filter;
-use assay_domain::metrics::View;
-use assay_domain::time::Timestamp;
-use assay_store::dashboards::Widget;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::View;
+use perpend_domain::time::Timestamp;
+use perpend_store::dashboards::Widget;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -378,7 +378,7 @@ async fn delete_widget(
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_widget(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => missing(),
+        perpend_store::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(

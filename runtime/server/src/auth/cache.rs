@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 use super::KnownKey;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
-use assay_domain::time::Timestamp;
-use assay_store::catalog::{KeyOwner, Rights, SecretHash};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::{KeyOwner, Rights, SecretHash};
 
 use super::Credentials;
 use super::cache::Remembered;
@@ -137,7 +137,7 @@ async fn by_admin_key(app: &App, headers: &HeaderMap, shown: [&str; 2]) -> Resul
         return Err(refused());
     }
     let id = ingress::either(headers, "project-id").ok_or_else(|| {
-        let message = "the header x-assay-project-id is missing: it names the project";
+        let message = "the header x-perpend-project-id is missing: it names the project";
         Problem::new(Code::InvalidRequest, message)
     })?;
     let project = match ProjectId::new(&id) {

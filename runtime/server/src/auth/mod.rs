@@ -12,10 +12,10 @@ mod caller;
 mod counted;
 mod pair;
 
-use assay_domain::ids::{OrganizationId, ProjectId};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use perpend_domain::ids::{OrganizationId, ProjectId};
 
 use crate::App;
 use crate::problem::{Code, Problem};

@@ -1,8 +1,8 @@
 //! Key pairs as they are made: random ones, and those that people bring along.
 
-use assay_domain::ids::{IdSource, InvalidId, PublicKey};
-use assay_domain::time::Timestamp;
-use assay_store::catalog::{NewApiKey, Rights, SecretHash};
+use perpend_domain::ids::{IdSource, InvalidId, PublicKey};
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::{NewApiKey, Rights, SecretHash};
 
 /// A key pair that nobody can look up again.
 #[derive(Clone)]
@@ -27,8 +27,8 @@ impl KeyPair {
     #[must_use]
     pub fn made(ids: &dyn IdSource) -> Self {
         Self {
-            public_key: format!("pk-assay-{}", ids.uuid()),
-            secret_key: format!("sk-assay-{}", ids.uuid()),
+            public_key: format!("pk-perpend-{}", ids.uuid()),
+            secret_key: format!("sk-perpend-{}", ids.uuid()),
         }
     }
 

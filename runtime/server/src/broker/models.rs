@@ -1,8 +1,8 @@
 //! Language models as evaluators reach them: a port, and what stands there while none is configured.
 
-use assay_domain::plugin::Origin;
-use assay_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
 use futures_util::future::BoxFuture;
+use perpend_domain::plugin::Origin;
+use perpend_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
 
 /// Calls models in the name of an evaluator that was granted them. Limits, budgets, retries and the
 /// choice of provider are the implementor's; several requests of one evaluation come at the same time.

@@ -1,16 +1,16 @@
 //! `trace-reader`: the recorded execution behind an item, piece by piece.
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::{Level, Observation, ObservationKind};
-use assay_domain::payload::Payload;
-use assay_domain::protocol::host_call::{
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use perpend_domain::protocol::host_call::{
     Kind, ObservationFilter, ObservationHead, ObservationPage, Part, Severity, TraceError,
     TraceInfo,
 };
-use assay_domain::protocol::{HostReply, HostRequest, MAX_FRAME};
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::{StoredObservation, Walk};
-use assay_store::{Error, Store};
+use perpend_domain::protocol::{HostReply, HostRequest, MAX_FRAME};
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::{StoredObservation, Walk};
+use perpend_store::{Error, Store};
 use serde_json::Value;
 
 /// Observations of a page at most.

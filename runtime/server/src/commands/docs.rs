@@ -1,4 +1,4 @@
-//! `assay docs`: the generated reference pages.
+//! `perpend docs`: the generated reference pages.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What the `assay` program does.
+//! What the `perpend` program does.
 
 mod demo;
 mod docs;
@@ -14,14 +14,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use assay_domain::bundle::Bundle;
 use clap::{Parser, Subcommand};
+use perpend_domain::bundle::Bundle;
 
 use crate::config::{Config, SettingArgs, Sources};
 
 /// Records what LLM applications do, and scores it.
 #[derive(Debug, Parser)]
-#[command(name = "assay", version)]
+#[command(name = "perpend", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -99,9 +99,9 @@ enum OtlpCommand {
 pub fn main(bundle: Bundle) -> ExitCode {
     // The children of a server take their own way: no runtime, no settings, no environment.
     let outcome = match Cli::parse().command {
-        Command::Worker => return assay_host::worker_main(),
-        Command::Compile => return assay_host::compile_main(),
-        Command::Check => return assay_host::check_main(),
+        Command::Worker => return perpend_host::worker_main(),
+        Command::Compile => return perpend_host::compile_main(),
+        Command::Check => return perpend_host::check_main(),
         Command::Serve { settings } => serve::serve(&settings, bundle),
         Command::OrganizationKey {
             organization,
@@ -125,7 +125,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // One line: what, and why.
-            let _ = writeln!(std::io::stderr(), "assay: {error:#}");
+            let _ = writeln!(std::io::stderr(), "perpend: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -133,17 +133,17 @@ pub fn main(bundle: Bundle) -> ExitCode {
 
 /// Variables of the author's path; a server that finds them set takes no offence.
 const AUTHORS: [&str; 4] = [
-    "ASSAY_SERVER",
-    "ASSAY_PUBLIC_KEY",
-    "ASSAY_SECRET_KEY",
-    "ASSAY_TOOLCHAINS",
+    "PERPEND_SERVER",
+    "PERPEND_PUBLIC_KEY",
+    "PERPEND_SECRET_KEY",
+    "PERPEND_TOOLCHAINS",
 ];
 
-/// The `ASSAY_*` variables of the process that are settings.
+/// The `PERPEND_*` variables of the process that are settings.
 fn environment() -> anyhow::Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
-        let Some(name) = name.to_str().filter(|name| name.starts_with("ASSAY_")) else {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("PERPEND_")) else {
             continue;
         };
         if AUTHORS.contains(&name) {

@@ -1,12 +1,12 @@
-//! `assay organization-key`: a key pair of an organization, made and taken away by whoever may open the database.
+//! `perpend organization-key`: a key pair of an organization, made and taken away by whoever may open the database.
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use assay_domain::ids::PublicKey;
-use assay_domain::time::Clock as _;
-use assay_store::catalog::{KeyOwner, Organization};
-use assay_store::{DatabaseUrl, Error, Store};
+use perpend_domain::ids::PublicKey;
+use perpend_domain::time::Clock as _;
+use perpend_store::catalog::{KeyOwner, Organization};
+use perpend_store::{DatabaseUrl, Error, Store};
 
 use super::{load, say, serve};
 use crate::auth::{KEPT_MS, KeyPair};
@@ -81,7 +81,7 @@ async fn open(config: &Config) -> anyhow::Result<Store> {
             path.display()
         );
     }
-    let options = assay_store::Options {
+    let options = perpend_store::Options {
         n_readers: 1,
         wait: config.database_wait,
     };
@@ -112,7 +112,7 @@ async fn make_in(
         );
     };
     let pair = KeyPair::made(&RandomIds);
-    let note = note.or_else(|| Some("made by assay organization-key".to_owned()));
+    let note = note.or_else(|| Some("made by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
     store.create_key(&owner, &key, SystemClock.now()).await?;

@@ -1,16 +1,16 @@
-//! `assay otlp show`: why does my span look like this?
+//! `perpend otlp show`: why does my span look like this?
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use assay_domain::fold::fold;
-use assay_domain::ids::TraceId;
-use assay_domain::observation::Observation;
-use assay_domain::pricing::PriceTable;
-use assay_domain::time::Clock as _;
-use assay_otlp::{Encoding, show as render};
+use perpend_domain::fold::fold;
+use perpend_domain::ids::TraceId;
+use perpend_domain::observation::Observation;
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::time::Clock as _;
+use perpend_otlp::{Encoding, show as render};
 
 use crate::SystemClock;
 
@@ -23,12 +23,12 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         true => Encoding::Json,
         false => Encoding::Protobuf,
     };
-    let request = assay_otlp::decode(&bytes, encoding)?;
-    let context = assay_otlp::Context {
+    let request = perpend_otlp::decode(&bytes, encoding)?;
+    let context = perpend_otlp::Context {
         arrived_at: SystemClock.now(),
-        ..assay_otlp::Context::default()
+        ..perpend_otlp::Context::default()
     };
-    let mut mapped = assay_otlp::map(&request, &context);
+    let mut mapped = perpend_otlp::map(&request, &context);
     let prices = PriceTable::built_in();
     for observation in &mut mapped.batch.observations {
         prices.apply(observation);

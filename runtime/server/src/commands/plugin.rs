@@ -1,4 +1,4 @@
-//! `assay plugin`: the arguments of the author's path. What the commands do is in the crate `author`.
+//! `perpend plugin`: the arguments of the author's path. What the commands do is in the crate `author`.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_author::{
+use clap::{Args, Subcommand};
+use perpend_author::{
     Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
     Selection, Silent, Snapshot, Terminal, Tools, Workbench,
 };
-use assay_domain::bundle::Bundle;
-use assay_domain::time::Clock as _;
-use clap::{Args, Subcommand};
+use perpend_domain::bundle::Bundle;
+use perpend_domain::time::Clock as _;
 use serde_json::json;
 
 use super::plugin_remote::{Access, ServerRemote};
 use super::say;
 use crate::SystemClock;
 
-/// `assay plugin` with what all of its commands take.
+/// `perpend plugin` with what all of its commands take.
 #[derive(Debug, Args)]
 pub(super) struct PluginArgs {
     #[command(subcommand)]
@@ -32,7 +32,7 @@ pub(super) struct PluginArgs {
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
     /// Make a project that builds as it is, with sample items and tests
-    #[command(after_help = "Example:\n  assay plugin new acme/tone --lang python")]
+    #[command(after_help = "Example:\n  perpend plugin new acme/tone --lang python")]
     New {
         /// The plug-in's name: NAME, or VENDOR/NAME
         name: String,
@@ -44,30 +44,30 @@ enum PluginCommand {
         dir: Option<PathBuf>,
     },
     /// Build plugin.wasm with the toolchain of the project's language
-    #[command(after_help = "Example:\n  assay plugin build --project ./tone\n\n\
-        Tools are looked for in the project (node_modules, .venv), in $ASSAY_TOOLCHAINS and on PATH.")]
+    #[command(after_help = "Example:\n  perpend plugin build --project ./tone\n\n\
+        Tools are looked for in the project (node_modules, .venv), in $PERPEND_TOOLCHAINS and on PATH.")]
     Build {
         /// The project's folder
         #[arg(long, value_name = "DIR", default_value = ".")]
         project: PathBuf,
     },
     /// Renew the SDK and the contract in a project; your files stay
-    #[command(after_help = "Example:\n  assay plugin update && assay plugin build")]
+    #[command(after_help = "Example:\n  perpend plugin update && perpend plugin build")]
     Update {
         /// The project's folder
         #[arg(long, value_name = "DIR", default_value = ".")]
         project: PathBuf,
     },
     /// Check what a server checks when a plug-in is registered, and that equal calls give equal bytes
-    #[command(after_help = "Example:\n  assay plugin check plugin.wasm")]
+    #[command(after_help = "Example:\n  perpend plugin check plugin.wasm")]
     Check {
         #[command(flatten)]
         selected: Selected,
     },
     /// Score items with one evaluator, behind the same walls and limits as on a server
     #[command(after_help = "Examples:\n  \
-        assay plugin run --watch\n  \
-        assay plugin run plugin.wasm --evaluator max-length --config '{\"max_chars\": 5}' --items items.jsonl")]
+        perpend plugin run --watch\n  \
+        perpend plugin run plugin.wasm --evaluator max-length --config '{\"max_chars\": 5}' --items items.jsonl")]
     Run {
         #[command(flatten)]
         selected: Selected,
@@ -79,7 +79,7 @@ enum PluginCommand {
         watch: bool,
     },
     /// Compare scores with the expected ones in tests.jsonl
-    #[command(after_help = "Example:\n  assay plugin test\n\n\
+    #[command(after_help = "Example:\n  perpend plugin test\n\n\
         A line of tests.jsonl:\n  \
         {\"name\": \"short passes\", \"evaluator\": \"max-length\", \"config\": {\"max_chars\": 5}, \
         \"item\": {\"output\": \"hello\"}, \"scores\": {\"within_limit\": true}}\n  \
@@ -94,7 +94,7 @@ enum PluginCommand {
         tests: Option<PathBuf>,
     },
     /// Measure calls per second, median and p99, beside an evaluator that does next to nothing
-    #[command(after_help = "Example:\n  assay plugin bench --seconds 5 --threads 2")]
+    #[command(after_help = "Example:\n  perpend plugin bench --seconds 5 --threads 2")]
     Bench {
         #[command(flatten)]
         selected: Selected,
@@ -107,7 +107,7 @@ enum PluginCommand {
     },
     /// Register a component at a server; bytes that are there already are not sent
     #[command(after_help = "Example:\n  \
-        ASSAY_PUBLIC_KEY=pk-... ASSAY_SECRET_KEY=sk-... assay plugin push --server http://127.0.0.1:4717")]
+        PERPEND_PUBLIC_KEY=pk-... PERPEND_SECRET_KEY=sk-... perpend plugin push --server http://127.0.0.1:4717")]
     Push {
         /// The component
         #[arg(value_name = "FILE")]
@@ -116,13 +116,13 @@ enum PluginCommand {
         access: Access,
     },
     /// List the plug-ins of a server
-    #[command(after_help = "Example:\n  assay plugin list --json")]
+    #[command(after_help = "Example:\n  perpend plugin list --json")]
     List {
         #[command(flatten)]
         access: Access,
     },
     /// Show one plug-in of a server: its versions, who uses it, its configurations
-    #[command(after_help = "Example:\n  assay plugin show acme/tone@1.2.0")]
+    #[command(after_help = "Example:\n  perpend plugin show acme/tone@1.2.0")]
     Show {
         /// NAME, NAME@VERSION, or a digest or its beginning
         reference: String,
@@ -130,7 +130,7 @@ enum PluginCommand {
         access: Access,
     },
     /// Give the evaluators that use a plug-in a former version of it, as new versions of theirs
-    #[command(after_help = "Example:\n  assay plugin rollback acme/tone --to 1.1.0 --dry-run")]
+    #[command(after_help = "Example:\n  perpend plugin rollback acme/tone --to 1.1.0 --dry-run")]
     Rollback {
         /// The plug-in's name, VENDOR/NAME
         name: String,
@@ -223,24 +223,26 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
             let short = name.rsplit('/').next().unwrap_or(&name);
             let dir = dir.unwrap_or_else(|| short.into());
             made(
-                &assay_author::new(&name, lang, &dir, &tools).map_err(Error::New)?,
+                &perpend_author::new(&name, lang, &dir, &tools).map_err(Error::New)?,
                 &dir,
             )
         }
         Asked::Build { project } => built(&Project::open(&project, &tools)?, progress)?,
         Asked::Update { project } => {
             let project = Project::open(&project, &tools)?;
-            assay_author::update(&project)?;
-            let version = assay_author::TEMPLATE_VERSION;
+            perpend_author::update(&project)?;
+            let version = perpend_author::TEMPLATE_VERSION;
             Report {
-                text: format!("assay/ is that of assay {version}; `assay plugin build` uses it"),
+                text: format!(
+                    "perpend/ is that of perpend {version}; `perpend plugin build` uses it"
+                ),
                 json: json!({ "template": version }),
                 is_ok: true,
             }
         }
         Asked::Check { selected } => {
             let selection = selected.selection();
-            note(assay_author::outdated(&selection.folder()));
+            note(perpend_author::outdated(&selection.folder()));
             at_work(progress, |bench| bench.check(&selection))?
         }
         Asked::Run {
@@ -248,7 +250,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         } => {
             let mut selection = selected.selection();
             selection.answers = answers;
-            note(assay_author::outdated(&selection.folder()));
+            note(perpend_author::outdated(&selection.folder()));
             at_work(progress, |bench| bench.run(&selection))?
         }
         Asked::Test { file, tests } => {
@@ -256,7 +258,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
                 file,
                 ..Selection::default()
             };
-            note(assay_author::outdated(&selection.folder()));
+            note(perpend_author::outdated(&selection.folder()));
             at_work(progress, |bench| bench.test(&selection, tests))?
         }
         Asked::Bench {
@@ -292,13 +294,13 @@ fn made(project: &Project, dir: &Path) -> Report {
     let shown = dir.display();
     let name = &project.manifest().name;
     // What the build would ask for, before it is asked.
-    let missing = assay_author::missing(project);
+    let missing = perpend_author::missing(project);
     let steps: Vec<String> = missing
         .iter()
         .map(|step| format!("\n  {step}"))
         .chain([
-            "\n  assay plugin build".to_owned(),
-            "\n  assay plugin run".to_owned(),
+            "\n  perpend plugin build".to_owned(),
+            "\n  perpend plugin run".to_owned(),
         ])
         .collect();
     Report {
@@ -315,9 +317,9 @@ fn made(project: &Project, dir: &Path) -> Report {
 }
 
 fn built(project: &Project, progress: &dyn Progress) -> anyhow::Result<Report> {
-    let age = assay_author::age(project);
+    let age = perpend_author::age(project);
     note(age.clone());
-    let component = assay_author::build(project, progress).map_err(Error::Build)?;
+    let component = perpend_author::build(project, progress).map_err(Error::Build)?;
     let size = component.metadata()?.len();
     Ok(Report {
         text: format!("{} ({} KiB)", component.display(), size.div_ceil(1024)),
@@ -333,8 +335,8 @@ fn cache_dir() -> PathBuf {
         .map(PathBuf::from)
         .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".cache")));
     match cache {
-        Some(cache) => cache.join("assay/components"),
-        None => std::env::temp_dir().join("assay-components"),
+        Some(cache) => cache.join("perpend/components"),
+        None => std::env::temp_dir().join("perpend-components"),
     }
 }
 
@@ -369,7 +371,7 @@ fn bench(
     bundle: Bundle,
     progress: &dyn Progress,
 ) -> anyhow::Result<Report> {
-    let floor = bundle.first_party("assay/text").map(|plugin| Floor {
+    let floor = bundle.first_party("perpend/text").map(|plugin| Floor {
         component: plugin.bytes,
         evaluator: "exact-match",
     });
@@ -383,7 +385,7 @@ fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyh
         file,
         ..Selection::default()
     };
-    note(assay_author::outdated(&selection.folder()));
+    note(perpend_author::outdated(&selection.folder()));
     let program = std::env::current_exe().context("the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
     // What a server would refuse is refused here, before anything is sent.
@@ -403,7 +405,7 @@ fn watched(
     let folder = selection.folder();
     let look = || {
         let mut seen = Snapshot::of(&folder).and(&selection.items());
-        if !folder.join(assay_author::MANIFEST).is_file() {
+        if !folder.join(perpend_author::MANIFEST).is_file() {
             seen = seen.and(&selection.component());
         }
         seen
@@ -411,7 +413,7 @@ fn watched(
     let program = std::env::current_exe().context("the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
     let once = || -> anyhow::Result<Report> {
-        if folder.join(assay_author::MANIFEST).is_file() {
+        if folder.join(perpend_author::MANIFEST).is_file() {
             built(&Project::open(&folder, &Tools::from_env())?, progress)?;
         }
         Ok(workbench(&sandbox, progress).run(selection)?)
@@ -419,12 +421,12 @@ fn watched(
     loop {
         let before = look();
         if let Err(error) = told(once(), as_json) {
-            let _ = writeln!(std::io::stderr(), "assay: {error:#}");
+            let _ = writeln!(std::io::stderr(), "perpend: {error:#}");
         }
         note(Some(format!(
             "waiting for a change in {}; Ctrl-C ends it",
             folder.display()
         )));
-        assay_author::changed(&before, &look);
+        perpend_author::changed(&before, &look);
     }
 }

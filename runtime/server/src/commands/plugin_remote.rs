@@ -1,11 +1,11 @@
-//! The server that `assay plugin push` and its neighbours speak to.
+//! The server that `perpend plugin push` and its neighbours speak to.
 
 use std::time::Duration;
 
-use assay_author::{Answer, Remote};
 use axum::body::Body;
 use axum::http::Method;
 use clap::Args;
+use perpend_author::{Answer, Remote};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
@@ -18,13 +18,13 @@ const TIMEOUT: Duration = Duration::from_secs(180);
 /// Where the server is, and who asks.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Access {
-    /// The server's address [default: $ASSAY_SERVER or http://127.0.0.1:4717]
+    /// The server's address [default: $PERPEND_SERVER or http://127.0.0.1:4717]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Public half of the project's key pair [default: $ASSAY_PUBLIC_KEY]
+    /// Public half of the project's key pair [default: $PERPEND_PUBLIC_KEY]
     #[arg(long, value_name = "KEY")]
     public_key: Option<String>,
-    /// Secret half of the project's key pair [default: $ASSAY_SECRET_KEY]
+    /// Secret half of the project's key pair [default: $PERPEND_SECRET_KEY]
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 }
@@ -47,19 +47,19 @@ impl ServerRemote {
                 .or_else(variable)
                 .filter(|value| !value.is_empty())
         };
-        let address = or_variable(&access.server, "ASSAY_SERVER");
+        let address = or_variable(&access.server, "PERPEND_SERVER");
         let address = address.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
-        let public = or_variable(&access.public_key, "ASSAY_PUBLIC_KEY");
-        let secret = or_variable(&access.secret_key, "ASSAY_SECRET_KEY");
+        let public = or_variable(&access.public_key, "PERPEND_PUBLIC_KEY");
+        let secret = or_variable(&access.secret_key, "PERPEND_SECRET_KEY");
         let (Some(public), Some(secret)) = (public, secret) else {
             anyhow::bail!(
                 "a key pair of the project is needed: give --public-key and --secret-key, or set \
-                 ASSAY_PUBLIC_KEY and ASSAY_SECRET_KEY; a server prints its first pair when it starts"
+                 PERPEND_PUBLIC_KEY and PERPEND_SECRET_KEY; a server prints its first pair when it starts"
             );
         };
         anyhow::ensure!(
             !address.starts_with("https://"),
-            "--server: this version of assay plugin speaks plain http; reach {address} by its http address, \
+            "--server: this version of perpend plugin speaks plain http; reach {address} by its http address, \
              or through a tunnel to it on this machine"
         );
         anyhow::ensure!(

@@ -1,10 +1,10 @@
-//! `assay serve`.
+//! `perpend serve`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use assay_domain::bundle::Bundle;
+use perpend_domain::bundle::Bundle;
 use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
@@ -49,14 +49,14 @@ pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<Ex
 
 fn show(pair: &KeyPair) {
     say("First start: this key pair opens the new project. The secret is shown only now.");
-    say(&format!("  export ASSAY_PUBLIC_KEY={}", pair.public_key));
-    say(&format!("  export ASSAY_SECRET_KEY={}", pair.secret_key));
+    say(&format!("  export PERPEND_PUBLIC_KEY={}", pair.public_key));
+    say(&format!("  export PERPEND_SECRET_KEY={}", pair.secret_key));
 }
 
 /// What the operator needs to know.
 fn announce(server: &Server) {
     tracing::info!(address = %server.address(), "listening");
-    say(&format!("Assay is ready. Open {}", server.login_url()));
+    say(&format!("Perpend is ready. Open {}", server.login_url()));
 }
 
 /// SIGTERM and SIGINT cancel the token; a second one ends the program at once.

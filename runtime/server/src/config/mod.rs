@@ -1,4 +1,4 @@
-//! One typed tree of settings, from a TOML file, `ASSAY_*` variables and flags.
+//! One typed tree of settings, from a TOML file, `PERPEND_*` variables and flags.
 //!
 //! Later sources win: built-in values, file, environment, flags. Every source is reduced to pairs of
 //! key and text and goes through the same table (`settings::SETTINGS`), so a setting behaves alike
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use assay_store::DatabaseUrl;
+use perpend_store::DatabaseUrl;
 
 pub use args::SettingArgs;
 pub use reference::markdown;
@@ -109,7 +109,7 @@ pub struct Ingest {
     /// How long a sender may pause inside a body.
     pub read_timeout: Duration,
     /// Limits of one span (otlp.md 6.3).
-    pub span: assay_otlp::Limits,
+    pub span: perpend_otlp::Limits,
 }
 
 /// Requests that one key may make per minute, by group of endpoints; 0: any number.
@@ -216,7 +216,9 @@ pub enum Error {
         message: String,
     },
     /// A key that this version does not know.
-    #[error("unknown setting {key} in {source_name}{hint}; `assay docs config` lists all of them")]
+    #[error(
+        "unknown setting {key} in {source_name}{hint}; `perpend docs config` lists all of them"
+    )]
     UnknownKey {
         /// As written.
         key: String,
@@ -243,9 +245,9 @@ pub enum Error {
 /// Where settings come from.
 #[derive(Debug, Default)]
 pub struct Sources<'a> {
-    /// The file named by `--config` or `ASSAY_CONFIG`.
+    /// The file named by `--config` or `PERPEND_CONFIG`.
     pub file: Option<&'a Path>,
-    /// Variables that begin with `ASSAY_`; others may be there and are ignored.
+    /// Variables that begin with `PERPEND_`; others may be there and are ignored.
     pub env: BTreeMap<String, String>,
     /// Keys and values of the flags that were given.
     pub flags: Vec<(&'static str, String)>,
@@ -270,12 +272,12 @@ impl Config {
             apply(&mut config, setting, setting.default, "the built-in values")?;
         }
         let file = sources.file.map(Path::to_owned);
-        let file = file.or_else(|| sources.env.get("ASSAY_CONFIG").map(PathBuf::from));
+        let file = file.or_else(|| sources.env.get("PERPEND_CONFIG").map(PathBuf::from));
         if let Some(path) = file {
             read_file(&mut config, &path)?;
         }
         for (name, value) in &sources.env {
-            if !name.starts_with("ASSAY_") || name == "ASSAY_CONFIG" {
+            if !name.starts_with("PERPEND_") || name == "PERPEND_CONFIG" {
                 continue;
             }
             match SETTINGS.iter().find(|setting| setting.env() == *name) {
@@ -295,14 +297,14 @@ impl Config {
         }
         if config.init.public_key.is_some() != config.init.secret_key.is_some() {
             return Err(Error::Inconsistent(
-                "init.public_key and init.secret_key (ASSAY_INIT_PUBLIC_KEY and \
-                 ASSAY_INIT_SECRET_KEY) go together: set both, or neither",
+                "init.public_key and init.secret_key (PERPEND_INIT_PUBLIC_KEY and \
+                 PERPEND_INIT_SECRET_KEY) go together: set both, or neither",
             ));
         }
         if config.init.org_public_key.is_some() != config.init.org_secret_key.is_some() {
             return Err(Error::Inconsistent(
-                "init.org_public_key and init.org_secret_key (ASSAY_INIT_ORG_PUBLIC_KEY and \
-                 ASSAY_INIT_ORG_SECRET_KEY) go together: set both, or neither",
+                "init.org_public_key and init.org_secret_key (PERPEND_INIT_ORG_PUBLIC_KEY and \
+                 PERPEND_INIT_ORG_SECRET_KEY) go together: set both, or neither",
             ));
         }
         Ok(config)
@@ -313,7 +315,7 @@ impl Config {
     pub fn database(&self) -> DatabaseUrl {
         self.database_url
             .clone()
-            .unwrap_or_else(|| DatabaseUrl::Sqlite(self.data_dir.join("assay.db")))
+            .unwrap_or_else(|| DatabaseUrl::Sqlite(self.data_dir.join("perpend.db")))
     }
 }
 

@@ -9,8 +9,8 @@ use super::settings::SETTINGS;
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
-         Printed by `assay docs config`; do not edit by hand.\n\n\
-         Each setting can stand in a TOML file (`--config FILE` or `ASSAY_CONFIG`), in the environment, or \
+         Printed by `perpend docs config`; do not edit by hand.\n\n\
+         Each setting can stand in a TOML file (`--config FILE` or `PERPEND_CONFIG`), in the environment, or \
          be given as a flag. Flags win over the environment, the environment over the file. An unknown \
          key or a bad value stops the start with the name of the key.\n\n\
          ```toml\n[server]\nlisten = \"127.0.0.1:4717\"\n\n[log]\nlevel = \"info\"\n```\n",

@@ -11,7 +11,7 @@ use super::{
 pub(super) struct Setting {
     /// Key in the file: sections and a name.
     pub(super) key: &'static str,
-    /// Name of variable (after `ASSAY_`) and flag, where it is not the key itself.
+    /// Name of variable (after `PERPEND_`) and flag, where it is not the key itself.
     pub(super) short: Option<&'static str>,
     /// Built-in value, written as a user would.
     pub(super) default: &'static str,
@@ -27,7 +27,7 @@ impl Setting {
     /// The variable.
     pub(super) fn env(&self) -> String {
         let name = self.short.unwrap_or(self.key);
-        format!("ASSAY_{}", name.replace(['.', '-'], "_").to_uppercase())
+        format!("PERPEND_{}", name.replace(['.', '-'], "_").to_uppercase())
     }
 
     /// The flag, without dashes.
@@ -54,7 +54,7 @@ pub(super) fn blank() -> Config {
             max_body_bytes: 0,
             max_in_flight_bytes: 0,
             read_timeout: Duration::ZERO,
-            span: assay_otlp::Limits::default(),
+            span: perpend_otlp::Limits::default(),
         },
         api_max_body_bytes: 0,
         limits: RateLimits::default(),
@@ -154,7 +154,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         key: "data.dir",
         short: Some("data-dir"),
-        default: "assay-data",
+        default: "perpend-data",
         since: "0.1",
         text: "Directory of this installation: the SQLite database and the cache of compiled plug-ins. \
                Made when it is missing.",
@@ -183,7 +183,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: Some("database-url"),
         default: "",
         since: "0.1",
-        text: "`sqlite:PATH` or `postgres://user:password@host:port/name`. When empty: `assay.db` in \
+        text: "`sqlite:PATH` or `postgres://user:password@host:port/name`. When empty: `perpend.db` in \
                the data directory.",
         set: |config, text| {
             config.database_url = match text {
@@ -223,7 +223,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "info",
         since: "0.1",
         text: "`error`, `warn`, `info`, `debug` or `trace`, or a filter such as \
-               `info,assay_server::ingress=debug`.",
+               `info,perpend_server::ingress=debug`.",
         set: |config, text| {
             let filter = tracing_subscriber::EnvFilter::try_new(text);
             filter.map_err(|error| format!("{text:?} is not a log filter: {error}"))?;
@@ -499,8 +499,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.2",
         text: "Key of the administrator of this installation, at least 24 characters: sent both as \
-               `Authorization: Bearer KEY` and as `x-assay-admin-api-key: KEY`, with the id of a project in \
-               `x-assay-project-id`, it opens that project like a key pair of its own. When it is empty, \
+               `Authorization: Bearer KEY` and as `x-perpend-admin-api-key: KEY`, with the id of a project in \
+               `x-perpend-project-id`, it opens that project like a key pair of its own. When it is empty, \
                nobody has this right.",
         set: |config, text| {
             if !text.is_empty() && text.chars().count() < 24 {
@@ -539,7 +539,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.2",
         text: "Public half of a key pair of the organization, which manages its projects, their keys and its \
-               members and reads no data. Made sure of at each start. Needs `init.org_secret_key`; `assay \
+               members and reads no data. Made sure of at each start. Needs `init.org_secret_key`; `perpend \
                organization-key` makes further ones.",
         set: |config, text| {
             config.init.org_public_key = public_key(text)?;

@@ -21,8 +21,11 @@ fn built_in_values_are_valid_and_listen_on_loopback_only() {
     let config = Config::defaults().unwrap();
     assert!(config.listen.ip().is_loopback());
     assert_eq!(config.ingest.max_body_bytes, 64 << 20);
-    assert_eq!(config.ingest.span, assay_otlp::Limits::default());
-    assert_eq!(config.database().to_string(), "sqlite:assay-data/assay.db");
+    assert_eq!(config.ingest.span, perpend_otlp::Limits::default());
+    assert_eq!(
+        config.database().to_string(),
+        "sqlite:perpend-data/perpend.db"
+    );
 }
 
 #[test]
@@ -34,8 +37,8 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file() {
     let config = Config::load(&Sources {
         file: Some(file.path()),
         env: env(&[
-            ("ASSAY_LISTEN", "127.0.0.1:2"),
-            ("ASSAY_LOG_LEVEL", "debug"),
+            ("PERPEND_LISTEN", "127.0.0.1:2"),
+            ("PERPEND_LOG_LEVEL", "debug"),
         ]),
         flags: vec![("server.listen", "127.0.0.1:3".to_owned())],
     })
@@ -53,12 +56,12 @@ fn an_unknown_key_stops_the_start_with_its_name_and_the_nearest_known_one() {
     assert!(text.contains("did you mean server.listen?"), "{text}");
 
     let error = Config::load(&Sources {
-        env: env(&[("ASSAY_LISTN", "127.0.0.1:1"), ("PATH", "/bin")]),
+        env: env(&[("PERPEND_LISTN", "127.0.0.1:1"), ("PATH", "/bin")]),
         ..Sources::default()
     });
     let text = error.unwrap_err().to_string();
-    assert!(text.contains("ASSAY_LISTN"), "{text}");
-    assert!(text.contains("did you mean ASSAY_LISTEN?"), "{text}");
+    assert!(text.contains("PERPEND_LISTN"), "{text}");
+    assert!(text.contains("did you mean PERPEND_LISTEN?"), "{text}");
 }
 
 #[test]
@@ -98,13 +101,13 @@ fn half_a_key_pair_is_an_error_and_a_whole_one_is_taken_as_it_is() {
             ..Sources::default()
         })
     };
-    let half = load(&[("ASSAY_INIT_PUBLIC_KEY", "pk")])
+    let half = load(&[("PERPEND_INIT_PUBLIC_KEY", "pk")])
         .unwrap_err()
         .to_string();
-    assert!(half.contains("ASSAY_INIT_SECRET_KEY"), "{half}");
+    assert!(half.contains("PERPEND_INIT_SECRET_KEY"), "{half}");
     let whole = load(&[
-        ("ASSAY_INIT_PUBLIC_KEY", "old key"),
-        ("ASSAY_INIT_SECRET_KEY", "s:e c"),
+        ("PERPEND_INIT_PUBLIC_KEY", "old key"),
+        ("PERPEND_INIT_SECRET_KEY", "s:e c"),
     ]);
     let init = whole.unwrap().init;
     assert_eq!(init.public_key.as_deref(), Some("old key"));
@@ -120,17 +123,17 @@ fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
             ..Sources::default()
         })
     };
-    let half = load(&[("ASSAY_INIT_ORG_SECRET_KEY", "sk")]).unwrap_err();
+    let half = load(&[("PERPEND_INIT_ORG_SECRET_KEY", "sk")]).unwrap_err();
     assert!(
-        half.to_string().contains("ASSAY_INIT_ORG_PUBLIC_KEY"),
+        half.to_string().contains("PERPEND_INIT_ORG_PUBLIC_KEY"),
         "{half}"
     );
-    let short = load(&[("ASSAY_ADMIN_API_KEY", "guessable")]).unwrap_err();
+    let short = load(&[("PERPEND_ADMIN_API_KEY", "guessable")]).unwrap_err();
     assert!(short.to_string().contains("24 characters"), "{short}");
     let config = load(&[
-        ("ASSAY_INIT_ORG_PUBLIC_KEY", "pk-org"),
-        ("ASSAY_INIT_ORG_SECRET_KEY", "secret-of-organization"),
-        ("ASSAY_ADMIN_API_KEY", "secret-of-the-administrator"),
+        ("PERPEND_INIT_ORG_PUBLIC_KEY", "pk-org"),
+        ("PERPEND_INIT_ORG_SECRET_KEY", "secret-of-organization"),
+        ("PERPEND_ADMIN_API_KEY", "secret-of-the-administrator"),
     ]);
     let config = config.unwrap();
     assert_eq!(config.init.org_public_key.as_deref(), Some("pk-org"));

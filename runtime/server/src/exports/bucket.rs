@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::ids::ProjectId;
-use assay_store::blob_exports::{BucketKind, ExportSettings};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
+use perpend_domain::ids::ProjectId;
+use perpend_store::blob_exports::{BucketKind, ExportSettings};
 
 use super::outbound::Outbound;
 
 /// What is tried to be written before settings are taken.
-const PROBE: &str = "assay-may-write-here.txt";
+const PROBE: &str = "perpend-may-write-here.txt";
 /// Longest text shown of what a provider says.
 const MAX_SHOWN: usize = 600;
 

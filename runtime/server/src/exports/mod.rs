@@ -17,14 +17,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::time::Timestamp;
-use assay_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
-use assay_store::telemetry::Window;
 use axum::body::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
+use perpend_domain::time::Timestamp;
+use perpend_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
+use perpend_store::telemetry::Window;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +74,7 @@ enum Failure {
     #[error("the database could not be read")]
     Rows(Problem),
     #[error("the database could not be read")]
-    Store(#[from] assay_store::Error),
+    Store(#[from] perpend_store::Error),
     #[error("the file could not be made")]
     Panicked(#[from] tokio::task::JoinError),
     #[error("the export met a fault of this program, which its log tells")]
@@ -161,7 +161,7 @@ async fn settle(
     export: &BlobExport,
     lease: &ExportLease,
     outcome: Result<Written, Failure>,
-) -> Result<(), assay_store::Error> {
+) -> Result<(), perpend_store::Error> {
     let error = match outcome {
         Ok(Written { n_rows, is_whole }) => {
             tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");

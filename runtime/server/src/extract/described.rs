@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use assay_schema::{Fault, Kind, Schema};
 use axum::http::Method;
+use perpend_schema::{Fault, Kind, Schema};
 use serde_json::{Value, json};
 
 use super::MAX_ISSUES;

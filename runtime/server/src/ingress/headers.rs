@@ -1,8 +1,8 @@
 //! What the headers of an OTLP request say (otlp.md 1.2 and 1.3).
 
-use assay_otlp::Encoding;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName};
+use perpend_otlp::Encoding;
 
 use super::body::too_large;
 use super::decompress::Compression;
@@ -84,7 +84,7 @@ impl Sender {
                 .is_ok_and(|v| v <= MAX_INGESTION_VERSION);
             if !is_known {
                 let message = format!(
-                    "x-assay-ingestion-version {version:?} is not an integer up to {MAX_INGESTION_VERSION}"
+                    "x-perpend-ingestion-version {version:?} is not an integer up to {MAX_INGESTION_VERSION}"
                 );
                 return Err(Problem::new(Code::InvalidRequest, message));
             }
@@ -96,9 +96,9 @@ impl Sender {
     }
 }
 
-/// `x-assay-NAME`, else `x-langfuse-NAME`, with hyphens or underscores.
+/// `x-perpend-NAME`, else `x-langfuse-NAME`, with hyphens or underscores.
 pub(crate) fn either(headers: &HeaderMap, name: &str) -> Option<String> {
-    for vendor in ["assay", "langfuse"] {
+    for vendor in ["perpend", "langfuse"] {
         let hyphens = format!("x-{vendor}-{name}");
         let value = headers
             .get(&hyphens)
@@ -160,7 +160,7 @@ mod tests {
     fn headers_are_read_with_underscores_and_our_name_wins() {
         let both = headers(&[
             ("x_langfuse_sdk_name", "theirs"),
-            ("x_assay_sdk_name", "ours"),
+            ("x_perpend_sdk_name", "ours"),
             ("x_langfuse_ingestion_version", "4"),
         ]);
         assert_eq!(

@@ -18,13 +18,13 @@ mod described;
 mod headers;
 mod reply;
 
-use assay_otlp::{Context, Encoding};
-use assay_store::telemetry::Prepared;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
+use perpend_otlp::{Context, Encoding};
+use perpend_store::telemetry::Prepared;
 
 use crate::App;
 use crate::auth::Ingest;
@@ -149,7 +149,7 @@ async fn take(
 }
 
 struct Taken {
-    batch: assay_domain::batch::Batch,
+    batch: perpend_domain::batch::Batch,
     answer: Vec<u8>,
 }
 
@@ -159,19 +159,19 @@ fn translate(
     bytes: &[u8],
     encoding: Encoding,
     context: &Context,
-    prices: &assay_domain::pricing::PriceTable,
+    prices: &perpend_domain::pricing::PriceTable,
 ) -> Result<Taken, Problem> {
-    let bad = |error: assay_otlp::DecodeError| Problem::new(Code::InvalidBody, error.to_string());
-    let success = assay_otlp::respond::success(encoding);
+    let bad = |error: perpend_otlp::DecodeError| Problem::new(Code::InvalidBody, error.to_string());
+    let success = perpend_otlp::respond::success(encoding);
     match signal {
         Signal::Traces => {
-            let request = assay_otlp::decode(bytes, encoding).map_err(bad)?;
-            let mut mapped = assay_otlp::map(&request, context);
-            match assay_otlp::respond::answer(&mapped, request.hint(), encoding) {
-                assay_otlp::respond::Answer::AllRejected(message) => {
+            let request = perpend_otlp::decode(bytes, encoding).map_err(bad)?;
+            let mut mapped = perpend_otlp::map(&request, context);
+            match perpend_otlp::respond::answer(&mapped, request.hint(), encoding) {
+                perpend_otlp::respond::Answer::AllRejected(message) => {
                     Err(Problem::new(Code::InvalidBody, message))
                 }
-                assay_otlp::respond::Answer::Accepted(answer) => {
+                perpend_otlp::respond::Answer::Accepted(answer) => {
                     for observation in &mut mapped.batch.observations {
                         prices.apply(observation);
                     }
@@ -183,16 +183,16 @@ fn translate(
             }
         }
         Signal::Logs => {
-            let request = assay_otlp::decode_logs(bytes, encoding).map_err(bad)?;
+            let request = perpend_otlp::decode_logs(bytes, encoding).map_err(bad)?;
             Ok(Taken {
-                batch: assay_otlp::map_logs(&request, context),
+                batch: perpend_otlp::map_logs(&request, context),
                 answer: success,
             })
         }
         Signal::Metrics => {
-            assay_otlp::check_metrics(bytes, encoding).map_err(bad)?;
+            perpend_otlp::check_metrics(bytes, encoding).map_err(bad)?;
             Ok(Taken {
-                batch: assay_domain::batch::Batch::default(),
+                batch: perpend_domain::batch::Batch::default(),
                 answer: success,
             })
         }

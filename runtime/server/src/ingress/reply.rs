@@ -1,11 +1,11 @@
 //! Answers in the encoding of the request (otlp.md 1.4).
 
-use assay_otlp::{Encoding, respond};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use perpend_otlp::{Encoding, respond};
 
 use super::headers;
 use crate::problem::{Code, Problem};

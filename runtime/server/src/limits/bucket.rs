@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 const MINUTE_MICROS: u64 = 60_000_000;
 /// Buckets kept at once. A full bucket is as good as none, so those that nobody uses are forgotten.

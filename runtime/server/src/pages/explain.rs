@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use assay_domain::evaluation::{Execution, ExecutionState, Rule, Target};
-use assay_domain::ids::{EvaluatorId, RuleId};
-use assay_scheduler::{Explanation, Refusal, Step};
-use assay_ui::{Text, Tone, Verdict, clock};
+use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
+use perpend_domain::ids::{EvaluatorId, RuleId};
+use perpend_scheduler::{Explanation, Refusal, Step};
+use perpend_ui::{Text, Tone, Verdict, clock};
 
 use super::rules::sentence;
 use super::{Pages, Viewer};
@@ -205,7 +205,7 @@ fn of_refusal(refusal: &Refusal) -> Said {
         Refusal::InternalEnvironment => Said::new(
             "left out",
             Tone::Plain,
-            "The environment is one of Assay's own, which is never scored.",
+            "The environment is one of Perpend's own, which is never scored.",
         ),
         Refusal::NotMatched {
             index,
@@ -244,7 +244,7 @@ fn shown(actual: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_domain::time::Timestamp;
+    use perpend_domain::time::Timestamp;
     use serde_json::json;
 
     #[test]

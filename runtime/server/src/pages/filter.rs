@@ -1,9 +1,9 @@
 //! The filter form of the list of traces: its fields as conditions of the shared filter language.
 
-use assay_domain::filter::{Condition, Filter, Order, SetOp, TRACES, Test, TextOp, find};
-use assay_domain::observation::Level;
-use assay_domain::time::Timestamp;
-use assay_ui::TracesQuery;
+use perpend_domain::filter::{Condition, Filter, Order, SetOp, TRACES, Test, TextOp, find};
+use perpend_domain::observation::Level;
+use perpend_domain::time::Timestamp;
+use perpend_ui::TracesQuery;
 use serde::Deserialize;
 
 /// The form's fields; all of them may be absent.

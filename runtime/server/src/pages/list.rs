@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use assay_domain::filter::Filter;
-use assay_domain::ids::TraceId;
-use assay_domain::score::{Score, Subject};
-use assay_domain::trace::Trace;
-use assay_ui::{Chip, Pager, Section, Text, TraceLine, TracesPage};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::filter::Filter;
+use perpend_domain::ids::TraceId;
+use perpend_domain::score::{Score, Subject};
+use perpend_domain::trace::Trace;
+use perpend_ui::{Chip, Pager, Section, Text, TraceLine, TracesPage};
 
 use super::filter::ListForm;
 use super::{Pages, Viewer, page, read};
@@ -116,7 +116,7 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
             .map(|tag| Text::from(tag.as_str()))
             .collect(),
         latency_us: trace.latency_us,
-        tokens: assay_ui::total_tokens(&trace.usage),
+        tokens: perpend_ui::total_tokens(&trace.usage),
         cost: trace.total_cost,
         n_observations: trace.n_observations,
         n_errors,

@@ -1,7 +1,5 @@
 //! In and out: the token of the printed address, or a key pair, for a session cookie.
 
-use assay_domain::ids::ProjectId;
-use assay_ui::LoginPage;
 use axum::Form;
 use axum::extract::{Query, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
@@ -10,6 +8,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_domain::ids::ProjectId;
+use perpend_ui::LoginPage;
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 

@@ -20,9 +20,6 @@ mod trace;
 
 use std::sync::Arc;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
-use assay_ui::{ErrorPage, Section, Shell, Text, assets};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OriginalUri, Request};
@@ -35,6 +32,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
 use tokio::sync::OnceCell;
 
 use crate::App;
@@ -155,8 +155,8 @@ impl FromRequestParts<Pages> for Viewer {
 }
 
 /// A page as an answer. Rendering fails only on a fault in a template.
-fn page(status: StatusCode, view: &impl assay_ui::Template) -> Result<Response, Problem> {
-    match assay_ui::render(view) {
+fn page(status: StatusCode, view: &impl perpend_ui::Template) -> Result<Response, Problem> {
+    match perpend_ui::render(view) {
         Ok(html) => Ok((status, Html(html)).into_response()),
         Err(error) => {
             tracing::error!(
@@ -245,7 +245,7 @@ fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
         message: Text::from(message),
         request_id: id.filter(|_| status.is_server_error()),
     };
-    let html = assay_ui::render(&view).unwrap_or_else(|_| title.to_owned());
+    let html = perpend_ui::render(&view).unwrap_or_else(|_| title.to_owned());
     let mut response = (status, Html(html)).into_response();
     problem.set_headers(&mut response);
     // A challenge would make browsers ask for a password in a window of their own.

@@ -1,10 +1,10 @@
 //! Inputs, outputs and metadata whole and as they are, as plain text.
 
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::Content;
-use assay_domain::payload::Payload;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::Content;
+use perpend_domain::payload::Payload;
 
 use super::{Pages, Viewer, plain};
 use crate::problem::Problem;

@@ -1,10 +1,10 @@
 //! What the pages of traces ask the store.
 
-use assay_domain::filter::Filter;
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::trace::Trace;
-use assay_store::telemetry::TraceQuery;
+use perpend_domain::filter::Filter;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::trace::Trace;
+use perpend_store::telemetry::TraceQuery;
 
 use super::Pages;
 use crate::problem::Problem;

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use assay_ui::{Reference, ReferencePage, Section, Shell};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_ui::{Reference, ReferencePage, Section, Shell};
 
 use super::{Pages, page};
 use crate::problem::Problem;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use assay_domain::evaluation::{Evaluator, Rule};
-use assay_domain::ids::EvaluatorId;
-use assay_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::ids::EvaluatorId;
+use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use serde_json::Value;
 
 use super::{Pages, Viewer, page};

@@ -7,22 +7,22 @@
 
 use std::fmt;
 
-use assay_domain::ids::{IdSource, ProjectId};
-use assay_domain::time::Timestamp;
-use assay_store::Store;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use perpend_domain::ids::{IdSource, ProjectId};
+use perpend_domain::time::Timestamp;
+use perpend_store::Store;
 use sha2::Sha256;
 
 /// How long a login lasts.
 const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 /// The cookie's name.
-const COOKIE: &str = "assay_session";
+const COOKIE: &str = "perpend_session";
 /// Name of the signing key among the installation's secrets.
 const KEY_NAME: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
-const DOMAIN: &[u8] = b"assay-session/1";
+const DOMAIN: &[u8] = b"session/1";
 
 /// Makes and reads sessions.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Sessions {
         store: &Store,
         ids: &dyn IdSource,
         is_secure: bool,
-    ) -> Result<Self, assay_store::Error> {
+    ) -> Result<Self, perpend_store::Error> {
         let fresh = random(ids);
         let key = store.secret(KEY_NAME, || fresh.into_bytes()).await?;
         Ok(Self::new(&key, is_secure))
@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(sessions("k").project(&longer, now), None);
         for broken in [
             "",
-            "assay_session=",
-            "assay_session=1.cDE.",
-            "assay_session=x.y.z",
+            "perpend_session=",
+            "perpend_session=1.cDE.",
+            "perpend_session=x.y.z",
             "a",
         ] {
             assert_eq!(sessions("k").project(broken, now), None, "{broken}");

@@ -2,13 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use assay_domain::evaluation::Target;
-use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
-use assay_domain::score::{Score, ScoreOrigin, Subject};
-use assay_ui::{DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
+use perpend_domain::score::{Score, ScoreOrigin, Subject};
+use perpend_ui::{
+    DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage,
+};
 use serde::Deserialize;
 
 use super::{Pages, Viewer, explain, page, read};

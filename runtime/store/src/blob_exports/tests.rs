@@ -1,6 +1,6 @@
 //! What exports promise, on each database.
 
-use assay_domain::ids::PublicKey;
+use perpend_domain::ids::PublicKey;
 
 use super::*;
 use crate::catalog::{Init, NewApiKey, Rights, SecretHash};

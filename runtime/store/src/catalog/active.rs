@@ -1,8 +1,8 @@
 //! What the engine applies: all enabled rules with the current versions they use, and the revision by
 //! which a cache of them knows that it is old.
 
-use assay_domain::evaluation::{Evaluator, Rule};
-use assay_domain::ids::ProjectId;
+use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::ids::ProjectId;
 
 use super::checked;
 use super::evaluators::{self, EvaluatorRow};

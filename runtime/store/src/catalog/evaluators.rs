@@ -1,9 +1,9 @@
 //! Evaluators and their versions.
 
-use assay_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
-use assay_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
-use assay_domain::plugin::{Digest, Grants};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
+use perpend_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
+use perpend_domain::plugin::{Digest, Grants};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use assay_domain::ids::{OrganizationId, ProjectId, PublicKey};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
+use perpend_domain::time::Timestamp;
 
 use super::{SecretHash, checked};
 use crate::db::{Arg, Query, query, query_scalar};

@@ -35,7 +35,7 @@ pub use users::{MAX_USERS, NewUser, Role, User};
 
 pub(crate) use row::{checked, digest, from_json, to_json};
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 /// Where a list that runs from the newest to the oldest goes on: after this row. Rows of equal time are
 /// ordered by id, so none is repeated or left out.

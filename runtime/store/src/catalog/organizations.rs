@@ -3,8 +3,8 @@
 //! A project that is deleted opens to nobody from the commit of the deletion on: its keys are gone, and no
 //! statement finds it. Its data go afterwards, in steps (`sweep`).
 
-use assay_domain::ids::{OrganizationId, ProjectId};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::active::RAISE;

@@ -1,8 +1,8 @@
 //! Plug-ins: components and who may use them under which name.
 
-use assay_domain::ids::{EvaluatorId, ProjectId};
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::time::Timestamp;
 use semver::Version;
 
 use super::{checked, digest, from_json, to_json};

@@ -1,7 +1,7 @@
 //! Organizations and projects, and the first of each.
 
-use assay_domain::ids::{OrganizationId, ProjectId};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::keys::insert_key;

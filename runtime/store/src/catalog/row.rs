@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use assay_domain::evaluation::Pause;
-use assay_domain::plugin::Digest;
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::Pause;
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

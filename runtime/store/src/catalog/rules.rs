@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use assay_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
-use assay_domain::ids::{ProjectId, RuleId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
+use perpend_domain::ids::{ProjectId, RuleId};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::active::RAISE;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 /// Separates these digests from every other use of SHA-256 over the same text.
-const SECRET_DOMAIN: &[u8] = b"assay-api-key-secret/1\0";
+const SECRET_DOMAIN: &[u8] = b"api-key-secret/1\0";
 
 /// Salt and digest of a key's secret. As text: `sha256:SALT:DIGEST` in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]

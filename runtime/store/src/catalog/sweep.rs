@@ -8,9 +8,9 @@
 //! - **Nothing is left behind.** A project's own row goes last, when a pass that began [`LINGER_MS`] after
 //!   the deletion found nothing: what was under way as its keys were taken is over by then.
 
-use assay_domain::ids::{ProjectId, TraceId};
-use assay_domain::plugin::Digest;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
 
 use super::{checked, digest};
 use crate::db::Arg;

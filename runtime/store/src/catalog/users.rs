@@ -8,8 +8,8 @@
 
 use std::str::FromStr;
 
-use assay_domain::ids::{OrganizationId, ProjectId, UserId};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
+use perpend_domain::time::Timestamp;
 
 use super::checked;
 use super::keys::LOCK_ORGANIZATION;

@@ -1,7 +1,7 @@
 //! Dashboards with their tiles.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::widgets::is_reference;

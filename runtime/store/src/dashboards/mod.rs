@@ -10,7 +10,7 @@ mod grid;
 mod tests;
 mod widgets;
 
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 pub use grid::{DashboardPatch, NewPlacement};

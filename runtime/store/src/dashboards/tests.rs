@@ -1,6 +1,6 @@
 //! Dashboards on each database.
 
-use assay_domain::ids::ProjectId;
+use perpend_domain::ids::ProjectId;
 use serde_json::json;
 
 use super::*;

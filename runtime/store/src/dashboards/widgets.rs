@@ -1,7 +1,7 @@
 //! Widgets as rows.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use super::Widget;
 use crate::catalog::{from_json, to_json};

@@ -3,9 +3,9 @@
 //! A span that stands for an item has `experiment_id`, which leads to it. Those that were recorded for a
 //! run before it was deleted are not shown.
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::{ExperimentLink, Level};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::{ExperimentLink, Level};
+use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
 use crate::catalog::{checked, from_json};

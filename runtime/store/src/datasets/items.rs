@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use assay_domain::dataset::{DatasetItem, media_ids};
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::dataset::{DatasetItem, media_ids};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};

@@ -1,9 +1,9 @@
 //! Links of runs as they are shown: beside the spans that stand for items, and apart from those whose
 //! trace has such a span.
 
-use assay_domain::dataset::{DatasetRun, DatasetRunItem};
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use super::experiments::{Period, about, link_of, push_list, push_not_deleted};
 use super::row::{LinkRow, RunRow};

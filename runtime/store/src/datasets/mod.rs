@@ -16,9 +16,9 @@ mod runs;
 #[cfg(test)]
 mod tests;
 
-use assay_domain::dataset::{Dataset, DatasetPatch};
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::dataset::{Dataset, DatasetPatch};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::to_json;

@@ -1,7 +1,7 @@
 //! Datasets, items, runs and links as rows.
 
-use assay_domain::dataset::{Dataset, DatasetItem, DatasetRun, DatasetRunItem};
-use assay_domain::time::Timestamp;
+use perpend_domain::dataset::{Dataset, DatasetItem, DatasetRun, DatasetRunItem};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{DatasetVersion, ItemVersion, Revisions, StoredDataset};

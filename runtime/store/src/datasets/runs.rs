@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use assay_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};

@@ -2,7 +2,7 @@
 
 mod experiments;
 
-use assay_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus, run_id};
+use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus, run_id};
 use serde_json::json;
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Leases: who may end an execution, and until when.
 
-use assay_domain::evaluation::{Execution, ExecutionState};
-use assay_domain::ids::{ExecutionId, ProjectId, RuleId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Execution, ExecutionState};
+use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
+use perpend_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
 use crate::db::{Arg, Sized, query, query_scalar, value_list};
@@ -228,7 +228,7 @@ impl Store {
     /// When the database fails.
     pub async fn held(
         &self,
-    ) -> Result<Vec<(ProjectId, RuleId, assay_domain::ids::EvaluatorId)>, Error> {
+    ) -> Result<Vec<(ProjectId, RuleId, perpend_domain::ids::EvaluatorId)>, Error> {
         let rows: Vec<(String, String, String)> = query(HELD_RULES).fetch_all(&self.pool).await?;
         let checked = |(project, rule, evaluator): (String, String, String)| {
             Ok((
@@ -248,7 +248,7 @@ impl Store {
         &self,
         project: &ProjectId,
         rule: &RuleId,
-        evaluator: &assay_domain::ids::EvaluatorId,
+        evaluator: &perpend_domain::ids::EvaluatorId,
         now: Timestamp,
     ) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |db| {

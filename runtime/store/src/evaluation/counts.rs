@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use assay_domain::ids::{ProjectId, RuleId};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ProjectId, RuleId};
+use perpend_domain::time::Timestamp;
 
 use crate::db::{Db, query};
 use crate::{Error, Store};

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use assay_domain::evaluation::{ExecutionState, Target};
-use assay_domain::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId};
-use assay_domain::score::NewScore;
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{ExecutionState, Target};
+use perpend_domain::ids::{
+    EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId,
+};
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
 
 use super::counts;
 use super::row::code;

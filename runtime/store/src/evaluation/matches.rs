@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use assay_domain::evaluation::{ExecutionState, NewExecution, Target};
-use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{ExecutionState, NewExecution, Target};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
+use perpend_domain::time::Timestamp;
 
 use super::claim::Lease;
 use super::counts;

@@ -1,8 +1,8 @@
 //! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
 
-use assay_domain::evaluation::{Execution, ExecutionState};
-use assay_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Execution, ExecutionState};
+use perpend_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
+use perpend_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
 use crate::catalog::{Cursor, Page, checked};

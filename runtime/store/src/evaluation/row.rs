@@ -1,8 +1,8 @@
 //! Executions as rows.
 
-use assay_domain::evaluation::{Execution, ExecutionState, NewExecution, Target};
-use assay_domain::ids::{ExecutionId, ProjectId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{Execution, ExecutionState, NewExecution, Target};
+use perpend_domain::ids::{ExecutionId, ProjectId};
+use perpend_domain::time::Timestamp;
 
 use crate::Error;
 use crate::catalog::checked;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, TraceId};
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, TraceId};
 use sha2::{Digest as _, Sha256};
 
 use super::row::id_of;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use assay_domain::evaluation::{CompletionReason, ExecutionState, NewExecution, Target};
-use assay_domain::identity::ExecutionKey;
-use assay_domain::ids::{ProjectId, TraceId};
-use assay_domain::time::Timestamp;
+use perpend_domain::evaluation::{CompletionReason, ExecutionState, NewExecution, Target};
+use perpend_domain::identity::ExecutionKey;
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::time::Timestamp;
 
 use super::{Attempt, Finished, Lease, Leased, MatchBatch, NewWatch, Outcome, Release, Watch};
 use crate::Store;

@@ -13,8 +13,8 @@ mod tests;
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use crate::db::{Arg, query, query_scalar, value_list};
 use crate::pool::in_transaction;

@@ -1,11 +1,11 @@
 //! Questions that columns can answer, as SQL.
 
-use assay_domain::filter::{Condition, Filter, Test};
-use assay_domain::ids::ProjectId;
-use assay_domain::metrics::{
+use perpend_domain::filter::{Condition, Filter, Test};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::metrics::{
     Accumulator, Aggregation, Granularity, Metric, Partial, Question, View,
 };
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::db::{Arg, As, Cell, Row, query};

@@ -17,9 +17,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::metrics::{Accumulator, Group, Question, View};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::metrics::{Accumulator, Group, Question, View};
+use perpend_domain::time::Timestamp;
 
 use crate::{Error, Store};
 

@@ -1,8 +1,8 @@
 //! Whole hours from the rollups.
 
-use assay_domain::filter::Filter;
-use assay_domain::metrics::{Granularity, Metric, Partial, Question, View};
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::{Granularity, Metric, Partial, Question, View};
+use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use super::columns::{Fetched, FetchedRow};
@@ -34,7 +34,7 @@ fn dimension(name: &str) -> Option<&'static str> {
 
 /// The column that ends so holds the measure; empty for the count of rows.
 fn measure(metric: &Metric) -> Option<&'static str> {
-    use assay_domain::metrics::Aggregation::{Avg, Count, Sum};
+    use perpend_domain::metrics::Aggregation::{Avg, Count, Sum};
     if !matches!(metric.aggregation, Sum | Avg | Count) {
         return None;
     }

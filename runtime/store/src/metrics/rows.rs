@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use assay_domain::filter::{Cell, Condition, Filter, Order, Row, Test, find};
-use assay_domain::ids::ProjectId;
-use assay_domain::metrics::{Accumulator, Metric, Question, View};
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Cell, Condition, Filter, Order, Row, Test, find};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::metrics::{Accumulator, Metric, Question, View};
+use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::telemetry::{

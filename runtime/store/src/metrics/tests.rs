@@ -1,12 +1,12 @@
 //! What metrics promise, on each database: three ways, one answer.
 
-use assay_domain::batch::Batch;
-use assay_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find};
-use assay_domain::ids::{ObservationId, ScoreId, TraceId};
-use assay_domain::metrics::{Aggregation, Granularity, Metric, Top};
-use assay_domain::observation::{Level, Observation, ObservationKind};
-use assay_domain::patch::{About, Patch, merge};
-use assay_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::batch::Batch;
+use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find};
+use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
+use perpend_domain::metrics::{Aggregation, Granularity, Metric, Top};
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use serde_json::{Value, json};
 
 use super::*;

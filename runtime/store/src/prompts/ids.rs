@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ProjectId;
+use perpend_domain::ids::ProjectId;
 
 use crate::db::Arg;
 use crate::{Error, Store};

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::PromptKind;
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::PromptKind;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::labels;

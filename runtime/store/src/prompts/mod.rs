@@ -12,10 +12,10 @@ mod row;
 mod tests;
 mod write;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::compose::{Part, Reference, Selector};
-use assay_domain::prompt::{PromptBody, PromptKind, PromptName};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::compose::{Part, Reference, Selector};
+use perpend_domain::prompt::{PromptBody, PromptKind, PromptName};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::db::{Source, query, query_scalar};

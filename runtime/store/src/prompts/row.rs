@@ -1,7 +1,7 @@
 //! Prompts as rows.
 
-use assay_domain::prompt::PromptBody;
-use assay_domain::time::Timestamp;
+use perpend_domain::prompt::PromptBody;
+use perpend_domain::time::Timestamp;
 
 use super::Prompt;
 use crate::Error;

@@ -2,8 +2,8 @@
 
 mod filters;
 
-use assay_domain::filter::Filter;
-use assay_domain::prompt::LATEST;
+use perpend_domain::filter::Filter;
+use perpend_domain::prompt::LATEST;
 use serde_json::json;
 
 use super::*;

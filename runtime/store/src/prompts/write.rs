@@ -1,9 +1,9 @@
 //! New versions, labels that move, and what may be deleted.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::compose::{Reference, Selector};
-use assay_domain::prompt::{LATEST, PromptBody, PromptName};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::compose::{Reference, Selector};
+use perpend_domain::prompt::{LATEST, PromptBody, PromptName};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::labels;

@@ -1,7 +1,7 @@
 //! The newest scores of many places at once, for lists that show some beside each of their rows.
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::score::Score;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::score::Score;
 
 use super::read::{COLUMNS, ScoreRow};
 use crate::filter_sql::Sql;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use assay_domain::filter::{Order, Test, TextOp};
-use assay_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
-use assay_domain::score::{ScoreDataType, ScoreSource};
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Order, Test, TextOp};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
+use perpend_domain::score::{ScoreDataType, ScoreSource};
+use perpend_domain::time::Timestamp;
 
 use crate::db::{Arg, storable};
 use crate::filter_sql::Sql;

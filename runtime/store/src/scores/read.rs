@@ -1,8 +1,8 @@
 //! Reading scores.
 
-use assay_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
-use assay_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
+use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
 
 use super::ScoreQuery;
 use super::query::Statement;

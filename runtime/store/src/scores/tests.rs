@@ -5,16 +5,16 @@ mod filters;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use assay_domain::filter::{Cell, Order, Test, TextOp};
-use assay_domain::ids::{
+use perpend_domain::filter::{Cell, Order, Test, TextOp};
+use perpend_domain::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId, ScoreId,
     TraceId,
 };
-use assay_domain::plugin::Digest;
-use assay_domain::score::{
+use perpend_domain::plugin::Digest;
+use perpend_domain::score::{
     NewScore, Score, ScoreDataType, ScoreOrigin, ScoreSource, ScoreValue, Subject,
 };
-use assay_domain::time::Timestamp;
+use perpend_domain::time::Timestamp;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use assay_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
-use assay_domain::score::{NewScore, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
+use perpend_domain::score::{NewScore, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
 
 use super::storable_json;
 use crate::db::{Arg, As, Db, Sized, query, value_rows};

@@ -12,10 +12,10 @@ mod write;
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::LATEST;
-use assay_domain::prompt::compose::Selector;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::LATEST;
+use perpend_domain::prompt::compose::Selector;
+use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! New versions, labels that move, tags, and versions that go.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::LATEST;
-use assay_domain::prompt::compose::Selector;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::LATEST;
+use perpend_domain::prompt::compose::Selector;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Skill, SkillFile};

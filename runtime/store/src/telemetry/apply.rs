@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use assay_domain::batch::{Media, SpanLog};
-use assay_domain::fold::version_rank;
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::join::join_logs;
-use assay_domain::observation::{Content, Observation};
-use assay_domain::time::Timestamp;
+use perpend_domain::batch::{Media, SpanLog};
+use perpend_domain::fold::version_rank;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::join::join_logs;
+use perpend_domain::observation::{Content, Observation};
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;

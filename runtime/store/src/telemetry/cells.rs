@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use assay_domain::filter::{Cell, Row};
-use assay_domain::fold::cost_total;
-use assay_domain::observation::{Cost, Usage};
-use assay_domain::payload::Payload;
-use assay_domain::score::{Score, ScoreValue, Subject};
+use perpend_domain::filter::{Cell, Row};
+use perpend_domain::fold::cost_total;
+use perpend_domain::observation::{Cost, Usage};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{Score, ScoreValue, Subject};
 use serde_json::{Map, Value};
 
 use super::{StoredObservation, StoredTrace};

@@ -1,8 +1,8 @@
 //! What changed within a time, in the order of the changes: each row stands where its last change does, so that
 //! one that changes meanwhile leaves the window and is in a later one.
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{StoredObservation, StoredTrace};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use assay_domain::observation::Content;
+use perpend_domain::observation::Content;
 
 use super::block;
 use super::row::OwnRow;

@@ -1,18 +1,18 @@
 //! Observations that come in parts: every part is kept, and the observation is what all parts make
-//! together ([`assay_domain::patch`]), written in the transaction that takes a new part.
+//! together ([`perpend_domain::patch`]), written in the transaction that takes a new part.
 //!
 //! An observation that came whole, as a span, is the base that parts are laid onto: it is kept beside
 //! them, so that what they make together does not lose what none of them says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_domain::batch::{Batch, Media};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::patch::{About, Patch, condense, merge_onto};
-use assay_domain::pricing::PriceTable;
-use assay_domain::score::NewScore;
-use assay_domain::time::Timestamp;
+use perpend_domain::batch::{Batch, Media};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::patch::{About, Patch, condense, merge_onto};
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load, take_turns};

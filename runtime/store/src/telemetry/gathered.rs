@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use assay_domain::ids::TraceId;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::TraceId;
+use perpend_domain::time::Timestamp;
 
 use super::prepare::{Prepared, PreparedTrace};
 use super::rollup::Changes;

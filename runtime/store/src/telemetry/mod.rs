@@ -34,11 +34,11 @@ mod walk;
 
 use std::sync::Arc;
 
-use assay_domain::filter::Filter;
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
+use perpend_domain::filter::Filter;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 
 use crate::Error;
 
@@ -116,7 +116,7 @@ pub struct Activity {
 /// Which traces, in which order. Simple parameters are conditions like all others.
 #[derive(Clone, Debug)]
 pub struct TraceQuery {
-    /// Conditions on the columns of `assay_domain::filter::TRACES`.
+    /// Conditions on the columns of `perpend_domain::filter::TRACES`.
     pub filter: Filter,
     /// Order; equal ones by id.
     pub order: TraceOrder,
@@ -171,7 +171,7 @@ pub enum TraceOrder {
 /// Which observations: newest start first, equal ones by trace and id.
 #[derive(Clone, Debug)]
 pub struct ObservationQuery {
-    /// Conditions on the columns of `assay_domain::filter::OBSERVATIONS`.
+    /// Conditions on the columns of `perpend_domain::filter::OBSERVATIONS`.
     pub filter: Filter,
     /// After this one in the order.
     pub after: Option<ObservationCursor>,

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use assay_domain::filter::{Condition, Filter, Order, Test, TextOp};
-use assay_domain::ids::ProjectId;
-use assay_domain::observation::Content;
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::Content;
+use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
 use super::read::{LIST, Rest, observation_column, where_of};

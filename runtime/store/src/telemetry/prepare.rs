@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use assay_domain::batch::{Batch, Media, SpanLog};
-use assay_domain::fold::{fold, replaces};
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::{Content, Observation};
-use assay_domain::score::NewScore;
-use assay_domain::trace::Trace;
+use perpend_domain::batch::{Batch, Media, SpanLog};
+use perpend_domain::fold::{fold, replaces};
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{Content, Observation};
+use perpend_domain::score::NewScore;
+use perpend_domain::trace::Trace;
 
 use super::block;
 use super::rollup::Changes;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use assay_domain::batch::Batch;
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
+use perpend_domain::batch::Batch;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 

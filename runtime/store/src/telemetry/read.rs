@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use assay_domain::filter::{Condition, Filter, Row};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::score::Score;
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::{Condition, Filter, Row};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::score::Score;
+use perpend_domain::time::Timestamp;
 
 use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::rollup::Changes;
@@ -251,8 +251,8 @@ impl Store {
         for chunk in traces.chunks(LIST) {
             for score in self.scores_of_traces(project, chunk).await? {
                 let trace = match &score.written.subject {
-                    assay_domain::score::Subject::Trace(trace)
-                    | assay_domain::score::Subject::Observation(trace, _) => trace.clone(),
+                    perpend_domain::score::Subject::Trace(trace)
+                    | perpend_domain::score::Subject::Observation(trace, _) => trace.clone(),
                     _ => continue,
                 };
                 found.entry(trace).or_default().push(score);

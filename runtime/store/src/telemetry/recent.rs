@@ -9,8 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::Observation;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::Observation;
 
 use super::block;
 use super::prepare::{Prepared, PreparedRow};

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use assay_domain::fold::fold;
-use assay_domain::ids::TraceId;
-use assay_domain::trace::Trace;
+use perpend_domain::fold::fold;
+use perpend_domain::ids::TraceId;
+use perpend_domain::trace::Trace;
 
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use assay_domain::observation::Observation;
+use perpend_domain::observation::Observation;
 
 use super::row::{dollars, tokens, total};
 use crate::Error;
@@ -137,7 +137,7 @@ struct Sums {
 impl Sums {
     /// The observation once, or, with sign -1, away.
     fn of(sign: i64, o: &Observation) -> Self {
-        let ms = |to: assay_domain::time::Timestamp| to.micros_since(o.start) as f64 / 1_000.0;
+        let ms = |to: perpend_domain::time::Timestamp| to.micros_since(o.start) as f64 / 1_000.0;
         let count = |prefix| tokens(&o.usage, prefix).map(|n| n as f64);
         let cost = o.effective_cost();
         let values = [

@@ -3,14 +3,14 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use assay_domain::fold::cost_total;
-use assay_domain::ids::{InvalidId, ObservationId, TraceId, fits};
-use assay_domain::observation::{
+use perpend_domain::fold::cost_total;
+use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
+use perpend_domain::observation::{
     Content, Cost, ExperimentLink, Level, Observation, PromptLink, TraceFacts, Usage,
 };
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

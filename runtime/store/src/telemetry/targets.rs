@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::time::Timestamp;
-use assay_domain::trace::Trace;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;

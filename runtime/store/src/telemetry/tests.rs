@@ -13,16 +13,16 @@ mod writers;
 
 use std::collections::BTreeMap;
 
-use assay_domain::batch::{Batch, Media, SpanLog};
-use assay_domain::filter::{Filter, OBSERVATIONS, TRACES};
-use assay_domain::fold::fold;
-use assay_domain::ids::{ObservationId, ProjectId, ScoreId, TraceId};
-use assay_domain::observation::{
+use perpend_domain::batch::{Batch, Media, SpanLog};
+use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
+use perpend_domain::fold::fold;
+use perpend_domain::ids::{ObservationId, ProjectId, ScoreId, TraceId};
+use perpend_domain::observation::{
     Content, Cost, Level, Observation, ObservationKind, TraceFacts, Usage,
 };
-use assay_domain::payload::Payload;
-use assay_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
-use assay_domain::time::Timestamp;
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -263,7 +263,7 @@ async fn log_records_reach_a_span_of_the_same_commit_though_earlier_batches_of_i
         .await;
         another.and(records).and(own).unwrap();
         let mut expected = bare;
-        assay_domain::join::join_logs(&mut expected, &logs);
+        perpend_domain::join::join_logs(&mut expected, &logs);
         let all = all(&store, &p).await;
         assert!(all.iter().any(|stored| stored.observation == expected));
     })
@@ -308,7 +308,7 @@ async fn log_records_reach_their_span_whichever_side_comes_first() {
         };
         store.write_batch(&third, both, at(0)).await.unwrap();
         let mut expected = bare.clone();
-        assay_domain::join::join_logs(&mut expected, &logs);
+        perpend_domain::join::join_logs(&mut expected, &logs);
         for p in [&first, &second, &third] {
             assert_eq!(all(&store, p).await[0].observation, expected);
         }

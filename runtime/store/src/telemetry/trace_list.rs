@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use assay_domain::filter::{Condition, Filter, Test, TextOp};
-use assay_domain::ids::{ObservationId, ProjectId};
-use assay_domain::score::Score;
+use perpend_domain::filter::{Condition, Filter, Test, TextOp};
+use perpend_domain::ids::{ObservationId, ProjectId};
+use perpend_domain::score::Score;
 
 use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
 use super::read::{LIST, Rest, nothing, trace_column};

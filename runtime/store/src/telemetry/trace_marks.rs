@@ -1,7 +1,7 @@
 //! Tags and metadata of traces as the marks that triggers keep beside them (see the migration
 //! `0020_narrow_lists`): what few traces have is found without a look at the others.
 
-use assay_domain::filter::{Condition, SetOp, Test, TextOp};
+use perpend_domain::filter::{Condition, SetOp, Test, TextOp};
 use serde_json::Value;
 
 use crate::filter_sql::Sql;

@@ -1,8 +1,8 @@
 //! Walking through one trace in pages: what plug-ins do that read traces.
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::ObservationKind;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::time::Timestamp;
 
 use super::StoredObservation;
 use super::row::READ;

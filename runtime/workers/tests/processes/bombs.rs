@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use assay_workers::{NoHostCalls, Options};
+use perpend_workers::{NoHostCalls, Options};
 
 use crate::guest::Guest;
 use crate::{PATIENCE, block_on, start};

@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use assay_domain::plugin::CallResult;
-use assay_domain::protocol::host_call::{CacheMode, CompletionRequest, Part};
-use assay_domain::protocol::{self, CallId, FromWorker, HostRequest, PREFIX, Ready, ToWorker};
+use perpend_domain::plugin::CallResult;
+use perpend_domain::protocol::host_call::{CacheMode, CompletionRequest, Part};
+use perpend_domain::protocol::{self, CallId, FromWorker, HostRequest, PREFIX, Ready, ToWorker};
 
 use crate::faults;
 
@@ -32,7 +32,7 @@ pub(crate) fn program(arguments: &[String]) -> Option<ExitCode> {
 /// A real worker for whoever comes first; nothing for all others.
 fn worker_once(mark: &str) -> ExitCode {
     match OpenOptions::new().write(true).create_new(true).open(mark) {
-        Ok(_) => assay_host::worker_main_with(faults::before_call),
+        Ok(_) => perpend_host::worker_main_with(faults::before_call),
         Err(_) => ExitCode::FAILURE,
     }
 }

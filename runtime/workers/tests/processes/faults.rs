@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, abort};
 use std::time::Duration;
 
-use assay_domain::plugin::{Call, CallResult, Failure, FailureClass};
+use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
 
 /// Looks at the id of the item, up to its first `-`.
 pub(crate) fn before_call(call: &Call) -> Option<CallResult> {
@@ -56,7 +56,7 @@ pub(crate) fn successes() -> Vec<String> {
         let parent = rustix::process::getppid().ok_or(io::ErrorKind::NotFound)?;
         Ok(rustix::process::test_kill_process(parent)?)
     };
-    let write = || File::create(std::env::temp_dir().join(format!("assay-{own}"))).map(drop);
+    let write = || File::create(std::env::temp_dir().join(format!("perpend-{own}"))).map(drop);
     let attempts: [(&str, &dyn Fn() -> io::Result<()>); 11] = [
         ("open", &|| File::open("/etc/passwd").map(drop)),
         ("write", &write),

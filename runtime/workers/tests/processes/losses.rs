@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::plugin::{Call, CallResult, FailureClass};
-use assay_workers::{NoHostCalls, Options};
+use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_workers::{NoHostCalls, Options};
 
 use crate::guest::Guest;
 use crate::{Bench, artifacts, block_on, call, class, kill, start, until};

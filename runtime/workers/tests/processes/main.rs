@@ -20,13 +20,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
-use assay_domain::protocol::{Grants, HostReply, HostRequest};
-use assay_workers::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
 use guest::Guest;
 use libtest_mimic::{Arguments, Trial};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
+use perpend_domain::protocol::{Grants, HostReply, HostRequest};
+use perpend_workers::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
 use tempfile::TempDir;
 
 /// Tests at a time, however few the processors: most of them wait for a limit to pass.
@@ -34,9 +34,9 @@ const N_AT_A_TIME: usize = 4;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("worker") => assay_host::worker_main_with(faults::before_call),
-        Some("compile") => assay_host::compile_main(),
-        Some("check") => assay_host::check_main(),
+        Some("worker") => perpend_host::worker_main_with(faults::before_call),
+        Some("compile") => perpend_host::compile_main(),
+        Some("check") => perpend_host::check_main(),
         Some("end-at-once") => ExitCode::FAILURE,
         Some("say-nothing") => loop {
             std::thread::park();
@@ -362,7 +362,7 @@ const ASK: &str =
 /// A guest that may [`ASK`].
 fn asks(evaluate: &str) -> Guest<'_> {
     Guest {
-        imports: r#"(import "assay:evaluator/trace-reader@1.0.0" (instance $reader
+        imports: r#"(import "perpend:evaluator/trace-reader@1.0.0" (instance $reader
             (type $error' (variant (case "not-granted" string) (case "not-found" string)
               (case "too-large" string) (case "unavailable" string) (case "cancelled")))
             (export "trace-error" (type $error (eq $error')))

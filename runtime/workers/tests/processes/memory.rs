@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use assay_domain::plugin::{Call, FailureClass};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_workers::{Caller, HostCalls, NoHostCalls, Options};
 use futures_util::future::BoxFuture;
+use perpend_domain::plugin::{Call, FailureClass};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_workers::{Caller, HostCalls, NoHostCalls, Options};
 
 use crate::guest::Guest;
 use crate::{AN_HOUR_MS, ASK, asks, block_on, call, class, start, until};

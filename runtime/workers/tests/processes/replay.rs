@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use assay_domain::plugin::{Call, Digest, Limits};
-use assay_domain::protocol::Grants;
-use assay_host::{Host, NothingGranted, Settings};
-use assay_workers::NoHostCalls;
+use perpend_domain::plugin::{Call, Digest, Limits};
+use perpend_domain::protocol::Grants;
+use perpend_host::{Host, NothingGranted, Settings};
+use perpend_workers::NoHostCalls;
 
 use crate::guest::{Guest, SCORE};
 use crate::{block_on, call, start};
@@ -52,7 +52,7 @@ pub(crate) fn a_worker_answers_byte_for_byte_as_the_server_itself_would() {
     with_guest(|guest| {
         let folder = tempfile::tempdir().unwrap();
         let bytes = guest.bytes();
-        assay_host::compile(&bytes, folder.path(), Grants::ALL).unwrap();
+        perpend_host::compile(&bytes, folder.path(), Grants::ALL).unwrap();
         let host = Host::new(&Settings::default(), folder.path()).unwrap();
         let plugin = host.load(Digest::of(&bytes)).unwrap();
         let here: Vec<Vec<u8>> = block_on(async {

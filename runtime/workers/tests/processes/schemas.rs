@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
-use assay_workers::{NoHostCalls, Options, Workers};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use perpend_workers::{NoHostCalls, Options, Workers};
 use serde_json::{Map, Value, json};
 
 use crate::{PATIENCE, block_on, start};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::FailureClass;
-use assay_domain::protocol::host_call::ModelError;
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_workers::{Caller, HostCalls, NoHostCalls, Options};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::protocol::host_call::ModelError;
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_workers::{Caller, HostCalls, NoHostCalls, Options};
 
 use crate::guest::Guest;
 use crate::{Bench, PATIENCE, block_on, call, class, start, until};

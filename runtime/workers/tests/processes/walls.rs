@@ -7,14 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
-use assay_domain::protocol::{self, CheckHead, CompileRequest, Grants, ToWorker, WorkerSettings};
-use assay_workers::NoHostCalls;
+use perpend_domain::protocol::{self, CheckHead, CompileRequest, Grants, ToWorker, WorkerSettings};
+use perpend_workers::NoHostCalls;
 use serde::Serialize;
 
 use crate::guest::Guest;
 use crate::{block_on, call, faults, start, until};
 
-const CANARY: &str = "ASSAY_CANARY_SECRET";
+const CANARY: &str = "PERPEND_CANARY_SECRET";
 
 /// Starts the tests again with a secret in their environment, as a server has some.
 pub(crate) fn with_a_secret() -> Option<ExitCode> {
@@ -64,7 +64,7 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
             for descriptor in open {
                 let target = std::fs::read_link(descriptor.unwrap().path()).unwrap();
                 let target = target.to_string_lossy().into_owned();
-                let is_known = ["socket:", "pipe:", "anon_inode:", "/memfd:assay-artifact"]
+                let is_known = ["socket:", "pipe:", "anon_inode:", "/memfd:perpend-artifact"]
                     .iter()
                     .any(|start| target.starts_with(start))
                     || target == "/dev/null"
@@ -197,7 +197,7 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
         }
         // Where all are required, a wall with a gap is as none.
         let gaps: Vec<_> = walls.iter().filter_map(|wall| wall.gap()).collect();
-        let require = |options: &mut assay_workers::Options| options.require_walls = true;
+        let require = |options: &mut perpend_workers::Options| options.require_walls = true;
         let bench = start(&[], require, Arc::new(NoHostCalls));
         match bench.workers.walls().await {
             Ok(_) => assert!(gaps.is_empty(), "{gaps:?}"),
@@ -215,7 +215,7 @@ pub(crate) fn a_worker_says_which_walls_it_has() {
 pub(crate) fn a_program_that_is_no_worker_has_no_walls() {
     block_on(async {
         let change =
-            |options: &mut assay_workers::Options| options.args = vec!["end-at-once".into()];
+            |options: &mut perpend_workers::Options| options.args = vec!["end-at-once".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
         assert!(bench.workers.walls().await.is_err());
     });

@@ -118,7 +118,7 @@ pub(crate) async fn score_generations(server: &Server) -> anyhow::Result<()> {
     let evaluator = json!({
         "type": "plugin",
         "name": "answer length",
-        "plugin": "assay/text",
+        "plugin": "perpend/text",
         "evaluator": "length",
         "config": { "max": 2_000 },
     });

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use assay_host::{Host, NothingGranted, Settings};
-use assay_plugin::Plugin;
-use assay_workers::{Components, NoHostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_host::{Host, NothingGranted, Settings};
+use perpend_plugin::Plugin;
+use perpend_workers::{Components, NoHostCalls, Options, Workers};
 
 use crate::load::quantile;
 use crate::median;
@@ -47,13 +47,13 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
         // It blocks, and drives a runtime of its own.
         let cache_dir = cache_dir.clone();
         tokio::task::spawn_blocking(move || {
-            assay_host::compile(component, &cache_dir, Default::default())
+            perpend_host::compile(component, &cache_dir, Default::default())
         })
         .await?
     };
     if let Err(problems) = compiled {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        anyhow::bail!("assay/text does not compile: {}", problems.join("; "));
+        anyhow::bail!("perpend/text does not compile: {}", problems.join("; "));
     }
     let host = Arc::new(Host::new(&Settings::default(), &cache_dir)?);
     let program = std::env::current_exe()?;
@@ -125,8 +125,8 @@ fn figures_of(way: &str, rounds: &[Way], bar: Bar) -> Vec<Figure> {
 }
 
 fn text_plugin() -> anyhow::Result<&'static [u8]> {
-    let text = assay_plugins_bundle::BUNDLE.first_party("assay/text");
-    Ok(text.context("the bundle has no assay/text")?.bytes)
+    let text = perpend_plugins_bundle::BUNDLE.first_party("perpend/text");
+    Ok(text.context("the bundle has no perpend/text")?.bytes)
 }
 
 /// Gives the workers the one component they need.
@@ -188,8 +188,8 @@ fn natively(n_calls: u64) -> anyhow::Result<Way> {
     let begun = Instant::now();
     for _ in 0..n_calls {
         let sent = Instant::now();
-        let item = assay_plugin::Item::with_output(output.clone()).expecting(expected.clone());
-        let scores = assay_plugin_text::ThisPlugin::evaluate("exact-match", &item, &config)?;
+        let item = perpend_plugin::Item::with_output(output.clone()).expecting(expected.clone());
+        let scores = perpend_plugin_text::ThisPlugin::evaluate("exact-match", &item, &config)?;
         std::hint::black_box(scores);
         latencies.push(sent.elapsed());
     }

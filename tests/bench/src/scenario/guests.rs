@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use assay_author::{Language, Terminal, Tools};
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, Digest, Grants, Item, Limits, Purpose};
-use assay_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_author::{Language, Terminal, Tools};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Purpose};
+use perpend_host::{Host, NothingGranted, Plugin, Settings};
 use serde_json::Value;
 
 use crate::load::quantile;
@@ -34,7 +34,7 @@ const N_SLICES: usize = 20;
 /// What a Rust guest's memory begins with: `.cargo/config.toml` of its template.
 const BEGINS_WITH: u64 = 2 << 20;
 
-/// Measures what `assay plugin new` gives in each language for which there is a toolchain, calls that wait
+/// Measures what `perpend plugin new` gives in each language for which there is a toolchain, calls that wait
 /// for a model, and processes beside them.
 ///
 /// # Errors
@@ -64,16 +64,16 @@ pub(crate) fn build(
     dir: &Path,
     source: Option<&str>,
 ) -> anyhow::Result<Option<Vec<u8>>> {
-    let toolchains = std::env::var_os("ASSAY_TOOLCHAINS").map(PathBuf::from);
+    let toolchains = std::env::var_os("PERPEND_TOOLCHAINS").map(PathBuf::from);
     let toolchains = toolchains.or_else(installed).filter(|path| path.is_dir());
     let tools = Tools::new(toolchains, &std::env::var_os("PATH").unwrap_or_default());
-    let project = assay_author::new("bench", language, dir, &tools)?;
+    let project = perpend_author::new("bench", language, dir, &tools)?;
     if let Some(source) = source {
         std::fs::write(dir.join("src/lib.rs"), source)?;
     }
-    match assay_author::build(&project, &Terminal::default()) {
+    match perpend_author::build(&project, &Terminal::default()) {
         Ok(path) => Ok(Some(std::fs::read(path)?)),
-        Err(missing @ assay_author::BuildError::ToolMissing { .. }) => {
+        Err(missing @ perpend_author::BuildError::ToolMissing { .. }) => {
             eprintln!("guests: {language} is not measured: {missing}");
             Ok(None)
         }
@@ -101,10 +101,10 @@ impl Guest {
             return Ok(None);
         };
         let cache = folder.join(format!("{language}-cache"));
-        if let Err(problems) = assay_host::compile(&component, &cache, Grants::default()) {
+        if let Err(problems) = perpend_host::compile(&component, &cache, Grants::default()) {
             anyhow::bail!("the {language} component is refused: {problems:?}");
         }
-        let golden = std::fs::read_to_string(dir.join(assay_author::TESTS))?;
+        let golden = std::fs::read_to_string(dir.join(perpend_author::TESTS))?;
         let golden: Value = serde_json::from_str(golden.lines().next().unwrap_or_default())?;
         let text = |name: &str| golden[name].as_str().map(str::to_owned);
         let output = golden["item"]["output"].as_str().unwrap_or_default();

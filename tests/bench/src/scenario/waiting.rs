@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use assay_author::Language;
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_workers::{Caller, Components, HostCalls, Options, Workers};
 use futures_util::future::BoxFuture;
+use perpend_author::Language;
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
 use tokio::sync::watch;
 
 use crate::report::{Bar, Figure};

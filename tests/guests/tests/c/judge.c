@@ -1,6 +1,6 @@
-// A judge that takes what `assay.h` has beyond the template, and fails as it is told to.
+// A judge that takes what `perpend.h` has beyond the template, and fails as it is told to.
 
-#include "assay.h"
+#include "perpend.h"
 
 #include <stdlib.h>
 
@@ -12,71 +12,71 @@ static int recurse(int depth) {
     return depth == bottom - 1 ? 0 : recurse(depth + 1) + space[0];
 }
 
-static assay_error fail_as_told(assay_text mode) {
-    if (assay_equal(mode, assay_text_of("invalid-config"))) return ASSAY_ERROR(ASSAY_INVALID_CONFIG, "told to");
-    if (assay_equal(mode, assay_text_of("not-applicable"))) return ASSAY_ERROR(ASSAY_NOT_APPLICABLE, "told to");
-    if (assay_equal(mode, assay_text_of("transient"))) return ASSAY_ERROR(ASSAY_TRANSIENT, "told to");
-    if (assay_equal(mode, assay_text_of("internal"))) return ASSAY_ERROR(ASSAY_INTERNAL, "told to");
-    if (assay_equal(mode, assay_text_of("abort"))) abort();
-    if (assay_equal(mode, assay_text_of("recurse"))) return ASSAY_ERROR(ASSAY_INTERNAL, "%d", recurse(0));
-    return ASSAY_OK;
+static perpend_error fail_as_told(perpend_text mode) {
+    if (perpend_equal(mode, perpend_text_of("invalid-config"))) return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "told to");
+    if (perpend_equal(mode, perpend_text_of("not-applicable"))) return PERPEND_ERROR(PERPEND_NOT_APPLICABLE, "told to");
+    if (perpend_equal(mode, perpend_text_of("transient"))) return PERPEND_ERROR(PERPEND_TRANSIENT, "told to");
+    if (perpend_equal(mode, perpend_text_of("internal"))) return PERPEND_ERROR(PERPEND_INTERNAL, "told to");
+    if (perpend_equal(mode, perpend_text_of("abort"))) abort();
+    if (perpend_equal(mode, perpend_text_of("recurse"))) return PERPEND_ERROR(PERPEND_INTERNAL, "%d", recurse(0));
+    return PERPEND_OK;
 }
 
-static assay_error judge(const assay_item *item, assay_json config, assay_scores *scores) {
-    assay_error told = fail_as_told(assay_json_string(assay_json_get(config, "mode"), assay_text_of("none")));
-    if (told.kind != ASSAY_FINE) return told;
+static perpend_error judge(const perpend_item *item, perpend_json config, perpend_scores *scores) {
+    perpend_error told = fail_as_told(perpend_json_string(perpend_json_get(config, "mode"), perpend_text_of("none")));
+    if (told.kind != PERPEND_FINE) return told;
 
-    assay_log(ASSAY_INFO, assay_text_of("asked"), assay_format("{\"seed\":%llu}", (unsigned long long)assay_seed()));
-    assay_message messages[] = {
-        {ASSAY_SYSTEM, assay_text_of("You judge answers.")},
-        {ASSAY_USER, assay_format("%.*s\n---\n%.*s", ASSAY_ARG(item->input.text), ASSAY_ARG(item->output.text))},
+    perpend_log(PERPEND_INFO, perpend_text_of("asked"), perpend_format("{\"seed\":%llu}", (unsigned long long)perpend_seed()));
+    perpend_message messages[] = {
+        {PERPEND_SYSTEM, perpend_text_of("You judge answers.")},
+        {PERPEND_USER, perpend_format("%.*s\n---\n%.*s", PERPEND_ARG(item->input.text), PERPEND_ARG(item->output.text))},
     };
-    assay_question question = {
+    perpend_question question = {
         .slot = "judge",
         .messages = messages,
         .n_messages = 2,
         .response_schema = "{\"type\":\"object\"}",
         .has_temperature = true,
     };
-    assay_answer answer;
-    assay_error error = assay_complete(&question, &answer);
-    if (error.kind != ASSAY_FINE) return error;
+    perpend_answer answer;
+    perpend_error error = perpend_complete(&question, &answer);
+    if (error.kind != PERPEND_FINE) return error;
 
-    assay_json points = assay_json_get(answer.structured, "points");
-    size_t last = assay_json_count(points) - 1;
-    assay_score *score = assay_add_numeric(scores, "points", assay_json_number(assay_json_at(points, last), -1));
-    assay_text verdict = assay_json_string(assay_json_get(answer.structured, "verdict"), assay_text_of("none"));
-    assay_comment(score, "%.*s", ASSAY_ARG(verdict));
-    assay_json tone = assay_json_get(assay_json_of(item->metadata.text), "tone");
-    assay_metadata(score, assay_format(
-        "{\"asked\":%.*s,\"tone\":%.*s}", ASSAY_ARG(assay_json_quote(item->input.text)), ASSAY_ARG(tone.raw)));
-    assay_add_category(scores, "model", assay_format("%.*s", ASSAY_ARG(answer.model)).at);
-    return ASSAY_OK;
+    perpend_json points = perpend_json_get(answer.structured, "points");
+    size_t last = perpend_json_count(points) - 1;
+    perpend_score *score = perpend_add_numeric(scores, "points", perpend_json_number(perpend_json_at(points, last), -1));
+    perpend_text verdict = perpend_json_string(perpend_json_get(answer.structured, "verdict"), perpend_text_of("none"));
+    perpend_comment(score, "%.*s", PERPEND_ARG(verdict));
+    perpend_json tone = perpend_json_get(perpend_json_of(item->metadata.text), "tone");
+    perpend_metadata(score, perpend_format(
+        "{\"asked\":%.*s,\"tone\":%.*s}", PERPEND_ARG(perpend_json_quote(item->input.text)), PERPEND_ARG(tone.raw)));
+    perpend_add_category(scores, "model", perpend_format("%.*s", PERPEND_ARG(answer.model)).at);
+    return PERPEND_OK;
 }
 
-static const assay_score_spec judge_scores[] = {
-    {.name = "points", .description = "points", .domain = ASSAY_IN_NUMBERS, .min = 0, .max = 1},
-    {.name = "model", .description = "who judged", .domain = ASSAY_IN_CATEGORIES},
+static const perpend_score_spec judge_scores[] = {
+    {.name = "points", .description = "points", .domain = PERPEND_IN_NUMBERS, .min = 0, .max = 1},
+    {.name = "model", .description = "who judged", .domain = PERPEND_IN_CATEGORIES},
 };
 
-static const assay_slot judge_slots[] = {
+static const perpend_slot judge_slots[] = {
     {.name = "judge", .description = "Judges.", .is_required = true},
 };
 
-static void check(assay_json config, assay_problems *problems) {
-    assay_text mode = assay_json_string(assay_json_get(config, "mode"), assay_text_of(""));
-    if (assay_equal(mode, assay_text_of("never"))) {
-        assay_add_problem(problems, "/mode", "%.*s is no mode", ASSAY_ARG(mode));
-        assay_add_problem(problems, "", "nothing would be told");
+static void check(perpend_json config, perpend_problems *problems) {
+    perpend_text mode = perpend_json_string(perpend_json_get(config, "mode"), perpend_text_of(""));
+    if (perpend_equal(mode, perpend_text_of("never"))) {
+        perpend_add_problem(problems, "/mode", "%.*s is no mode", PERPEND_ARG(mode));
+        perpend_add_problem(problems, "", "nothing would be told");
     }
 }
 
-static const assay_evaluator judge_evaluator = {
+static const perpend_evaluator judge_evaluator = {
     .id = "judge",
     .title = "Judge",
     .description = "Asks a model.",
     .config_schema = "{\"type\":\"object\",\"properties\":{\"mode\":{\"type\":\"string\"}}}",
-    .needs = ASSAY_INPUT | ASSAY_OUTPUT | ASSAY_METADATA,
+    .needs = PERPEND_INPUT | PERPEND_OUTPUT | PERPEND_METADATA,
     .scores = judge_scores,
     .n_scores = 2,
     .slots = judge_slots,
@@ -85,9 +85,9 @@ static const assay_evaluator judge_evaluator = {
     .check_config = check,
 };
 
-static const assay_evaluator *const evaluators[] = {&judge_evaluator};
+static const perpend_evaluator *const evaluators[] = {&judge_evaluator};
 
-const assay_plugin assay_this_plugin = {
+const perpend_plugin perpend_this_plugin = {
     .name = "acme/judge",
     .version = "0.1.0",
     .description = "A judge",

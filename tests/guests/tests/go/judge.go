@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"assay"
+	"perpend"
 )
 
 type config struct {
@@ -19,37 +19,37 @@ type verdict struct {
 	Points  float64 `json:"points"`
 }
 
-var plugin = assay.Plugin{
+var plugin = perpend.Plugin{
 	Name:    "acme/judge",
 	Version: "0.1.0",
-	Evaluators: []assay.Definition{
-		assay.Evaluator[config]{
+	Evaluators: []perpend.Definition{
+		perpend.Evaluator[config]{
 			ID:     "judge",
 			Title:  "Judge",
-			Needs:  assay.Input | assay.Output | assay.Trace,
-			Slots:  []assay.Slot{{Name: "judge", Description: "Judges.", Required: true}},
-			Scores: []assay.ScoreSpec{assay.NumericScore("points", "points")},
-			Check: func(config config) []assay.Problem {
+			Needs:  perpend.Input | perpend.Output | perpend.Trace,
+			Slots:  []perpend.Slot{{Name: "judge", Description: "Judges.", Required: true}},
+			Scores: []perpend.ScoreSpec{perpend.NumericScore("points", "points")},
+			Check: func(config config) []perpend.Problem {
 				if config.Mode != "loop" {
 					return nil
 				}
-				return []assay.Problem{{Pointer: "/mode", Message: "would not end"}, {Message: "no"}}
+				return []perpend.Problem{{Pointer: "/mode", Message: "would not end"}, {Message: "no"}}
 			},
-			Evaluate: func(item *assay.Item, config config) ([]assay.Score, error) {
+			Evaluate: func(item *perpend.Item, config config) ([]perpend.Score, error) {
 				switch config.Mode {
 				case "judge":
 					return judge(item)
 				case "trace":
 					return trace(item)
 				case "random":
-					text := fmt.Sprint(rand.Uint64(), time.Now(), assay.RunTime())
-					return []assay.Score{assay.Numeric("points", rand.Float64()).WithComment("%s", text)}, nil
+					text := fmt.Sprint(rand.Uint64(), time.Now(), perpend.RunTime())
+					return []perpend.Score{perpend.Numeric("points", rand.Float64()).WithComment("%s", text)}, nil
 				case "grow":
 					return grow()
 				case "sleep":
 					start := time.Now()
 					time.Sleep(time.Hour)
-					return []assay.Score{assay.Numeric("points", time.Since(start).Hours())}, nil
+					return []perpend.Score{perpend.Numeric("points", time.Since(start).Hours())}, nil
 				default:
 					return nil, fail(config.Mode)
 				}
@@ -58,13 +58,13 @@ var plugin = assay.Plugin{
 	},
 }
 
-func judge(item *assay.Item) ([]assay.Score, error) {
-	assay.Log(assay.Info, "asked", map[string]any{"seed": assay.Seed()})
+func judge(item *perpend.Item) ([]perpend.Score, error) {
+	perpend.Log(perpend.Info, "asked", map[string]any{"seed": perpend.Seed()})
 	temperature := float32(0)
-	completion, err := assay.Complete(assay.Request{
-		Messages: []assay.Message{
-			{Role: assay.System, Content: "You judge answers."},
-			{Role: assay.User, Content: item.Input.Text + "\n---\n" + item.Output.Text},
+	completion, err := perpend.Complete(perpend.Request{
+		Messages: []perpend.Message{
+			{Role: perpend.System, Content: "You judge answers."},
+			{Role: perpend.User, Content: item.Input.Text + "\n---\n" + item.Output.Text},
 		},
 		ResponseSchema: `{"type": "object"}`,
 		Temperature:    &temperature,
@@ -76,14 +76,14 @@ func judge(item *assay.Item) ([]assay.Score, error) {
 	if err := completion.Decode(&answer); err != nil {
 		return nil, err
 	}
-	score := assay.Numeric("points", answer.Points).WithComment("%s", answer.Verdict)
+	score := perpend.Numeric("points", answer.Points).WithComment("%s", answer.Verdict)
 	score = score.With("model", completion.Model).With("tokens", completion.InputTokens+completion.OutputTokens)
-	return []assay.Score{score}, nil
+	return []perpend.Score{score}, nil
 }
 
-func trace(item *assay.Item) ([]assay.Score, error) {
-	count, last := 0, assay.Observation{}
-	err := assay.Observations(item.Trace.TraceID, assay.Filter{Kinds: []string{"tool"}}, func(observation assay.Observation) bool {
+func trace(item *perpend.Item) ([]perpend.Score, error) {
+	count, last := 0, perpend.Observation{}
+	err := perpend.Observations(item.Trace.TraceID, perpend.Filter{Kinds: []string{"tool"}}, func(observation perpend.Observation) bool {
 		count++
 		last = observation
 		return true
@@ -91,19 +91,19 @@ func trace(item *assay.Item) ([]assay.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	input, err := assay.ReadInput(item.Trace.TraceID, last.ID)
+	input, err := perpend.ReadInput(item.Trace.TraceID, last.ID)
 	if err != nil {
 		return nil, err
 	}
-	score := assay.Numeric("points", float64(count)).WithComment("%s: %s", last.Name, input.Text)
-	return []assay.Score{score.OnObservation(last.ID)}, nil
+	score := perpend.Numeric("points", float64(count)).WithComment("%s: %s", last.Name, input.Text)
+	return []perpend.Score{score.OnObservation(last.ID)}, nil
 }
 
 // Looks at each of these bytes: several in every page.
 const step = 1009
 
 // Takes memory and writes to a stream, in turns; nothing of either may end in the other.
-func grow() ([]assay.Score, error) {
+func grow() ([]perpend.Score, error) {
 	for i := range 12 {
 		fmt.Println("round", i)
 		block := make([]byte, 8<<20)
@@ -122,7 +122,7 @@ func grow() ([]assay.Score, error) {
 			}
 		}
 	}
-	return []assay.Score{assay.Numeric("points", float64(len(kept)))}, nil
+	return []perpend.Score{perpend.Numeric("points", float64(len(kept)))}, nil
 }
 
 var kept [][]byte
@@ -130,11 +130,11 @@ var kept [][]byte
 func fail(mode string) error {
 	switch mode {
 	case "invalid-config":
-		return assay.InvalidConfig("told to")
+		return perpend.InvalidConfig("told to")
 	case "not-applicable":
-		return assay.NotApplicable("told to")
+		return perpend.NotApplicable("told to")
 	case "transient":
-		return assay.Transient("told to")
+		return perpend.Transient("told to")
 	case "panic":
 		panic("told to")
 	case "loop":
@@ -149,6 +149,6 @@ func fail(mode string) error {
 	}
 }
 
-func init() { assay.Export(&plugin) }
+func init() { perpend.Export(&plugin) }
 
 func main() {}

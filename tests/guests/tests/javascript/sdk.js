@@ -13,7 +13,7 @@ import {
   numeric,
   share,
   Transient,
-} from "./assay/javascript/index.js";
+} from "./perpend/javascript/index.js";
 
 const forms = defineEvaluator({
   id: "forms",

@@ -1,11 +1,11 @@
-//! The scorers of the Python package autoevals: the built-in plug-in `assay/autoevals-py`.
+//! The scorers of the Python package autoevals: the built-in plug-in `perpend/autoevals-py`.
 
 use std::path;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, SlotKind};
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{Guest, Missing, Model, Test, Tested, item, output, tests};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, SlotKind};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, output, tests};
 use serde_json::{Value, json};
 
 use crate::first_party;
@@ -50,7 +50,7 @@ fn names_are_those_of_the_package() -> Tested {
     let info = guest.info();
     assert_eq!(
         (info.name.as_str(), info.version.as_str()),
-        ("assay/autoevals-py", "0.4.1")
+        ("perpend/autoevals-py", "0.4.1")
     );
     let names: Vec<&str> = info
         .evaluators

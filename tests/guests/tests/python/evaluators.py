@@ -6,9 +6,9 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-import assay
+import perpend
 
-assay.plugin("acme/all", version="1.2.3", description="Everything once")
+perpend.plugin("acme/all", version="1.2.3", description="Everything once")
 
 
 class Mode(enum.Enum):
@@ -19,7 +19,7 @@ class Mode(enum.Enum):
 @dataclass
 class Weights:
     good: float = 1.0
-    bad: float = assay.field(0.0, minimum=0, description="Weight of what is bad.")
+    bad: float = perpend.field(0.0, minimum=0, description="Weight of what is bad.")
 
 
 @dataclass
@@ -34,22 +34,22 @@ def no_repeats(config: Config) -> list[str]:
     return ["a word stands twice"] if len(set(config.words)) < len(config.words) else []
 
 
-@assay.evaluator(scores=assay.numeric("weight", maximum=10), check=no_repeats)
+@perpend.evaluator(scores=perpend.numeric("weight", maximum=10), check=no_repeats)
 class Words:
     """The weight of the words found; an evaluator as a class."""
 
     def __init__(self):
         self.tables = {Mode.STRICT: str, Mode.LOOSE: str.casefold}
 
-    def evaluate(self, item: assay.Item, config: Config):
+    def evaluate(self, item: perpend.Item, config: Config):
         fold = self.tables[config.mode]
         text = fold(item.text())
         n_found = sum(fold(word) in text for word in config.words)
         return config.weights.good * n_found - config.weights.bad * (len(config.words) - n_found)
 
 
-@assay.evaluator("fails", scores=assay.boolean("never"))
-def fails(item: assay.Item, config: dict):
+@perpend.evaluator("fails", scores=perpend.boolean("never"))
+def fails(item: perpend.Item, config: dict):
     kind = config["with"]
     if kind == "exit":
         raise SystemExit(3)
@@ -62,60 +62,60 @@ def fails(item: assay.Item, config: dict):
     if kind == "memory":
         return len([bytes(1 << 20) for _ in range(1 << 20)])
     raise {
-        "invalid_config": assay.InvalidConfig,
-        "invalid_input": assay.InvalidInput,
-        "not_applicable": assay.NotApplicable,
-        "transient": assay.Transient,
-        "internal": assay.Internal,
+        "invalid_config": perpend.InvalidConfig,
+        "invalid_input": perpend.InvalidInput,
+        "not_applicable": perpend.NotApplicable,
+        "transient": perpend.Transient,
+        "internal": perpend.Internal,
     }[kind](f"said {kind}")
 
 
-@assay.evaluator(
+@perpend.evaluator(
     "judge",
     needs=["input", "output"],
-    scores=[assay.categorical("verdict", categories=["good", "bad"]), assay.numeric("agreement")],
-    slots=[assay.slot("judge", "Says good or bad."), assay.embedding("near", required=False)],
+    scores=[perpend.categorical("verdict", categories=["good", "bad"]), perpend.numeric("agreement")],
+    slots=[perpend.slot("judge", "Says good or bad."), perpend.embedding("near", required=False)],
 )
-def judge(item: assay.Item):
+def judge(item: perpend.Item):
     schema = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
     messages = [("system", "Be strict."), {"role": "user", "content": item.text()}]
-    first = assay.model.complete(messages, slot="judge", schema=schema, temperature=0)
-    panel = [assay.model.Request("again", seed=n, schema=schema) for n in range(3)]
-    votes = [one for one in assay.model.complete_all(panel) if not isinstance(one, assay.ModelError)]
+    first = perpend.model.complete(messages, slot="judge", schema=schema, temperature=0)
+    panel = [perpend.model.Request("again", seed=n, schema=schema) for n in range(3)]
+    votes = [one for one in perpend.model.complete_all(panel) if not isinstance(one, perpend.ModelError)]
     agreement = sum(one.structured == first.structured for one in votes)
     comment = f"{first.model}, {first.input_tokens} tokens"
     return [
-        assay.Score("verdict", first.structured["verdict"], comment),
-        assay.Score("agreement", agreement),
+        perpend.Score("verdict", first.structured["verdict"], comment),
+        perpend.Score("agreement", agreement),
     ]
 
 
-@assay.evaluator("near", scores=assay.numeric("sum"), slots=[assay.embedding("near")])
-def near(item: assay.Item):
-    return sum(assay.model.embed([item.text(), "x"])[0])
+@perpend.evaluator("near", scores=perpend.numeric("sum"), slots=[perpend.embedding("near")])
+def near(item: perpend.Item):
+    return sum(perpend.model.embed([item.text(), "x"])[0])
 
 
-@assay.evaluator("steps", needs=["trace"], scores=assay.numeric("steps"))
-def steps(item: assay.Item):
+@perpend.evaluator("steps", needs=["trace"], scores=perpend.numeric("steps"))
+def steps(item: perpend.Item):
     if item.trace is None:
-        raise assay.NotApplicable("no trace")
+        raise perpend.NotApplicable("no trace")
     trace = item.trace.trace_id
-    tools = list(assay.trace.observations(trace, kinds=["tool"]))
-    inputs = [assay.trace.read_input(trace, tool.id) for tool in tools]
-    return assay.Score("steps", len(tools), metadata={"inputs": inputs, "name": assay.trace.get(trace).name})
+    tools = list(perpend.trace.observations(trace, kinds=["tool"]))
+    inputs = [perpend.trace.read_input(trace, tool.id) for tool in tools]
+    return perpend.Score("steps", len(tools), metadata={"inputs": inputs, "name": perpend.trace.get(trace).name})
 
 
-@assay.evaluator("chance", dynamic_scores=True)
-def chance(item: assay.Item):
-    assay.log.info("drawn", seed=assay.seed())
+@perpend.evaluator("chance", dynamic_scores=True)
+def chance(item: perpend.Item):
+    perpend.log.info("drawn", seed=perpend.seed())
     print("printed")
     values = {
         "random": random.random(),
-        "rng": assay.rng().random(),
+        "rng": perpend.rng().random(),
         "time": time.time(),
-        "run_time": assay.run_time(),
+        "run_time": perpend.run_time(),
         "uuid": str(uuid.uuid4()),
         "set": " ".join({"a", "b", "c", "d", "e"}),
         "hash": hash("text"),
     }
-    return [assay.Score(name, value) for name, value in values.items()]
+    return [perpend.Score(name, value) for name, value in values.items()]

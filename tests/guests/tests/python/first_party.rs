@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{self, Path};
 use std::sync::{Mutex, PoisonError};
 
-use assay_author::{Project, Tools};
-use assay_tests_guests::{Guest, Missing, build};
+use perpend_author::{Project, Tools};
+use perpend_tests_guests::{Guest, Missing, build};
 
 /// A component, and a host that has it.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ fn project(name: &str) -> Project {
     fs::create_dir_all(&dir).unwrap();
     copy(&root.join("plugins").join(name), &dir);
     let project = Project::open(&dir, &Tools::from_env()).unwrap();
-    assay_author::update(&project).unwrap();
+    perpend_author::update(&project).unwrap();
     project
 }
 

@@ -13,9 +13,9 @@ mod source;
 use std::path;
 use std::process::ExitCode;
 
-use assay_author::Tools;
-use assay_domain::plugin::{FailureClass, PluginScoreValue};
-use assay_tests_guests::{Missing, Test, Tested, item, new_project, output, template, tests};
+use perpend_author::Tools;
+use perpend_domain::plugin::{FailureClass, PluginScoreValue};
+use perpend_tests_guests::{Missing, Test, Tested, item, new_project, output, template, tests};
 use serde_json::json;
 
 fn a_new_project_gives_scores() -> Tested {
@@ -88,5 +88,5 @@ fn main() -> ExitCode {
         what_runs_without_a_sandbox_passes_its_own_tests,
     ];
     let all = [own, sdk::tests(), source::tests(), autoevals::tests()];
-    assay_tests_guests::run(all.concat())
+    perpend_tests_guests::run(all.concat())
 }

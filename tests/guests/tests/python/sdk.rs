@@ -1,12 +1,12 @@
 //! All of the SDK in one plug-in (`evaluators.py` beside this file).
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use assay_domain::protocol::host_call::{
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
+use perpend_domain::protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, TraceInfo,
 };
-use assay_domain::protocol::{HostReply, HostRequest};
-use assay_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
+use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
 use serde_json::{Value, json};
 
 use crate::first_party::{self, Built};

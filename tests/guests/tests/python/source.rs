@@ -1,11 +1,11 @@
-//! Evaluators that are pasted as source: the built-in plug-in `assay/python`.
+//! Evaluators that are pasted as source: the built-in plug-in `perpend/python`.
 
 use std::sync::Arc;
 
-use assay_domain::payload::Payload;
-use assay_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
-use assay_host::NothingGranted;
-use assay_tests_guests::{Guest, Missing, Test, Tested, output, tests};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
+use perpend_host::NothingGranted;
+use perpend_tests_guests::{Guest, Missing, Test, Tested, output, tests};
 use serde_json::json;
 
 use crate::first_party;
@@ -22,8 +22,8 @@ fn scores(guest: &Guest, source: &str, item: &Item) -> Vec<PluginScore> {
 fn experiment_item() -> Item {
     let metadata = json!({
         "user": "u",
-        "assay.tool_calls": [{ "id": "c1", "name": "weather", "arguments": { "city": "Bern" }, "type": "function", "index": 0 }],
-        "assay.item_metadata": { "split": "test" },
+        "perpend.tool_calls": [{ "id": "c1", "name": "weather", "arguments": { "city": "Bern" }, "type": "function", "index": 0 }],
+        "perpend.item_metadata": { "split": "test" },
     });
     Item {
         input: Some(Payload::Json(r#"{"q":"capital?"}"#.to_owned())),

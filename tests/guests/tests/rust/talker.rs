@@ -1,6 +1,6 @@
 //! A plug-in that prints.
 
-use assay_plugin::prelude::*;
+use perpend_plugin::prelude::*;
 
 pub struct Talker;
 
@@ -25,7 +25,7 @@ impl Evaluator for Talker {
     }
 }
 
-assay_plugin::plugin! {
+perpend_plugin::plugin! {
     name: "acme/talker",
     description: "Prints",
     evaluators: [Talker],

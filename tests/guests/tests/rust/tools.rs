@@ -1,7 +1,7 @@
 //! Reads a trace, names its scores by the data, and offers batches.
 
-use assay_plugin::prelude::*;
-use assay_plugin::trace;
+use perpend_plugin::prelude::*;
+use perpend_plugin::trace;
 
 /// One score per tool that was called.
 pub struct Tools;
@@ -40,7 +40,7 @@ impl Evaluator for Tools {
     }
 }
 
-assay_plugin::plugin! {
+perpend_plugin::plugin! {
     name: "acme/tools",
     description: "Tools",
     evaluators: [Tools],

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use assay_server::client::Client;
-use assay_server::ingress::is_otlp;
 use axum::http::Method;
+use perpend_server::client::Client;
+use perpend_server::ingress::is_otlp;
 use serde_json::{Map, Value, json};
 
 /// One operation as the document describes it.

@@ -1,7 +1,7 @@
 //! One thing of each kind, so that bad input gets as far as it can.
 
-use assay_it::{TestApp, Trace, trace_id};
 use axum::http::Method;
+use perpend_it::{TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
 use super::document::Known;
@@ -25,7 +25,7 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
         ("runName", "first".to_owned()),
         ("version", "1".to_owned()),
         ("sessionId", "session".to_owned()),
-        ("plugin", "assay/text".to_owned()),
+        ("plugin", "perpend/text".to_owned()),
         ("evaluator", "exact-match".to_owned()),
         ("provider", "house".to_owned()),
         ("matchPattern", "^house-model$".to_owned()),
@@ -34,7 +34,7 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
     make(app, Method::POST, "traces", &session).await?;
     let evaluator = json!({});
     let evaluator = app
-        .evaluator("assay/text", "exact-match", evaluator)
+        .evaluator("perpend/text", "exact-match", evaluator)
         .await?;
     known.insert(
         "ruleId",

@@ -1,8 +1,8 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
-use assay_domain::ids::ProjectId;
-use assay_store::blob_exports::{Changed, ExportSettings, ExportSource};
-use assay_store::telemetry::Window;
+use perpend_domain::ids::ProjectId;
+use perpend_store::blob_exports::{Changed, ExportSettings, ExportSource};
+use perpend_store::telemetry::Window;
 use serde_json::{Value, json};
 
 use crate::App;

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use assay_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::time::Timestamp;
-use assay_store::datasets::{ItemVersion, NewLink, Period};
-use assay_store::{Numbered, Paging};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::time::Timestamp;
+use perpend_store::datasets::{ItemVersion, NewLink, Period};
+use perpend_store::{Numbered, Paging};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -71,8 +71,9 @@ fn time(field: &'static str, raw: Option<&str>) -> Result<Option<Timestamp>, Pro
 
 /// The trace of a link, looked up by its observation where only that is given.
 async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<String, Problem> {
-    let bad =
-        |field| move |error: assay_domain::ids::InvalidId| Problem::body(field, error.to_string());
+    let bad = |field| {
+        move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
+    };
     let observation = input.observation_id.as_deref();
     let observation = observation
         .map(ObservationId::to_store)

@@ -1,13 +1,13 @@
 //! Items of datasets: versions that are checked against the schemas.
 
-use assay_domain::dataset::{
-    Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
-};
-use assay_domain::ids::ProjectId;
-use assay_store::Numbered;
-use assay_store::datasets::{ItemQuery, ItemVersion};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::dataset::{
+    Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
+};
+use perpend_domain::ids::ProjectId;
+use perpend_store::Numbered;
+use perpend_store::datasets::{ItemQuery, ItemVersion};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -101,11 +101,11 @@ impl ItemInput {
         for (field, source) in sources {
             if source
                 .as_deref()
-                .is_some_and(|id| !is_id(id, assay_domain::ids::MAX_ID_CHARS))
+                .is_some_and(|id| !is_id(id, perpend_domain::ids::MAX_ID_CHARS))
             {
                 return Err(Problem::body(
                     field,
-                    assay_domain::ids::InvalidId.to_string(),
+                    perpend_domain::ids::InvalidId.to_string(),
                 ));
             }
         }

@@ -5,10 +5,10 @@ mod schema;
 mod view;
 mod write;
 
-use assay_store::catalog::Cursor;
-use assay_store::datasets::StoredDataset;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_store::catalog::Cursor;
+use perpend_store::datasets::StoredDataset;
 use serde_json::{Value, json};
 
 use super::page;
@@ -97,7 +97,7 @@ async fn get_dataset(
     let Some(moment) = params.time("version")? else {
         return Ok(Json(view::dataset(&caller.project, &stored.dataset)));
     };
-    let at = assay_domain::dataset::as_of(moment);
+    let at = perpend_domain::dataset::as_of(moment);
     let then = app
         .store
         .dataset_at(&caller.project, &stored.dataset.id, at)

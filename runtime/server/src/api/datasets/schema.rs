@@ -1,8 +1,8 @@
 //! JSON Schemas of datasets, and items held against them.
 
-use assay_domain::dataset::{Dataset, DatasetItem};
-use assay_domain::ids::ProjectId;
-use assay_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_domain::dataset::{Dataset, DatasetItem};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::{Value, json};
 
 use crate::App;

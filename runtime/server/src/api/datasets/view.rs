@@ -1,7 +1,7 @@
 //! How datasets and items read.
 
-use assay_domain::dataset::{Dataset, DatasetItem};
-use assay_domain::ids::ProjectId;
+use perpend_domain::dataset::{Dataset, DatasetItem};
+use perpend_domain::ids::ProjectId;
 use serde_json::{Value, json};
 
 /// Items and runs that are shown inside another answer.

@@ -1,10 +1,10 @@
 //! Datasets are made and changed by their names; a new schema is held against every item.
 
-use assay_domain::dataset::{Dataset, DatasetName, DatasetPatch};
-use assay_domain::ids::ProjectId;
-use assay_store::catalog::Cursor;
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
+use perpend_domain::ids::ProjectId;
+use perpend_store::catalog::Cursor;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

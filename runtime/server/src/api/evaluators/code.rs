@@ -1,6 +1,6 @@
 //! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
 
-use assay_domain::evaluation::EvaluatorVersion;
+use perpend_domain::evaluation::EvaluatorVersion;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -9,8 +9,8 @@ use super::definition::Definition;
 use crate::problem::Problem;
 
 const MAX_SOURCE_BYTES: usize = 256 << 10;
-const PYTHON: &str = "assay/python";
-const JAVASCRIPT: &str = "assay/javascript";
+const PYTHON: &str = "perpend/python";
+const JAVASCRIPT: &str = "perpend/javascript";
 /// The evaluator of both that takes source.
 const EVALUATOR: &str = "code";
 

@@ -1,14 +1,14 @@
 //! What an evaluator is made of, checked.
 
-use assay_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
-use assay_domain::identity::fingerprint;
-use assay_domain::ids::{EvaluatorVersionId, ProjectId};
-use assay_domain::mapping::{MappingError, MappingFault, compile};
-use assay_domain::plugin::{
+use perpend_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
+use perpend_domain::identity::fingerprint;
+use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
+use perpend_domain::mapping::{MappingError, MappingFault, compile};
+use perpend_domain::plugin::{
     Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
 };
-use assay_scheduler::Evaluate as _;
-use assay_store::catalog::{NewVersion, Plugin};
+use perpend_scheduler::Evaluate as _;
+use perpend_store::catalog::{NewVersion, Plugin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

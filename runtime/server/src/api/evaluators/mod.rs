@@ -11,12 +11,12 @@ mod config;
 mod definition;
 mod view;
 
-use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
-use assay_domain::ids::{EvaluatorId, ProjectId};
-use assay_store::catalog::NewEvaluator;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_store::catalog::NewEvaluator;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use assay_domain::dataset::DatasetRun;
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
-use assay_store::datasets::{LinkedRun, Period, SpanExperiment};
+use perpend_domain::dataset::DatasetRun;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_store::datasets::{LinkedRun, Period, SpanExperiment};
 use serde_json::Value;
 
 use crate::App;

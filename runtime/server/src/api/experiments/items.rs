@@ -4,14 +4,14 @@ mod shown;
 
 use std::borrow::Cow;
 
-use assay_domain::dataset::{DatasetRun, DatasetRunItem};
-use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
-use assay_store::catalog::Cursor;
-use assay_store::datasets::{ExperimentSpan, Period, SpanQuery};
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
+use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::Cursor;
+use perpend_store::datasets::{ExperimentSpan, Period, SpanQuery};
 use serde_json::{Value, json};
 
 use super::{groups, period};

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use assay_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
-use assay_domain::time::Timestamp;
-use assay_store::catalog::Cursor;
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::Cursor;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};

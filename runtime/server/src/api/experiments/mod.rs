@@ -7,10 +7,10 @@ mod list;
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::score::Score;
-use assay_store::datasets::Period;
-use assay_store::scores::Place;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::score::Score;
+use perpend_store::datasets::Period;
+use perpend_store::scores::Place;
 use serde_json::{Map, Value, json};
 
 use super::routes::{Operation, Routes};

@@ -4,8 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_domain::plugin::Digest;
-use assay_store::media::Medium;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
@@ -15,6 +13,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
+use perpend_domain::plugin::Digest;
+use perpend_store::media::Medium;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;

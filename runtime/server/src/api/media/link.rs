@@ -7,8 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::time::Timestamp;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
@@ -17,6 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -30,7 +30,7 @@ const LINK_SECONDS: i64 = 3_600;
 /// Name of the signing key among the installation's secrets.
 const KEY_NAME: &str = "media-key";
 /// Keeps a signature made here from being one anywhere else.
-const DOMAIN: &[u8] = b"assay-media/1";
+const DOMAIN: &[u8] = b"media/1";
 /// Kibibytes of uploads, and of downloads, that are held in memory at once.
 const HELD_KIB: usize = 400 << 10;
 
@@ -74,7 +74,7 @@ impl Signer {
             let key = app.store.secret(KEY_NAME, || fresh.into_bytes()).await?;
             // HMAC takes a key of any length, an empty one included.
             let signer = Hmac::new_from_slice(&key);
-            Ok::<_, assay_store::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))
+            Ok::<_, perpend_store::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))
         });
         let mut signer = key.await?.clone();
         signer.update(DOMAIN);

@@ -5,14 +5,14 @@ mod content;
 mod link;
 pub(super) mod reference;
 
-use assay_domain::ids::TraceId;
-use assay_domain::time::Timestamp;
-use assay_store::media::{MediaPlace, Medium, NewMedia, UploadReport};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use perpend_domain::ids::TraceId;
+use perpend_domain::time::Timestamp;
+use perpend_store::media::{MediaPlace, Medium, NewMedia, UploadReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -106,7 +106,7 @@ impl MediaInput {
 
     fn check(self) -> Result<NewMedia, Problem> {
         let place = self.place()?;
-        if !assay_otlp::is_media_type(&self.content_type) {
+        if !perpend_otlp::is_media_type(&self.content_type) {
             let message = format!("{:?} is not stored as media", self.content_type);
             return Err(Problem::body("contentType", message));
         }
@@ -186,7 +186,7 @@ async fn report_upload(
     };
     let reported = app.store.report_upload(&caller.project, &id, &report).await;
     reported.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::not_found("medium"),
+        perpend_store::Error::NotFound => Problem::not_found("medium"),
         error => error.into(),
     })?;
     Ok(StatusCode::NO_CONTENT)
@@ -209,7 +209,7 @@ async fn get_medium(
 /// A medium with an address to read it from.
 async fn view(
     app: &App,
-    project: &assay_domain::ids::ProjectId,
+    project: &perpend_domain::ids::ProjectId,
     origin: &Origin,
     medium: &Medium,
 ) -> Result<Value, Problem> {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use assay_domain::dataset::{DatasetItem, media_id};
-use assay_domain::ids::ProjectId;
+use perpend_domain::dataset::{DatasetItem, media_id};
+use perpend_domain::ids::ProjectId;
 use serde_json::{Value, json};
 
 use super::{Origin, view};

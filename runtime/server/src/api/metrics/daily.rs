@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use assay_domain::filter::{Filter, OBSERVATIONS, TRACES};
-use assay_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
-use assay_domain::time::Timestamp;
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
+use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::refused;

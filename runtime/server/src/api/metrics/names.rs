@@ -1,6 +1,6 @@
 //! Names that clients send, looked up in the tables of the views: for queries and for widgets alike.
 
-use assay_domain::metrics::{Aggregation, Dimension, Metric, View};
+use perpend_domain::metrics::{Aggregation, Dimension, Metric, View};
 
 use crate::problem::Problem;
 

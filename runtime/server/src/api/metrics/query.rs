@@ -1,8 +1,8 @@
 //! The `query` parameter, checked.
 
-use assay_domain::filter::Filter;
-use assay_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
-use assay_domain::time::Timestamp;
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
+use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 

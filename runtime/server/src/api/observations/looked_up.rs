@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::observation::Observation;
-use assay_domain::pricing::{AppliedPrices, PriceTable};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::Observation;
+use perpend_domain::pricing::{AppliedPrices, PriceTable};
 
 use crate::App;
 use crate::problem::Problem;

@@ -4,13 +4,13 @@ pub(super) mod looked_up;
 pub(super) mod view;
 pub(super) mod whole;
 
-use assay_domain::filter::{Filter, OBSERVATIONS};
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::filter::{Filter, OBSERVATIONS};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use serde::Serialize;
 use serde_json::{Value, json};
 

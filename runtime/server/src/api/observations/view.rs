@@ -1,10 +1,10 @@
 //! How an observation reads: the v2 shape in groups of fields. The older one is in [`super::whole`].
 
-use assay_domain::ids::ProjectId;
-use assay_domain::observation::Observation;
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::StoredObservation;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::Observation;
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::StoredObservation;
 use serde_json::{Map, Value, json};
 
 use super::looked_up::LookedUp;

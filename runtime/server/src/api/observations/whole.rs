@@ -2,11 +2,11 @@
 //!
 //! Traces have thousands of these: they are written as they are stored, without a tree of values between.
 
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::{Cost, Usage};
-use assay_domain::payload::Payload;
-use assay_domain::time::Timestamp;
-use assay_store::telemetry::StoredObservation;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{Cost, Usage};
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
+use perpend_store::telemetry::StoredObservation;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

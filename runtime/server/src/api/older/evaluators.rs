@@ -94,7 +94,7 @@ async fn list_evaluators(
             shown(&app, &caller.project, evaluator, &headers).await?,
         ));
     }
-    let views = assay_store::Numbered {
+    let views = perpend_store::Numbered {
         items: views,
         n_total: found.n_total,
     };

@@ -4,9 +4,9 @@
 mod evaluators;
 mod rules;
 
-use assay_domain::evaluation::{Evaluator, Rule};
-use assay_domain::ids::ProjectId;
-use assay_store::{Numbered, Paging};
+use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::ids::ProjectId;
+use perpend_store::{Numbered, Paging};
 use serde_json::Value;
 
 use super::routes::Routes;

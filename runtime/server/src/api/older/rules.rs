@@ -1,9 +1,9 @@
 //! Rules with evaluators by name, each rule with a name of its own.
 
-use assay_domain::evaluation::{Evaluator, Rule, TargetKind};
-use assay_domain::ids::ProjectId;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
+use perpend_domain::ids::ProjectId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;

@@ -8,12 +8,12 @@ mod rollback;
 mod upload;
 mod view;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::Digest;
-use assay_store::catalog::{Plugin, PluginUser};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, header};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::Digest;
+use perpend_store::catalog::{Plugin, PluginUser};
 use serde_json::{Value, json};
 
 use super::routes::{Operation, Routes};

@@ -7,11 +7,11 @@
 //! - **Twice is once.** With `to`, what is there already is left alone. Without it, what leaves is the newest
 //!   registered version, which nobody uses afterwards.
 
-use assay_domain::evaluation::{Evaluator, EvaluatorVersion};
-use assay_domain::ids::ProjectId;
-use assay_store::catalog::{NewVersion, Plugin, Successor};
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
+use perpend_domain::ids::ProjectId;
+use perpend_store::catalog::{NewVersion, Plugin, Successor};
 use semver::Version;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::{Digest, PluginInfo};
-use assay_domain::protocol;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

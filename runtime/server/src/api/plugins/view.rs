@@ -1,7 +1,7 @@
 //! Plug-ins as JSON.
 
-use assay_domain::plugin::{EvaluatorInfo, ItemParts};
-use assay_store::catalog::{Plugin, PluginUser};
+use perpend_domain::plugin::{EvaluatorInfo, ItemParts};
+use perpend_store::catalog::{Plugin, PluginUser};
 use serde_json::{Value, json};
 
 use super::upload::MAX_COMPONENT_BYTES;
@@ -9,7 +9,7 @@ use super::upload::MAX_COMPONENT_BYTES;
 /// What this server takes: says so where plug-ins are listed and where one is refused.
 pub(super) fn offer() -> Value {
     json!({
-        "contracts": [assay_author::contract_version()],
+        "contracts": [perpend_author::contract_version()],
         "maxComponentBytes": MAX_COMPONENT_BYTES,
     })
 }

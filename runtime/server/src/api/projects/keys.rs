@@ -1,10 +1,10 @@
 //! Keys of a project, made and taken away by its organization.
 
-use assay_domain::ids::PublicKey;
-use assay_domain::time::Timestamp;
-use assay_store::catalog::ApiKey;
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::ids::PublicKey;
+use perpend_domain::time::Timestamp;
+use perpend_store::catalog::ApiKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -155,7 +155,9 @@ async fn delete_key(
     let project = find(&app, &caller.organization, &id).await?;
     let deleted = app.store.delete_api_key(&project.id, &key).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
+        perpend_store::Error::NotFound => {
+            Problem::new(Code::NotFound, "no such key in this project")
+        }
         error => error.into(),
     })?;
     app.keys.forget_all();

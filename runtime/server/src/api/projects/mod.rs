@@ -2,11 +2,11 @@
 
 mod keys;
 
-use assay_domain::ids::{OrganizationId, ProjectId};
-use assay_store::catalog::{self, NewProject, ProjectPatch};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_store::catalog::{self, NewProject, ProjectPatch};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::ProjectId;
-use assay_domain::prompt::compose::{ComposeError, Composed, Part, compose};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::compose::{ComposeError, Composed, Part, compose};
 
 use crate::App;
 use crate::problem::{Code, Problem};

@@ -1,10 +1,10 @@
 //! The list of prompts.
 
-use assay_domain::filter::Filter;
-use assay_store::Paging;
-use assay_store::prompts::PromptQuery;
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::filter::Filter;
+use perpend_store::Paging;
+use perpend_store::prompts::PromptQuery;
 use serde_json::Value;
 
 use super::view;

@@ -5,13 +5,13 @@ mod list;
 mod view;
 mod write;
 
-use assay_domain::prompt::compose::Selector;
-use assay_domain::prompt::{PRODUCTION, PromptName};
-use assay_store::prompts::{Deleted, Prompt};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::{PRODUCTION, PromptName};
+use perpend_store::prompts::{Deleted, Prompt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -189,7 +189,7 @@ async fn update_labels(
     if input
         .new_labels
         .iter()
-        .any(|label| label == assay_domain::prompt::LATEST)
+        .any(|label| label == perpend_domain::prompt::LATEST)
     {
         return Err(Problem::body(
             "newLabels",
@@ -209,7 +209,7 @@ async fn update_labels(
         .label_prompt(&caller.project, &name, version, &input.new_labels, now)
         .await;
     let prompt = labelled.map_err(|error| match error {
-        assay_store::Error::NotFound => missing(),
+        perpend_store::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(view::prompt(&caller.project, &prompt, None)))

@@ -1,14 +1,14 @@
 //! New versions of prompts.
 
-use assay_domain::prompt::compose::Part;
-use assay_domain::prompt::{
-    InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
-    PromptName, check_label,
-};
-use assay_store::prompts::{NewPrompt, Prompt};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use perpend_domain::prompt::compose::Part;
+use perpend_domain::prompt::{
+    InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
+    PromptName, check_label,
+};
+use perpend_store::prompts::{NewPrompt, Prompt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -146,7 +146,7 @@ async fn create(app: &App, caller: &Writer, input: PromptInput) -> Result<Prompt
         .create_prompt(&caller.project, &new, app.clock.now())
         .await;
     made.map_err(|error| match error {
-        assay_store::Error::Conflict(what) => Problem::body("type", what),
+        perpend_store::Error::Conflict(what) => Problem::body("type", what),
         error => error.into(),
     })
 }

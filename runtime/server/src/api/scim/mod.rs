@@ -7,11 +7,11 @@ mod patch;
 mod person;
 mod shape;
 
-use assay_domain::ids::UserId;
-use assay_store::catalog::User;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::ids::UserId;
+use perpend_store::catalog::User;
 use serde_json::{Value, json};
 
 use super::routes::{Access, Operation, Routes};

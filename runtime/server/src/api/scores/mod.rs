@@ -6,14 +6,14 @@ pub(super) mod write;
 
 use std::collections::{BTreeSet, HashMap};
 
-use assay_domain::filter::{Condition, Filter, TRACES, Test, find};
-use assay_domain::ids::{ScoreId, TraceId};
-use assay_domain::score::{Score, ScoreDataType};
-use assay_store::scores::ScoreQuery;
-use assay_store::telemetry::{StoredTrace, TraceQuery};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
+use perpend_domain::ids::{ScoreId, TraceId};
+use perpend_domain::score::{Score, ScoreDataType};
+use perpend_store::scores::ScoreQuery;
+use perpend_store::telemetry::{StoredTrace, TraceQuery};
 use serde_json::{Value, json};
 
 use super::routes::{Access, Operation, Routes};
@@ -56,7 +56,7 @@ async fn delete_score(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let deleted = app.store.delete_score(&caller.project, &known(&id)?).await;
     deleted.map_err(|error| match error {
-        assay_store::Error::NotFound => Problem::not_found("score"),
+        perpend_store::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
     })?;
     Ok((

@@ -1,9 +1,9 @@
 //! What the lists of scores may be asked.
 
-use assay_domain::filter::{Column, ColumnKind, Filter, Order, Test};
-use assay_domain::ids::{ObservationId, ScoreId, TraceId};
-use assay_domain::score::{ScoreDataType, ScoreSource};
-use assay_store::scores::{MemberTest, ScoreQuery, ScoreValues};
+use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
+use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
+use perpend_domain::score::{ScoreDataType, ScoreSource};
+use perpend_store::scores::{MemberTest, ScoreQuery, ScoreValues};
 
 use super::view::Fields;
 use crate::api::page::{LIMIT, PAGE};
@@ -100,7 +100,7 @@ fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<V
         .iter()
         .map(|id| parse(id))
         .collect::<Option<Vec<T>>>();
-    parsed.ok_or_else(|| Problem::query(name, assay_domain::ids::InvalidId.to_string()))
+    parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
 }
 
 pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Fields), Problem> {

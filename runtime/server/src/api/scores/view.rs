@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::score::{Score, ScoreValue, Subject};
-use assay_domain::score_config::ScoreConfig;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::score::{Score, ScoreValue, Subject};
+use perpend_domain::score_config::ScoreConfig;
 use serde_json::{Value, json};
 
 use crate::App;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use assay_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
-use assay_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
-use assay_domain::score_config::ScoreConfig;
-use assay_domain::time::Timestamp;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
+use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
+use perpend_domain::score_config::ScoreConfig;
+use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -178,7 +178,7 @@ impl ScoreInput {
             timestamp: timestamp
                 .map_err(|error| Problem::body("timestamp", error.to_string()))?
                 .unwrap_or(now),
-            environment: assay_otlp::normalized_environment(&environment),
+            environment: perpend_otlp::normalized_environment(&environment),
             comment: self.comment,
             metadata: as_object(self.metadata),
             config_id: self.config_id,
@@ -226,7 +226,7 @@ impl ScoreInput {
 
     fn subject(&self) -> Result<Subject, Problem> {
         let bad = |field| {
-            move |error: assay_domain::ids::InvalidId| Problem::body(field, error.to_string())
+            move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
         };
         match (&self.trace_id, &self.session_id, &self.dataset_run_id) {
             (Some(trace), None, None) => {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use assay_domain::ids::ProjectId;
-use assay_domain::plugin::Digest;
-use assay_store::skills::{NewSkill, SkillFile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::Digest;
+use perpend_store::skills::{NewSkill, SkillFile};
 use serde::Deserialize;
 use utoipa::ToSchema;
 

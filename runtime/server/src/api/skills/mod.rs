@@ -3,11 +3,11 @@
 mod files;
 mod front_matter;
 
-use assay_domain::prompt::compose::Selector;
-use assay_domain::prompt::{LATEST, PRODUCTION, check_label};
-use assay_store::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
+use perpend_store::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -112,7 +112,7 @@ fn file_view(file: &SkillFile) -> Value {
     })
 }
 
-fn view(caller: &assay_domain::ids::ProjectId, skill: &Skill) -> Value {
+fn view(caller: &perpend_domain::ids::ProjectId, skill: &Skill) -> Value {
     json!({
         "id": skill.id,
         "createdAt": skill.created_at,
@@ -146,9 +146,9 @@ fn missing() -> Problem {
     Problem::not_found("skill")
 }
 
-fn or_missing(error: assay_store::Error) -> Problem {
+fn or_missing(error: perpend_store::Error) -> Problem {
     match error {
-        assay_store::Error::NotFound => missing(),
+        perpend_store::Error::NotFound => missing(),
         error => error.into(),
     }
 }
@@ -249,7 +249,7 @@ async fn set_labels(
         return Err(Problem::body("labels", format!("at most {MAX_LABELS}")));
     }
     for (n, label) in input.labels.iter().enumerate() {
-        let refuse = |error: assay_domain::prompt::InvalidPrompt| {
+        let refuse = |error: perpend_domain::prompt::InvalidPrompt| {
             Problem::body(&format!("labels[{n}]"), error.to_string())
         };
         check_label(label).map_err(refuse)?;

@@ -1,4 +1,4 @@
-//! `assay demo`: the main job from end to end, on this machine, with nothing to set up.
+//! `perpend demo`: the main job from end to end, on this machine, with nothing to set up.
 
 mod rules;
 mod sample;
@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use assay_domain::bundle::Bundle;
-use assay_domain::time::Clock as _;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use perpend_domain::bundle::Bundle;
+use perpend_domain::time::Clock as _;
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
@@ -62,15 +62,15 @@ pub(super) fn demo(
     data_dir: Option<PathBuf>,
     bundle: Bundle,
 ) -> anyhow::Result<ExitCode> {
-    use assay_domain::ids::IdSource as _;
-    let name = format!("assay-demo-{}", RandomIds.uuid().simple());
+    use perpend_domain::ids::IdSource as _;
+    let name = format!("perpend-demo-{}", RandomIds.uuid().simple());
     let dir = data_dir
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(
-        !dir.join("assay.db").exists(),
+        !dir.join("perpend.db").exists(),
         "there is a database in {} (--data-dir) already, and the demo begins with a fresh one: look at what is \
-         there with `assay serve --data-dir`, or name another directory",
+         there with `perpend serve --data-dir`, or name another directory",
         dir.display()
     );
     let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
@@ -81,7 +81,7 @@ pub(super) fn demo(
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         serve::cancel_on_signal(&shutdown)?;
-        say("Starting Assay on an embedded SQLite database ...");
+        say("Starting Perpend on an embedded SQLite database ...");
         let usual = config_at("127.0.0.1:4717")?;
         let is_free = std::net::TcpListener::bind(usual.listen).is_ok();
         let config = if is_free {
@@ -188,8 +188,8 @@ fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
         "  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"
     ));
     say("Ask the API, or register plug-ins:");
-    say(&format!("  export ASSAY_SERVER={origin}"));
-    say(&format!("  export ASSAY_PUBLIC_KEY={public_key}"));
-    say(&format!("  export ASSAY_SECRET_KEY={secret_key}"));
+    say(&format!("  export PERPEND_SERVER={origin}"));
+    say(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));
+    say(&format!("  export PERPEND_SECRET_KEY={secret_key}"));
     say("Stop with Ctrl+C; the data of the demo goes with it.");
 }

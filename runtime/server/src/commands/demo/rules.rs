@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<Measure> {
             "classify intent",
             json!({
                 "name": "intent is right",
-                "plugin": "assay/text",
+                "plugin": "perpend/text",
                 "evaluator": "exact-match",
                 "variableMapping": [
                     { "variable": "output", "source": "output" },
@@ -41,13 +41,13 @@ pub(super) fn all() -> Vec<Measure> {
         ),
         on(
             "look up order",
-            json!({ "name": "tool answered JSON", "plugin": "assay/json", "evaluator": "valid-json" }),
+            json!({ "name": "tool answered JSON", "plugin": "perpend/json", "evaluator": "valid-json" }),
         ),
         on(
             "write answer",
             json!({
                 "name": "answer speaks of the order",
-                "plugin": "assay/text",
+                "plugin": "perpend/text",
                 "evaluator": "contains-any",
                 "config": { "terms": ["order"] },
             }),
@@ -56,7 +56,7 @@ pub(super) fn all() -> Vec<Measure> {
             "write answer",
             json!({
                 "name": "answer is long enough",
-                "plugin": "assay/text",
+                "plugin": "perpend/text",
                 "evaluator": "length",
                 "config": { "unit": "words", "min": 8, "max": 60 },
             }),
@@ -64,7 +64,7 @@ pub(super) fn all() -> Vec<Measure> {
         Measure {
             evaluator: json!({
                 "name": "no refusal",
-                "plugin": "assay/text",
+                "plugin": "perpend/text",
                 "evaluator": "contains-none",
                 "config": { "terms": ["As an AI", "I cannot"] },
                 "variableMapping": [{ "variable": "output", "source": "trace.output" }],

@@ -1,8 +1,8 @@
 //! The sample application: a support agent that classifies a ticket, looks up the order and answers.
 //! Some of its tickets go wrong, as they do.
 
-use assay_domain::ids::IdSource;
-use assay_domain::time::Timestamp;
+use perpend_domain::ids::IdSource;
+use perpend_domain::time::Timestamp;
 
 use super::wire::{
     ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text,
@@ -123,12 +123,12 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
         "support ticket",
         &Moment(0, 1_900),
         vec![
-            text("assay.observation.type", "agent"),
-            text("assay.observation.input", ticket.question),
-            text("assay.observation.output", ticket.answer),
+            text("perpend.observation.type", "agent"),
+            text("perpend.observation.input", ticket.question),
+            text("perpend.observation.output", ticket.answer),
             text("user.id", ticket.user),
             text("session.id", format!("chat-{}", ticket.user)),
-            text("assay.environment", "demo"),
+            text("perpend.environment", "demo"),
         ],
     );
     draft.span(
@@ -140,14 +140,14 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("gen_ai.system", "openai"),
             text("gen_ai.request.model", "gpt-4o-mini"),
             text("gen_ai.input.messages", message("user", ticket.question)),
-            text("assay.observation.output", ticket.intent),
+            text("perpend.observation.output", ticket.intent),
             text(
-                "assay.observation.metadata.expected_intent",
+                "perpend.observation.metadata.expected_intent",
                 ticket.expected_intent,
             ),
             int("gen_ai.usage.input_tokens", 180),
             int("gen_ai.usage.output_tokens", 3),
-            text("assay.environment", "demo"),
+            text("perpend.environment", "demo"),
         ],
     );
     draft.span(
@@ -155,10 +155,10 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
         "look up order",
         &Moment(380, 220),
         vec![
-            text("assay.observation.type", "tool"),
-            text("assay.observation.input", ticket.question),
-            text("assay.observation.output", ticket.order),
-            text("assay.environment", "demo"),
+            text("perpend.observation.type", "tool"),
+            text("perpend.observation.input", ticket.question),
+            text("perpend.observation.output", ticket.order),
+            text("perpend.environment", "demo"),
         ],
     );
     if let Some(tool) = draft.spans.last_mut().filter(|_| ticket.fails) {
@@ -174,10 +174,10 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("gen_ai.system", "openai"),
             text("gen_ai.request.model", "gpt-4o"),
             text("gen_ai.input.messages", message("user", ticket.question)),
-            text("assay.observation.output", ticket.answer),
+            text("perpend.observation.output", ticket.answer),
             int("gen_ai.usage.input_tokens", 640),
             int("gen_ai.usage.output_tokens", 38),
-            text("assay.environment", "demo"),
+            text("perpend.environment", "demo"),
         ],
     );
     draft.spans

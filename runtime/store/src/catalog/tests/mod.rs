@@ -5,14 +5,14 @@ mod organizations;
 mod plugins;
 mod rules;
 
-use assay_domain::evaluation::{
+use perpend_domain::evaluation::{
     Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
 };
-use assay_domain::ids::{
+use perpend_domain::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, OrganizationId, ProjectId, PublicKey, RuleId,
 };
-use assay_domain::plugin::{Digest, EvaluatorInfo, Grants, ItemParts, PluginInfo};
-use assay_domain::time::Timestamp;
+use perpend_domain::plugin::{Digest, EvaluatorInfo, Grants, ItemParts, PluginInfo};
+use perpend_domain::time::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -77,7 +77,7 @@ pub(super) fn version(id: &str) -> NewVersion {
     NewVersion {
         id: EvaluatorVersionId::new(id).unwrap(),
         plugin: Digest::of(b"component"),
-        plugin_name: "assay/text".to_owned(),
+        plugin_name: "perpend/text".to_owned(),
         plugin_version: "0.1.0".to_owned(),
         plugin_evaluator: "exact-match".to_owned(),
         config: json!({"z": 1, "a": [true, null]}),
@@ -108,7 +108,7 @@ pub(super) async fn evaluator(
     id: &str,
     now: Timestamp,
 ) -> Evaluator {
-    let text = info("assay/text", "0.1.0");
+    let text = info("perpend/text", "0.1.0");
     let digest = store.put_plugin(None, &text, b"component", now).await;
     assert_eq!(digest.unwrap(), version(id).plugin);
     let new = NewEvaluator {

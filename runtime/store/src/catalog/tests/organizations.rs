@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_domain::ids::UserId;
+use perpend_domain::ids::UserId;
 
 use super::*;
 use crate::catalog::sweep::tables_swept;

@@ -72,7 +72,7 @@ async fn a_plugin_is_seen_by_its_project_and_one_of_the_server_by_all() {
             .put_plugin(Some(&home), &tone, b"own", at(0))
             .await
             .unwrap();
-        let text = info("assay/text", "0.1.0");
+        let text = info("perpend/text", "0.1.0");
         let shared = store
             .put_plugin(None, &text, b"shared", at(0))
             .await
@@ -85,7 +85,7 @@ async fn a_plugin_is_seen_by_its_project_and_one_of_the_server_by_all() {
             None
         );
         assert!(store.plugin(&foreign, &shared).await.unwrap().is_some());
-        let impostor = info("assay/text", "9.0.0");
+        let impostor = info("perpend/text", "9.0.0");
         let impostor = store
             .put_plugin(Some(&foreign), &impostor, b"trojan", at(1))
             .await;
@@ -98,11 +98,11 @@ async fn a_plugin_is_seen_by_its_project_and_one_of_the_server_by_all() {
 async fn a_rebuilt_server_brings_its_own_plugins_and_keeps_the_former_bytes() {
     on_each_database(|store| async move {
         let home = project("home");
-        let text = info("assay/text", "0.1.0");
+        let text = info("perpend/text", "0.1.0");
         let old = store.put_plugin(None, &text, b"old", at(0)).await.unwrap();
         let new = store.put_plugin(None, &text, b"new", at(1)).await.unwrap();
         let found = store
-            .resolve_plugin(&home, "assay/text@0.1.0")
+            .resolve_plugin(&home, "perpend/text@0.1.0")
             .await
             .unwrap()
             .unwrap();
@@ -110,7 +110,7 @@ async fn a_rebuilt_server_brings_its_own_plugins_and_keeps_the_former_bytes() {
         assert!(store.component(&old).await.unwrap().is_some());
         store.put_plugin(None, &text, b"old", at(2)).await.unwrap();
         let found = store
-            .resolve_plugin(&home, "assay/text")
+            .resolve_plugin(&home, "perpend/text")
             .await
             .unwrap()
             .unwrap();
@@ -189,7 +189,7 @@ async fn a_deleted_plugin_is_gone_for_its_project_and_its_bytes_stay_for_others(
 async fn a_plugin_of_the_server_is_not_a_projects_to_delete() {
     on_each_database(|store| async move {
         let home = project("home");
-        let text = info("assay/text", "0.1.0");
+        let text = info("perpend/text", "0.1.0");
         let digest = store.put_plugin(None, &text, b"text", at(0)).await.unwrap();
         let refused = store.delete_plugin(&home, &digest).await;
         assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");

@@ -1,9 +1,9 @@
 //! Experiments as spans, as links, and as both.
 
-use assay_domain::batch::Batch;
-use assay_domain::ids::{ObservationId, TraceId};
-use assay_domain::observation::{ExperimentLink, Observation};
-use assay_domain::patch::{About, Patch, merge};
+use perpend_domain::batch::Batch;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{ExperimentLink, Observation};
+use perpend_domain::patch::{About, Patch, merge};
 
 use super::*;
 use crate::catalog::Cursor;

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use assay_domain::filter::{Cell, Column, ColumnKind, Row};
-use assay_domain::metrics::{Aggregation, METRIC_SCORES, Metric, Question, View};
-use assay_domain::observation::{ExperimentLink, PromptLink, ToolCall};
-use assay_domain::score::{Score, ScoreDataType};
+use perpend_domain::filter::{Cell, Column, ColumnKind, Row};
+use perpend_domain::metrics::{Aggregation, METRIC_SCORES, Metric, Question, View};
+use perpend_domain::observation::{ExperimentLink, PromptLink, ToolCall};
+use perpend_domain::score::{Score, ScoreDataType};
 
 use super::*;
 use crate::scores::ScoreQuery;

@@ -1,8 +1,8 @@
 //! The longest texts that the edges let in, against the keys of every index.
 
-use assay_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS};
-use assay_domain::patch::{About, Patch};
-use assay_domain::pricing::PriceTable;
+use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS};
+use perpend_domain::patch::{About, Patch};
+use perpend_domain::pricing::PriceTable;
 
 use super::*;
 use crate::telemetry::EventBatch;

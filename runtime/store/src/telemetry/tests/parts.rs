@@ -1,8 +1,8 @@
 //! Observations and traces that are told in parts.
 
-use assay_domain::observation::ExperimentLink;
-use assay_domain::patch::{About, Patch};
-use assay_domain::pricing::PriceTable;
+use perpend_domain::observation::ExperimentLink;
+use perpend_domain::patch::{About, Patch};
+use perpend_domain::pricing::PriceTable;
 
 use super::*;
 use crate::telemetry::EventBatch;

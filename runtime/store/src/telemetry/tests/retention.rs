@@ -1,7 +1,7 @@
 //! Traces that a project keeps for some days only, and those of deleted projects.
 
-use assay_domain::dataset::{Dataset, DatasetItem, ItemPatch};
-use assay_domain::ids::OrganizationId;
+use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch};
+use perpend_domain::ids::OrganizationId;
 use serde_json::json;
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Several writers and several nodes on one database.
 
-use assay_domain::patch::{About, Patch};
-use assay_domain::pricing::PriceTable;
 use futures_util::future::{BoxFuture, join_all};
+use perpend_domain::patch::{About, Patch};
+use perpend_domain::pricing::PriceTable;
 
 use super::*;
 use crate::db::query_scalar;
@@ -159,7 +159,7 @@ async fn a_span_and_its_log_records_that_two_nodes_write_at_once_find_each_other
         let found = |own: &Observation| stored.iter().any(|stored| stored.observation == *own);
         for n in 1..=40_u32 {
             let mut expected = bare(n);
-            assay_domain::join::join_logs(&mut expected, &logs(n));
+            perpend_domain::join::join_logs(&mut expected, &logs(n));
             assert!(found(&expected), "{n} on {}", database.url());
         }
         for node in nodes {

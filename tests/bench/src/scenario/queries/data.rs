@@ -189,7 +189,7 @@ fn environment(trace: u64) -> &'static str {
 
 /// Nanoseconds as clients write times.
 pub(super) fn iso(ns: u64) -> String {
-    let at = assay_domain::time::Timestamp::from_micros((ns / 1_000) as i64);
+    let at = perpend_domain::time::Timestamp::from_micros((ns / 1_000) as i64);
     at.to_string()
 }
 

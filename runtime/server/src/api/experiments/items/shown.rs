@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use assay_domain::dataset::DatasetItem;
-use assay_domain::ids::{ObservationId, ProjectId, TraceId};
-use assay_domain::observation::Observation;
-use assay_domain::payload::Payload;
-use assay_domain::score::Score;
-use assay_store::scores::Place;
+use perpend_domain::dataset::DatasetItem;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::payload::Payload;
+use perpend_domain::score::Score;
+use perpend_store::scores::Place;
 use serde_json::{Value, json};
 
 use super::super::{object, shown};

@@ -90,7 +90,7 @@ def _innermost(error: BaseException) -> str:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if "/assay/" not in code.co_filename:
+        if "/perpend/" not in code.co_filename:
             name = code.co_filename.rsplit("/", 1)[-1]
             found = f"{name}, line {step.tb_lineno}, in {code.co_name}"
         step = step.tb_next

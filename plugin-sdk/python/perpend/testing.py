@@ -1,6 +1,6 @@
 """Runs evaluators in plain Python, for unit tests: no component, no server.
 
-    from assay.testing import evaluate, host
+    from perpend.testing import evaluate, host
 
     def test_a_short_answer_passes():
         [score] = evaluate("max-length", output="hello", config={"max_chars": 10})
@@ -43,7 +43,7 @@ def evaluate(
     """The scores that an evaluator gives for an item made of `input`, `output`, `expected_output`.
 
     Raises what the server would report: always an `EvalError`. Defaults of the configuration are filled
-    in; that it satisfies its schema is checked by `assay plugin test`, in the host itself.
+    in; that it satisfies its schema is checked by `perpend plugin test`, in the host itself.
     """
     one = registry.find(evaluator)
     subject = item or Item.of(parts, metadata=metadata, trace=trace)

@@ -1,6 +1,6 @@
-// From the functions of an author to what the contract exports, and from the contract to `assay.h`.
+// From the functions of an author to what the contract exports, and from the contract to `perpend.h`.
 
-#include "assay.h"
+#include "perpend.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct assay_scores {
-    assay_score *at;
+struct perpend_scores {
+    perpend_score *at;
     size_t len, capacity;
 };
 
@@ -20,27 +20,27 @@ static void *more(void *at, size_t size) {
 }
 
 // What is handed out is freed by the bindings, so it must not be a constant.
-static wit_string_t owned(assay_text text) {
+static wit_string_t owned(perpend_text text) {
     wit_string_t copy = {more(NULL, text.len), text.len};
     if (text.len) memcpy(copy.ptr, text.at, text.len);
     return copy;
 }
 
 static wit_string_t owned_string(const char *string) {
-    return owned(assay_text_of(string));
+    return owned(perpend_text_of(string));
 }
 
-static assay_text seen(wit_string_t string) {
-    return (assay_text){(const char *)string.ptr, string.len};
+static perpend_text seen(wit_string_t string) {
+    return (perpend_text){(const char *)string.ptr, string.len};
 }
 
 // ---- texts ----
 
-assay_text assay_text_of(const char *string) {
-    return (assay_text){string, string ? strlen(string) : 0};
+perpend_text perpend_text_of(const char *string) {
+    return (perpend_text){string, string ? strlen(string) : 0};
 }
 
-static assay_text formatted(const char *format, va_list arguments) {
+static perpend_text formatted(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
     int len = vsnprintf(NULL, 0, format, arguments);
@@ -48,18 +48,18 @@ static assay_text formatted(const char *format, va_list arguments) {
     char *at = more(NULL, (size_t)len + 1);
     vsnprintf(at, (size_t)len + 1, format, again);
     va_end(again);
-    return (assay_text){at, (size_t)len};
+    return (perpend_text){at, (size_t)len};
 }
 
-assay_text assay_format(const char *format, ...) {
+perpend_text perpend_format(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    assay_text text = formatted(format, arguments);
+    perpend_text text = formatted(format, arguments);
     va_end(arguments);
     return text;
 }
 
-bool assay_equal(assay_text a, assay_text b) {
+bool perpend_equal(perpend_text a, perpend_text b) {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
@@ -67,13 +67,13 @@ static bool is_space(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-assay_text assay_trim(assay_text text) {
+perpend_text perpend_trim(perpend_text text) {
     while (text.len && is_space(text.at[0])) text.at++, text.len--;
     while (text.len && is_space(text.at[text.len - 1])) text.len--;
     return text;
 }
 
-size_t assay_characters(assay_text text) {
+size_t perpend_characters(perpend_text text) {
     size_t count = 0;
     for (size_t i = 0; i < text.len; i++) count += ((unsigned char)text.at[i] & 0xC0) != 0x80;
     return count;
@@ -81,82 +81,82 @@ size_t assay_characters(assay_text text) {
 
 // ---- scores ----
 
-static assay_score *add(assay_scores *scores, const char *name) {
+static perpend_score *add(perpend_scores *scores, const char *name) {
     if (scores->len == scores->capacity) {
         scores->capacity = scores->capacity ? 2 * scores->capacity : 4;
         scores->at = more(scores->at, scores->capacity * sizeof *scores->at);
     }
-    assay_score *score = &scores->at[scores->len++];
+    perpend_score *score = &scores->at[scores->len++];
     memset(score, 0, sizeof *score);
     score->name = owned_string(name);
     return score;
 }
 
-assay_score *assay_add_numeric(assay_scores *scores, const char *name, double value) {
-    assay_score *score = add(scores, name);
-    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_NUMERIC;
+perpend_score *perpend_add_numeric(perpend_scores *scores, const char *name, double value) {
+    perpend_score *score = add(scores, name);
+    score->value.tag = PERPEND_EVALUATOR_TYPES_SCORE_VALUE_NUMERIC;
     score->value.val.numeric = value;
     return score;
 }
 
-assay_score *assay_add_boolean(assay_scores *scores, const char *name, bool value) {
-    assay_score *score = add(scores, name);
-    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_BOOLEAN;
+perpend_score *perpend_add_boolean(perpend_scores *scores, const char *name, bool value) {
+    perpend_score *score = add(scores, name);
+    score->value.tag = PERPEND_EVALUATOR_TYPES_SCORE_VALUE_BOOLEAN;
     score->value.val.boolean = value;
     return score;
 }
 
-assay_score *assay_add_category(assay_scores *scores, const char *name, const char *category) {
-    assay_score *score = add(scores, name);
-    score->value.tag = ASSAY_EVALUATOR_TYPES_SCORE_VALUE_CATEGORICAL;
+perpend_score *perpend_add_category(perpend_scores *scores, const char *name, const char *category) {
+    perpend_score *score = add(scores, name);
+    score->value.tag = PERPEND_EVALUATOR_TYPES_SCORE_VALUE_CATEGORICAL;
     score->value.val.categorical = owned_string(category);
     return score;
 }
 
-void assay_comment(assay_score *score, const char *format, ...) {
+void perpend_comment(perpend_score *score, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    assay_text text = formatted(format, arguments);
+    perpend_text text = formatted(format, arguments);
     va_end(arguments);
     score->comment.is_some = true;
     score->comment.val = (wit_string_t){(uint8_t *)text.at, text.len};
 }
 
-void assay_metadata(assay_score *score, assay_text object) {
+void perpend_metadata(perpend_score *score, perpend_text object) {
     score->metadata.is_some = true;
     score->metadata.val = owned(object);
 }
 
-void assay_on_observation(assay_score *score, assay_text observation_id) {
+void perpend_on_observation(perpend_score *score, perpend_text observation_id) {
     score->observation_id.is_some = true;
     score->observation_id.val = owned(observation_id);
 }
 
 // ---- the host ----
 
-uint64_t assay_seed(void) {
-    return assay_evaluator_context_seed();
+uint64_t perpend_seed(void) {
+    return perpend_evaluator_context_seed();
 }
 
-uint64_t assay_run_time_ms(void) {
-    return assay_evaluator_context_run_time();
+uint64_t perpend_run_time_ms(void) {
+    return perpend_evaluator_context_run_time();
 }
 
-void assay_log(int level, assay_text message, assay_text fields) {
+void perpend_log(int level, perpend_text message, perpend_text fields) {
     wit_string_t line = {(uint8_t *)message.at, message.len};
     wit_string_t object = {(uint8_t *)fields.at, fields.len};
-    assay_evaluator_log_log((assay_evaluator_log_level_t)level, &line, fields.len ? &object : NULL);
+    perpend_evaluator_log_log((perpend_evaluator_log_level_t)level, &line, fields.len ? &object : NULL);
 }
 
-assay_error assay_complete(const assay_question *question, assay_answer *answer) {
-    assay_evaluator_model_completion_request_t request;
+perpend_error perpend_complete(const perpend_question *question, perpend_answer *answer) {
+    perpend_evaluator_model_completion_request_t request;
     memset(&request, 0, sizeof request);
     request.slot.is_some = question->slot != NULL;
     if (question->slot) request.slot.val = owned_string(question->slot);
     request.messages.len = question->n_messages;
     request.messages.ptr = more(NULL, question->n_messages * sizeof *request.messages.ptr);
     for (size_t i = 0; i < question->n_messages; i++) {
-        request.messages.ptr[i].role = (assay_evaluator_model_role_t)question->messages[i].role;
+        request.messages.ptr[i].role = (perpend_evaluator_model_role_t)question->messages[i].role;
         request.messages.ptr[i].content = owned(question->messages[i].content);
     }
     request.response_schema.is_some = question->response_schema != NULL;
@@ -165,44 +165,44 @@ assay_error assay_complete(const assay_question *question, assay_answer *answer)
     request.temperature.val = question->temperature;
     request.max_output_tokens.is_some = question->max_output_tokens != 0;
     request.max_output_tokens.val = question->max_output_tokens;
-    assay_evaluator_model_completion_t completion;
-    assay_evaluator_model_model_error_t error;
-    if (!assay_evaluator_model_complete(&request, &completion, &error)) {
-        if (error.tag == ASSAY_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED)
-            return ASSAY_ERROR(ASSAY_UPSTREAM, "the run was cancelled");
+    perpend_evaluator_model_completion_t completion;
+    perpend_evaluator_model_model_error_t error;
+    if (!perpend_evaluator_model_complete(&request, &completion, &error)) {
+        if (error.tag == PERPEND_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED)
+            return PERPEND_ERROR(PERPEND_UPSTREAM, "the run was cancelled");
         // The cases differ in their tag only.
-        return (assay_error){ASSAY_UPSTREAM, seen(error.val.unavailable)};
+        return (perpend_error){PERPEND_UPSTREAM, seen(error.val.unavailable)};
     }
     answer->text = seen(completion.text);
-    answer->structured = assay_json_of(completion.structured.is_some ? seen(completion.structured.val) : (assay_text){0, 0});
+    answer->structured = perpend_json_of(completion.structured.is_some ? seen(completion.structured.val) : (perpend_text){0, 0});
     answer->model = seen(completion.model);
     answer->input_tokens = completion.usage.input_tokens;
     answer->output_tokens = completion.usage.output_tokens;
     answer->is_from_cache = completion.from_cache;
-    return ASSAY_OK;
+    return PERPEND_OK;
 }
 
 // ---- what the contract exports ----
 
-// The bindings ask for an object file with the contract's types; `assay plugin build` adds the types to
+// The bindings ask for an object file with the contract's types; `perpend plugin build` adds the types to
 // the linked module instead.
 void __component_type_object_force_link_wit(void) {}
 
-static assay_evaluator_types_score_spec_t described_score(const assay_score_spec *spec) {
-    assay_evaluator_types_score_spec_t described;
+static perpend_evaluator_types_score_spec_t described_score(const perpend_score_spec *spec) {
+    perpend_evaluator_types_score_spec_t described;
     memset(&described, 0, sizeof described);
     described.name = owned_string(spec->name);
     described.description = owned_string(spec->description);
-    if (spec->domain == ASSAY_IN_BOOLEANS) {
-        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_BOOLEAN;
-    } else if (spec->domain == ASSAY_IN_NUMBERS) {
-        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_NUMERIC;
-        assay_evaluator_types_numeric_range_t *range = &described.domain.val.numeric;
+    if (spec->domain == PERPEND_IN_BOOLEANS) {
+        described.domain.tag = PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_BOOLEAN;
+    } else if (spec->domain == PERPEND_IN_NUMBERS) {
+        described.domain.tag = PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_NUMERIC;
+        perpend_evaluator_types_numeric_range_t *range = &described.domain.val.numeric;
         range->min = (wit_option_f64_t){isfinite(spec->min), spec->min};
         range->max = (wit_option_f64_t){isfinite(spec->max), spec->max};
         range->higher_is_better = !spec->lower_is_better;
     } else {
-        described.domain.tag = ASSAY_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL;
+        described.domain.tag = PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL;
         wit_list_string_t *names = &described.domain.val.categorical;
         while (spec->categories && spec->categories[names->len]) names->len++;
         names->ptr = more(NULL, names->len * sizeof *names->ptr);
@@ -211,20 +211,20 @@ static assay_evaluator_types_score_spec_t described_score(const assay_score_spec
     return described;
 }
 
-static assay_evaluator_types_evaluator_info_t described(const assay_evaluator *evaluator) {
-    assay_evaluator_types_evaluator_info_t info;
+static perpend_evaluator_types_evaluator_info_t described(const perpend_evaluator *evaluator) {
+    perpend_evaluator_types_evaluator_info_t info;
     memset(&info, 0, sizeof info);
     info.id = owned_string(evaluator->id);
     info.title = owned_string(evaluator->title);
     info.description = owned_string(evaluator->description);
     info.config_schema = owned_string(evaluator->config_schema
         ? evaluator->config_schema : "{\"type\":\"object\",\"additionalProperties\":false}");
-    info.needs = (assay_evaluator_types_item_parts_t)evaluator->needs;
+    info.needs = (perpend_evaluator_types_item_parts_t)evaluator->needs;
     info.slots.len = evaluator->n_slots;
     info.slots.ptr = more(NULL, evaluator->n_slots * sizeof *info.slots.ptr);
     for (size_t i = 0; i < evaluator->n_slots; i++) {
-        const assay_slot *slot = &evaluator->slots[i];
-        info.slots.ptr[i] = (assay_evaluator_types_model_slot_t){
+        const perpend_slot *slot = &evaluator->slots[i];
+        info.slots.ptr[i] = (perpend_evaluator_types_model_slot_t){
             owned_string(slot->name), owned_string(slot->description), slot->is_embedding, slot->is_required};
     }
     info.scores.len = evaluator->n_scores;
@@ -235,8 +235,8 @@ static assay_evaluator_types_evaluator_info_t described(const assay_evaluator *e
     return info;
 }
 
-void exports_assay_evaluator_evaluator_describe(exports_assay_evaluator_evaluator_plugin_info_t *ret) {
-    const assay_plugin *plugin = &assay_this_plugin;
+void exports_perpend_evaluator_evaluator_describe(exports_perpend_evaluator_evaluator_plugin_info_t *ret) {
+    const perpend_plugin *plugin = &perpend_this_plugin;
     ret->name = owned_string(plugin->name);
     ret->version = owned_string(plugin->version);
     ret->description = owned_string(plugin->description);
@@ -245,51 +245,51 @@ void exports_assay_evaluator_evaluator_describe(exports_assay_evaluator_evaluato
     for (size_t i = 0; i < plugin->n_evaluators; i++) ret->evaluators.ptr[i] = described(plugin->evaluators[i]);
 }
 
-static assay_part part(assay_evaluator_types_option_payload_t payload) {
-    if (!payload.is_some) return (assay_part){false, false, {0, 0}};
+static perpend_part part(perpend_evaluator_types_option_payload_t payload) {
+    if (!payload.is_some) return (perpend_part){false, false, {0, 0}};
     // Both cases hold one text.
-    return (assay_part){true, payload.val.tag == ASSAY_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.val.text)};
+    return (perpend_part){true, payload.val.tag == PERPEND_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.val.text)};
 }
 
-static const assay_evaluator *named(assay_text id) {
-    for (size_t i = 0; i < assay_this_plugin.n_evaluators; i++) {
-        const assay_evaluator *evaluator = assay_this_plugin.evaluators[i];
-        if (assay_equal(id, assay_text_of(evaluator->id))) return evaluator;
+static const perpend_evaluator *named(perpend_text id) {
+    for (size_t i = 0; i < perpend_this_plugin.n_evaluators; i++) {
+        const perpend_evaluator *evaluator = perpend_this_plugin.evaluators[i];
+        if (perpend_equal(id, perpend_text_of(evaluator->id))) return evaluator;
     }
     return NULL;
 }
 
-static assay_error evaluated(assay_text id, const assay_item *item, assay_json config, assay_scores *scores) {
-    const assay_evaluator *evaluator = named(id);
+static perpend_error evaluated(perpend_text id, const perpend_item *item, perpend_json config, perpend_scores *scores) {
+    const perpend_evaluator *evaluator = named(id);
     if (evaluator) return evaluator->evaluate(item, config, scores);
-    return ASSAY_ERROR(ASSAY_INVALID_CONFIG, "the plug-in has no evaluator %.*s", ASSAY_ARG(id));
+    return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "the plug-in has no evaluator %.*s", PERPEND_ARG(id));
 }
 
-bool exports_assay_evaluator_evaluator_evaluate(
+bool exports_perpend_evaluator_evaluator_evaluate(
     wit_string_t *evaluator_id,
-    exports_assay_evaluator_evaluator_item_t *item,
-    exports_assay_evaluator_evaluator_json_t *config,
-    exports_assay_evaluator_evaluator_list_score_t *ret,
-    exports_assay_evaluator_evaluator_eval_error_t *err
+    exports_perpend_evaluator_evaluator_item_t *item,
+    exports_perpend_evaluator_evaluator_json_t *config,
+    exports_perpend_evaluator_evaluator_list_score_t *ret,
+    exports_perpend_evaluator_evaluator_eval_error_t *err
 ) {
-    assay_item shown = {
+    perpend_item shown = {
         .id = seen(item->id),
         .input = part(item->input),
         .output = part(item->output),
         .expected_output = part(item->expected_output),
     };
-    if (item->metadata.is_some) shown.metadata = (assay_part){true, true, seen(item->metadata.val)};
+    if (item->metadata.is_some) shown.metadata = (perpend_part){true, true, seen(item->metadata.val)};
     if (item->trace.is_some) {
         shown.has_trace = true;
         shown.trace_id = seen(item->trace.val.trace_id);
         shown.has_observation = item->trace.val.observation_id.is_some;
         if (shown.has_observation) shown.observation_id = seen(item->trace.val.observation_id.val);
     }
-    assay_scores scores = {NULL, 0, 0};
-    assay_error error = evaluated(seen(*evaluator_id), &shown, assay_json_of(seen(*config)), &scores);
-    if (error.kind != ASSAY_FINE) {
+    perpend_scores scores = {NULL, 0, 0};
+    perpend_error error = evaluated(seen(*evaluator_id), &shown, perpend_json_of(seen(*config)), &scores);
+    if (error.kind != PERPEND_FINE) {
         // Kinds stand in the contract's order, after the one for no error.
-        err->tag = (uint8_t)(error.kind - ASSAY_INVALID_CONFIG);
+        err->tag = (uint8_t)(error.kind - PERPEND_INVALID_CONFIG);
         err->val.internal = owned(error.message);
         return false;
     }
@@ -303,34 +303,34 @@ bool exports_assay_evaluator_evaluator_evaluate(
 // The interface is optional, so the bindings are without it. It is small enough to stand here as the
 // canonical ABI lays it out: four numbers in, the place of a list of pairs of texts out.
 
-struct assay_problems {
+struct perpend_problems {
     struct { wit_string_t pointer, message; } *at;
     size_t len, capacity;
 };
 
-void assay_add_problem(assay_problems *problems, const char *pointer, const char *format, ...) {
+void perpend_add_problem(perpend_problems *problems, const char *pointer, const char *format, ...) {
     if (problems->len == problems->capacity) {
         problems->capacity = problems->capacity ? 2 * problems->capacity : 4;
         problems->at = more(problems->at, problems->capacity * sizeof *problems->at);
     }
     va_list arguments;
     va_start(arguments, format);
-    assay_text message = formatted(format, arguments);
+    perpend_text message = formatted(format, arguments);
     va_end(arguments);
     problems->at[problems->len].pointer = owned_string(pointer);
     problems->at[problems->len++].message = owned(message);
 }
 
-__attribute__((export_name("assay:evaluator/config-check@1.0.0#check-config")))
-void *assay_exported_check_config(const char *id, size_t id_len, const char *config, size_t config_len) {
+__attribute__((export_name("perpend:evaluator/config-check@1.0.0#check-config")))
+void *perpend_exported_check_config(const char *id, size_t id_len, const char *config, size_t config_len) {
     static struct { void *at; size_t len; } told;
-    assay_problems problems = {NULL, 0, 0};
-    assay_text name = {id, id_len};
-    const assay_evaluator *evaluator = named(name);
+    perpend_problems problems = {NULL, 0, 0};
+    perpend_text name = {id, id_len};
+    const perpend_evaluator *evaluator = named(name);
     if (!evaluator) {
-        assay_add_problem(&problems, "", "the plug-in has no evaluator %.*s", ASSAY_ARG(name));
+        perpend_add_problem(&problems, "", "the plug-in has no evaluator %.*s", PERPEND_ARG(name));
     } else if (evaluator->check_config) {
-        evaluator->check_config(assay_json_of((assay_text){config, config_len}), &problems);
+        evaluator->check_config(perpend_json_of((perpend_text){config, config_len}), &problems);
     }
     told.at = problems.at ? (void *)problems.at : more(NULL, 0);
     told.len = problems.len;

@@ -1,6 +1,6 @@
-"""`python3 -m assay MODULE`: what the evaluators of a module need, as JSON.
+"""`python3 -m perpend MODULE`: what the evaluators of a module need, as JSON.
 
-`assay plugin build` asks this before it makes the component: the imports of the component follow from it,
+`perpend plugin build` asks this before it makes the component: the imports of the component follow from it,
 and a mistake in the module shows at once, in the Python at hand.
 """
 
@@ -18,9 +18,9 @@ def main(arguments: list[str]) -> None:
     [module] = arguments
     importlib.import_module(module)
     if not registry.current.name:
-        raise SystemExit(f'{module}.py names no plug-in: call assay.plugin("vendor/name") at its top level')
+        raise SystemExit(f'{module}.py names no plug-in: call perpend.plugin("vendor/name") at its top level')
     if not registry.current.evaluators:
-        raise SystemExit(f"{module}.py has no evaluator: decorate a function with @assay.evaluator(...)")
+        raise SystemExit(f"{module}.py has no evaluator: decorate a function with @perpend.evaluator(...)")
     evaluators = registry.current.evaluators.values()
     needs = {
         "name": registry.current.name,

@@ -1,34 +1,34 @@
-// Package assay makes a plug-in out of functions: an evaluator is a description and one function from an
+// Package perpend makes a plug-in out of functions: an evaluator is a description and one function from an
 // item to scores.
 //
 //	type config struct {
 //		MaxChars int `json:"max_chars" default:"80" min:"0" doc:"The largest number that passes."`
 //	}
 //
-//	var plugin = assay.Plugin{
+//	var plugin = perpend.Plugin{
 //		Name:    "acme/length",
 //		Version: "0.1.0",
-//		Evaluators: []assay.Definition{
-//			assay.Evaluator[config]{
+//		Evaluators: []perpend.Definition{
+//			perpend.Evaluator[config]{
 //				ID:     "max-length",
 //				Title:  "Maximum length",
-//				Needs:  assay.Output,
-//				Scores: []assay.ScoreSpec{assay.BooleanScore("within_limit", "true when it fits")},
-//				Evaluate: func(item *assay.Item, config config) ([]assay.Score, error) {
+//				Needs:  perpend.Output,
+//				Scores: []perpend.ScoreSpec{perpend.BooleanScore("within_limit", "true when it fits")},
+//				Evaluate: func(item *perpend.Item, config config) ([]perpend.Score, error) {
 //					...
 //				},
 //			},
 //		},
 //	}
 //
-//	func init() { assay.Export(&plugin) }
+//	func init() { perpend.Export(&plugin) }
 //	func main() {}
 //
 // Every call gets a fresh instance: what is kept in a variable is gone with the call. Package variables
 // are initialised in each call too, so tables and regular expressions belong into the function that
 // needs them. `go test` runs evaluators as the plain functions they are; see UseHost for those that ask
 // models or read traces.
-package assay
+package perpend
 
 import (
 	"encoding/json"

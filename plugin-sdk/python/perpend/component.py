@@ -1,4 +1,4 @@
-"""What a component exports. `assay plugin build` writes a module that imports the author's evaluators and
+"""What a component exports. `perpend plugin build` writes a module that imports the author's evaluators and
 then `ready` from here.
 
 All of this runs while the plug-in is built, and what is in memory afterwards is the plug-in: every call
@@ -39,7 +39,7 @@ _info: Any = None
 
 
 class Evaluator:
-    """The export `assay:evaluator/evaluator`."""
+    """The export `perpend:evaluator/evaluator`."""
 
     def describe(self) -> Any:
         return _info
@@ -60,7 +60,7 @@ class Evaluator:
 
 
 class ConfigCheck:
-    """The export `assay:evaluator/config-check`."""
+    """The export `perpend:evaluator/config-check`."""
 
     def check_config(self, evaluator_id: str, config: str) -> list[Any]:
         try:
@@ -74,9 +74,9 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
     """Ends the building: checks the description, runs the samples, and keeps what is in memory."""
     global _info, _random
     if not registry.current.name:
-        raise SystemExit('the plug-in has no name: call assay.plugin("vendor/name") at the top level')
+        raise SystemExit('the plug-in has no name: call perpend.plugin("vendor/name") at the top level')
     if not registry.current.evaluators:
-        raise SystemExit("the plug-in has no evaluator: decorate a function with @assay.evaluator(...)")
+        raise SystemExit("the plug-in has no evaluator: decorate a function with @perpend.evaluator(...)")
     _info = bindings.description(registry.current)
     _warm_up(list(samples))
     _random = sys.modules.get("random")
