@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes after image and description.
 pub const TRAILER: usize = LENGTHS + 32 + MAGIC.len();
 const LENGTHS: usize = 16;
-const MAGIC: [u8; 8] = *b"perpendART";
+const MAGIC: [u8; 8] = *b"artifact";
 const CHUNK: usize = 256 << 10;
 
 /// Why a file is no whole artifact.
