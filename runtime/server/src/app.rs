@@ -10,12 +10,14 @@ use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 use tokio::sync::Notify;
 
+use crate::admission::Admission;
 use crate::api::media::Signer;
+use crate::api::plugins::Turns;
 use crate::auth::KeyCache;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::exports::outbound::Outbound;
-use crate::ingress::{Admission, Decoders};
+use crate::ingress::Decoders;
 use crate::limits::Limits;
 use crate::prices::Prices;
 use crate::vault::Vault;
@@ -56,6 +58,7 @@ pub struct AppParts {
     pub(crate) sweep_wanted: Notify,
     pub(crate) limits: Limits,
     pub(crate) media_signer: Signer,
+    pub(crate) inspections: Turns,
     outbound: OnceLock<Outbound>,
 }
 
@@ -90,12 +93,16 @@ impl App {
     pub fn new(new: NewApp) -> Self {
         let login_token = new.ids.uuid().simple().to_string();
         Self(Arc::new(AppParts {
-            admission: Admission::new(new.config.ingest.max_in_flight_bytes),
+            admission: Admission::new(
+                new.config.ingest.max_in_flight_bytes,
+                new.config.ingest.max_key_share_percent,
+            ),
             decoders: new.decoders,
             keys: KeyCache::default(),
             sweep_wanted: Notify::new(),
             limits: Limits::default(),
             media_signer: Signer::default(),
+            inspections: Turns::default(),
             outbound: OnceLock::new(),
             prices: Prices::default(),
             vault: new.vault,

@@ -7,7 +7,6 @@ pub(crate) use described::all_issues;
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use axum::body::Bytes;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::request::Parts;
@@ -19,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::App;
+use crate::admission::read;
 use crate::problem::{Code, Issue, Problem};
 
 /// Issues that one answer lists.
@@ -311,7 +311,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             request.method().clone(),
             request.extensions().get::<MatchedPath>().cloned(),
         );
-        let bytes = read(request, app.config.api_max_body_bytes).await?;
+        let bytes = read(app, request, app.config.api_max_body_bytes)
+            .await?
+            .bytes;
         // The reader would take a list for an object, member by member in the order of our source.
         if bytes.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::body("", "an object is expected, not a list"));
@@ -334,7 +336,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Told<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let bytes = read(request, app.config.api_max_body_bytes).await?;
+        let bytes = read(app, request, app.config.api_max_body_bytes)
+            .await?
+            .bytes;
         from_json(&whole_characters(&bytes)).map(Self)
     }
 }
@@ -445,24 +449,6 @@ fn half(json: &[u8], at: usize) -> Option<Half> {
         0xdc00..=0xdfff => Some(Half::Second),
         _ => None,
     }
-}
-
-/// Reads a whole body of at most so many bytes.
-///
-/// # Errors
-/// 413 beyond the limit, 400 when the body breaks off.
-pub async fn read(request: Request, max_bytes: usize) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(request.into_body(), max_bytes)
-        .await
-        .map_err(|error| {
-            let error = error.into_inner();
-            if error.is::<http_body_util::LengthLimitError>() {
-                let message = format!("the body is larger than {} KiB", max_bytes >> 10);
-                Problem::new(Code::TooLarge, message)
-            } else {
-                Problem::new(Code::InvalidBody, "the body broke off")
-            }
-        })
 }
 
 /// Reads JSON; what does not fit is named by its path.

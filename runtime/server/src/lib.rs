@@ -7,6 +7,7 @@
 //! - **The project comes from the key.** There is no other way to name one.
 //! - **Causes go to the log, never to the caller.**
 
+mod admission;
 pub mod api;
 mod app;
 pub mod auth;
@@ -49,7 +50,8 @@ pub fn router(app: App) -> Router {
         .merge(ingress::router())
         .merge(api::router())
         .merge(pages::router(app.clone()))
-        .fallback(edge::not_found);
+        .fallback(edge::not_found)
+        .layer(from_fn_with_state(app.clone(), admission::open_account));
     if limits::are_on(&app.config.limits) {
         paths = paths.layer(from_fn_with_state(app.clone(), limits::keep));
     }

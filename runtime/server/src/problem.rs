@@ -84,6 +84,8 @@ codes! {
         "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
         "The body is larger than the limit", "Send smaller batches, or raise `ingest.max_body_mib` or `api.max_body_kib`.";
+    BodyTooSlow, "body_too_slow", REQUEST_TIMEOUT, "invalid_request", "InvalidRequestError",
+        "The body came too slowly", "Send it again, in smaller batches or over a faster connection. `ingest.min_body_kib_per_second`, `ingest.read_timeout_seconds` and `ingest.body_deadline_seconds` set how slow a sender may be. The OTLP paths answer 503 instead: OTLP clients send nothing again after 408.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",
         "The media type or encoding is not supported", "The message names what is accepted.";
     Unprocessable, "unprocessable_content", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
@@ -176,6 +178,13 @@ impl Problem {
     /// The server cannot take it now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Unavailable, message);
+        problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
+        problem
+    }
+
+    /// The body did not come in time; the same one may later.
+    pub(crate) fn too_slow(message: impl Into<String>) -> Self {
+        let mut problem = Self::new(Code::BodyTooSlow, message);
         problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
         problem
     }

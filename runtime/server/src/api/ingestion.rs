@@ -17,8 +17,9 @@ use utoipa::ToSchema;
 use super::routes::{Access, Operation, Routes};
 use super::scores::write::read_scores;
 use crate::App;
+use crate::admission::read;
 use crate::auth::{BatchWriter, Ingest};
-use crate::extract::{Told, from_json, read, whole_characters};
+use crate::extract::{Told, from_json, whole_characters};
 use crate::problem::{Code, Problem};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
@@ -181,7 +182,8 @@ async fn take_batch(
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
-    let input: BatchInput = from_json(&whole_characters(&read(request, limit).await?))?;
+    let body = read(&app, request, limit).await?;
+    let input: BatchInput = from_json(&whole_characters(&body.bytes))?;
     let outcome = take(&app, &caller.project, input.batch, caller.only_scores).await?;
     let body = json!({ "successes": outcome.successes, "errors": outcome.errors });
     Ok((StatusCode::MULTI_STATUS, Json(body)))

@@ -27,7 +27,7 @@ mod observations;
 mod older;
 mod organizations;
 mod page;
-mod plugins;
+pub(crate) mod plugins;
 mod projects;
 mod prompts;
 pub(crate) mod routes;

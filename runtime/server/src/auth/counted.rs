@@ -1,12 +1,13 @@
-//! Keys as rate limits count them.
+//! Keys as rate limits and memory are counted by.
 
 use std::fmt;
 
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{Extensions, HeaderMap};
 
 use super::{Credentials, authenticate};
 use crate::App;
+use crate::admission::{Account, Holder};
 
 /// A key: the public half alone, which anybody may know, counts apart from its pair.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -25,9 +26,24 @@ impl fmt::Debug for CountedKey {
 /// The key in these headers, when it is valid.
 pub(crate) async fn counted_key(app: &App, headers: &HeaderMap) -> Option<CountedKey> {
     authenticate(app, headers).await.ok()?;
-    let (name, is_pair) = match Credentials::parse(headers.get(AUTHORIZATION)?)? {
-        Credentials::Pair { public_key, .. } => (public_key, true),
-        Credentials::PublicKey(name) => (name, false),
-    };
-    Some(CountedKey { name, is_pair })
+    CountedKey::shown(headers)
+}
+
+impl CountedKey {
+    /// The key in these headers, valid or not.
+    fn shown(headers: &HeaderMap) -> Option<Self> {
+        let (name, is_pair) = match Credentials::parse(headers.get(AUTHORIZATION)?)? {
+            Credentials::Pair { public_key, .. } => (public_key, true),
+            Credentials::PublicKey(name) => (name, false),
+        };
+        Some(Self { name, is_pair })
+    }
+}
+
+/// Charges the memory of a request to its key. Only for requests that were authenticated: else anybody could fill
+/// the share of a key.
+pub(crate) fn charge_to_key(extensions: &Extensions, headers: &HeaderMap) {
+    if let (Some(account), Some(key)) = (Account::of(extensions), CountedKey::shown(headers)) {
+        account.belongs_to(Holder::Key(key));
+    }
 }

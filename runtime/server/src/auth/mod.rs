@@ -24,7 +24,7 @@ pub use basic::Credentials;
 pub(crate) use cache::{KEPT_MS, KeyCache};
 pub(crate) use caller::KnownKey;
 use caller::{Caller, Level, authenticate};
-pub(crate) use counted::{CountedKey, counted_key};
+pub(crate) use counted::{CountedKey, charge_to_key, counted_key};
 pub use pair::KeyPair;
 
 /// The right to read one project.
@@ -126,6 +126,7 @@ macro_rules! proof {
 
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
                 let project = require(app, &parts.headers, &[$(Level::$level),+]).await?;
+                charge_to_key(&parts.extensions, &parts.headers);
                 Ok(Self { project })
             }
         }
@@ -137,6 +138,7 @@ impl FromRequestParts<App> for BatchWriter {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let (project, level) = in_project(app, &parts.headers).await?;
+        charge_to_key(&parts.extensions, &parts.headers);
         Ok(Self {
             project,
             only_scores: level == Level::Scores,
@@ -149,7 +151,10 @@ impl FromRequestParts<App> for Organizer {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         match authenticate(app, &parts.headers).await? {
-            Caller::Organization(organization) => Ok(Self { organization }),
+            Caller::Organization(organization) => {
+                charge_to_key(&parts.extensions, &parts.headers);
+                Ok(Self { organization })
+            }
             Caller::OrganizationPublic => Err(denied(
                 "a public key alone manages nothing; send the key pair with Basic authentication",
             )),

@@ -44,7 +44,7 @@ pub struct Config {
     pub log_level: String,
     /// Form of log lines.
     pub log_format: LogFormat,
-    /// Limits of the OTLP paths.
+    /// Limits of request bodies and spans.
     pub ingest: Ingest,
     /// Largest body of the other requests, bytes.
     pub api_max_body_bytes: usize,
@@ -99,15 +99,21 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Limits of the OTLP paths.
+/// Limits of request bodies and spans.
 #[derive(Clone, Debug)]
 pub struct Ingest {
-    /// Largest body, on the wire and decoded, bytes.
+    /// Largest body of the OTLP paths, on the wire and decoded, bytes.
     pub max_body_bytes: usize,
-    /// All bodies in memory together, bytes.
+    /// The bodies of all requests in memory together, bytes.
     pub max_in_flight_bytes: usize,
+    /// How much of that the requests of one key may hold.
+    pub max_key_share_percent: usize,
     /// How long a sender may pause inside a body.
     pub read_timeout: Duration,
+    /// What a sender keeps up, pauses apart.
+    pub min_body_bytes_per_second: u32,
+    /// How long a whole body may take.
+    pub body_deadline: Duration,
     /// Limits of one span (otlp.md 6.3).
     pub span: perpend_otlp::Limits,
 }

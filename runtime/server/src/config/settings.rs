@@ -53,7 +53,10 @@ pub(super) fn blank() -> Config {
         ingest: Ingest {
             max_body_bytes: 0,
             max_in_flight_bytes: 0,
+            max_key_share_percent: 0,
             read_timeout: Duration::ZERO,
+            min_body_bytes_per_second: 0,
+            body_deadline: Duration::ZERO,
             span: perpend_otlp::Limits::default(),
         },
         api_max_body_bytes: 0,
@@ -267,9 +270,25 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "256",
         since: "0.1",
-        text: "All OTLP bodies in memory together. Beyond it the answer is 503 with `Retry-After`.",
+        text: "The bodies of all requests in memory together, as they came and decoded. Beyond it the answer is \
+               503 with `Retry-After`. An eighth is kept for requests that need at most 256 KiB, so that they \
+               are answered while large ones fill the rest. A body counts as its bytes arrive, not when they \
+               are announced.",
         set: |config, text| {
             config.ingest.max_in_flight_bytes = (number(text, 1, 65_536)? as usize) << 20;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.max_key_share_percent",
+        short: None,
+        default: "50",
+        since: "0.2",
+        text: "How much of `ingest.max_in_flight_mib` the requests of one key may hold. Beyond it this key gets \
+               503 with `Retry-After`, and others are served. A single request may hold more, else it could \
+               never be answered.",
+        set: |config, text| {
+            config.ingest.max_key_share_percent = number(text, 1, 100)? as usize;
             Ok(())
         },
     },
@@ -282,6 +301,32 @@ pub(super) const SETTINGS: &[Setting] = &[
                requests, before the connection is given up.",
         set: |config, text| {
             config.ingest.read_timeout = Duration::from_secs(number(text, 1, 600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.min_body_kib_per_second",
+        short: None,
+        default: "16",
+        since: "0.2",
+        text: "The rate that the sender of a body keeps up. Who falls behind it by more than \
+               `ingest.read_timeout_seconds` gets 408, on the OTLP paths 503 with `Retry-After`, because OTLP \
+               clients send nothing again after 408. The built-in value is a tenth of what a poor mobile \
+               connection reaches; a few bytes now and then are not enough to hold memory.",
+        set: |config, text| {
+            config.ingest.min_body_bytes_per_second = (number(text, 1, 1 << 20)? as u32) << 10;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.body_deadline_seconds",
+        short: None,
+        default: "900",
+        since: "0.2",
+        text: "How long a whole body may take. With the built-in value a medium of 100 MiB needs a megabit per \
+               second. Beyond it the answer is that to a body that is too slow.",
+        set: |config, text| {
+            config.ingest.body_deadline = Duration::from_secs(number(text, 1, 86_400)?);
             Ok(())
         },
     },

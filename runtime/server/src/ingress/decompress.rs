@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::body::{Counted, too_large};
+use crate::admission::{Counted, too_large};
 use crate::problem::{Code, Problem};
 
 /// How a body is compressed.
@@ -19,23 +19,26 @@ const MAX_ZSTD_WINDOW_LOG: u32 = 23;
 
 const STEP: usize = 64 << 10;
 
-/// Decodes a whole body. The wire bytes stay counted until this returns.
+/// Decodes a whole body. Both forms are counted until this returns, then the decoded one alone.
 pub(super) fn decompress(
     wire: Counted,
     compression: Compression,
     max_bytes: usize,
 ) -> Result<Counted, Problem> {
-    let Counted { data, account } = wire;
+    let Counted {
+        bytes: data,
+        account,
+    } = wire;
     let mut sink = Sink {
         decoded: Counted {
-            data: Vec::new(),
+            bytes: Vec::new(),
             account,
         },
         max_bytes,
     };
     match compression {
         Compression::None => {
-            sink.decoded.data = data;
+            sink.decoded.bytes = data;
             return Ok(sink.decoded);
         }
         Compression::Gzip => {
@@ -58,7 +61,7 @@ pub(super) fn decompress(
             // the limit stays over the limit.
             match wrapped {
                 Err(problem) if problem.code() == Code::InvalidBody => {
-                    sink.decoded.data.clear();
+                    sink.clear();
                     sink.pump(
                         "deflate",
                         flate2::bufread::DeflateDecoder::new(data.as_slice()),
@@ -75,6 +78,9 @@ pub(super) fn decompress(
             sink.pump("zstd", decoder)?;
         }
     }
+    let n_wire = data.len();
+    drop(data);
+    sink.decoded.account.give_back(n_wire);
     Ok(sink.decoded)
 }
 
@@ -101,6 +107,11 @@ struct Sink {
 }
 
 impl Sink {
+    fn clear(&mut self) {
+        self.decoded.account.give_back(self.decoded.bytes.len());
+        self.decoded.bytes = Vec::new();
+    }
+
     fn pump(&mut self, name: &str, mut decoder: impl Read) -> Result<(), Problem> {
         let mut step = vec![0; STEP];
         loop {
@@ -110,11 +121,11 @@ impl Sink {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return Err(undecodable(name)),
             };
-            if self.decoded.data.len() + n > self.max_bytes {
+            if self.decoded.bytes.len() + n > self.max_bytes {
                 return Err(too_large(self.max_bytes));
             }
             self.decoded.account.take(n)?;
-            self.decoded.data.extend_from_slice(&step[..n]);
+            self.decoded.bytes.extend_from_slice(&step[..n]);
         }
     }
 }
@@ -126,12 +137,16 @@ mod tests {
     use flate2::Compression as Level;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
-    use super::super::admission::Admission;
     use super::*;
+    use crate::admission::Admission;
 
     fn run(data: Vec<u8>, compression: Compression, max: usize) -> Result<Vec<u8>, Problem> {
-        let account = Admission::new(1 << 30).account();
-        decompress(Counted { data, account }, compression, max).map(|decoded| decoded.data)
+        let account = Admission::new(1 << 30, 100).account();
+        let wire = Counted {
+            bytes: data,
+            account,
+        };
+        decompress(wire, compression, max).map(|decoded| decoded.bytes)
     }
 
     fn gzip(text: &[u8]) -> Vec<u8> {
@@ -187,9 +202,14 @@ mod tests {
 
     #[test]
     fn decoded_bytes_count_against_the_common_budget() {
-        let account = Admission::new(1 << 20).account();
+        let admission = Admission::new(8 << 20, 100);
+        let (account, other) = (admission.account(), admission.account());
+        other.take(4 << 20).unwrap();
         let data = gzip(&vec![0; 4 << 20]);
-        let wire = Counted { data, account };
+        let wire = Counted {
+            bytes: data,
+            account,
+        };
         let outcome = decompress(wire, Compression::Gzip, 64 << 20);
         assert_eq!(outcome.err().map(|p| p.code()), Some(Code::Unavailable));
     }

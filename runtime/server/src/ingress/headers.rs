@@ -1,10 +1,9 @@
 //! What the headers of an OTLP request say (otlp.md 1.2 and 1.3).
 
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName};
 use perpend_otlp::Encoding;
 
-use super::body::too_large;
 use super::decompress::Compression;
 use crate::problem::{Code, Problem};
 
@@ -58,15 +57,6 @@ pub(super) fn compression(headers: &HeaderMap) -> Result<Compression, Problem> {
             "Content-Encoding {name:?} is not supported: send one of gzip, deflate, zstd, identity"
         ),
     ))
-}
-
-/// Refuses a body by its announced length, before any of it is read.
-pub(super) fn check_length(headers: &HeaderMap, max_bytes: usize) -> Result<(), Problem> {
-    let length = text(headers, CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    match length {
-        Some(length) if length > max_bytes as u64 => Err(too_large(max_bytes)),
-        _ => Ok(()),
-    }
 }
 
 /// Attribution of a request.

@@ -2,16 +2,14 @@
 //!
 //! Invariants:
 //! - **200 means durable.** The answer leaves after the store's commit.
-//! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget;
-//!   a body that finds no room gets 503 and nothing of it is kept.
+//! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget
+//!   (`admission`); a body that finds no room gets 503 and nothing of it is kept.
 //! - **The reactor is left alone.** Decompressing, decoding, mapping and packing happen on threads of
 //!   their own, which stand behind all others.
 //! - **The answer speaks the request's encoding**, errors included.
 //!
 //! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
 
-mod admission;
-mod body;
 mod decoders;
 mod decompress;
 mod described;
@@ -27,10 +25,10 @@ use perpend_otlp::{Context, Encoding};
 use perpend_store::telemetry::Prepared;
 
 use crate::App;
-use crate::auth::Ingest;
+use crate::admission;
+use crate::auth::{self, Ingest};
 use crate::problem::{Code, Problem};
 
-pub use admission::Admission;
 pub use decoders::Decoders;
 pub(crate) use described::paths;
 use headers::Sender;
@@ -110,9 +108,9 @@ async fn take(
     let sender = Sender::read(request.headers())?;
     let compression = headers::compression(request.headers())?;
     let caller = Ingest::from_headers(&app, request.headers()).await?;
+    auth::charge_to_key(request.extensions(), request.headers());
     let limits = &app.config.ingest;
-    headers::check_length(request.headers(), limits.max_body_bytes)?;
-    let wire = body::read(request.into_body(), limits, &app.admission).await?;
+    let wire = admission::read(&app, request, limits.max_body_bytes).await?;
 
     let now = app.clock.now();
     let context = Context {
@@ -126,7 +124,7 @@ async fn take(
     let prices = app.prices.of(&app.store, &caller.project, now).await?;
     let work = move || {
         let decoded = decompress::decompress(wire, compression, max_bytes)?;
-        let taken = translate(signal, decoded.bytes(), encoding, &context, &prices)?;
+        let taken = translate(signal, &decoded.bytes, encoding, &context, &prices)?;
         let is_empty = taken.batch.observations.is_empty()
             && taken.batch.scores.is_empty()
             && taken.batch.logs.is_empty();

@@ -49,7 +49,7 @@ impl Reply {
             Code::AuthenticationFailed => respond::UNAUTHENTICATED,
             Code::AccessDenied => respond::PERMISSION_DENIED,
             Code::TooLarge | Code::RateLimited => respond::RESOURCE_EXHAUSTED,
-            Code::Unavailable => respond::UNAVAILABLE,
+            Code::Unavailable | Code::BodyTooSlow => respond::UNAVAILABLE,
             Code::Internal => 13,
             _ => respond::INVALID_ARGUMENT,
         };
@@ -65,8 +65,13 @@ impl Reply {
             response.headers_mut().insert(ACCEPT_ENCODING, accepted);
             return response;
         }
+        let status = match problem.code() {
+            // OTLP clients drop a batch that was answered with 408; a slow network is no reason to lose it.
+            Code::BodyTooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            code => code.status(),
+        };
         let bytes = respond::status(code, problem.message(), self.encoding);
-        let mut response = self.respond(problem.code().status(), bytes);
+        let mut response = self.respond(status, bytes);
         problem.set_headers(&mut response);
         response
     }

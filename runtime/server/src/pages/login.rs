@@ -1,7 +1,6 @@
 //! In and out: the token of the printed address, or a key pair, for a session cookie.
 
-use axum::Form;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -14,10 +13,14 @@ use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
 use super::{Pages, page};
+use crate::admission;
 use crate::auth;
+use crate::extract::Params;
 use crate::problem::{Code, Problem};
 
 const START: &str = "/traces";
+/// Largest form. It is read before anything is known of its sender.
+const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
 const WRONG_PAIR: &str = "No project has this key pair.";
 
@@ -28,13 +31,25 @@ pub(super) struct LoginQuery {
     next: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct LoginForm {
+#[derive(Debug)]
+struct LoginForm {
     token: String,
     public_key: String,
     secret_key: String,
     next: String,
+}
+
+impl LoginForm {
+    fn parse(body: &[u8]) -> Self {
+        let params = Params::parse(&String::from_utf8_lossy(body));
+        let field = |name| params.text(name).unwrap_or_default().to_owned();
+        Self {
+            token: field("token"),
+            public_key: field("public_key"),
+            secret_key: field("secret_key"),
+            next: field("next"),
+        }
+    }
 }
 
 /// The login form's address for a visitor of `wanted`.
@@ -103,9 +118,11 @@ pub(super) async fn form(
 pub(super) async fn submit(
     State(pages): State<Pages>,
     headers: HeaderMap,
-    Form(form): Form<LoginForm>,
+    request: Request,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
+    let body = admission::read(&pages.app, request, MAX_FORM_BYTES).await?;
+    let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
         return match is_token(&pages, &form.token) {
             true => enter(&pages, &pages.app.home_project, &form.next).await,

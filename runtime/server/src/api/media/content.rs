@@ -19,15 +19,16 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
 use crate::App;
-use crate::extract::{Params, read};
+use crate::admission::{Account, Holder, read};
+use crate::extract::Params;
 use crate::problem::Problem;
 
-/// How long an upload or a download waits for room among the others.
+/// How long a download waits for room among the others.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);
 /// Bytes of a download that are handed on at once.
 const PIECE: usize = 64 << 10;
-/// How long the bytes of an upload or a download may be under way, and how much longer for each mebibyte of
-/// them: a megabit a second is enough for any. Who trickles must not keep the others waiting.
+/// How long the bytes of a download may be under way, and how much longer for each mebibyte of them: a megabit a
+/// second is enough for any. Who reads slowly must not keep the others waiting.
 const TRANSFER_TIME: Duration = Duration::from_secs(120);
 const TRANSFER_TIME_PER_MIB: Duration = Duration::from_secs(9);
 
@@ -41,18 +42,10 @@ pub(super) async fn put_content(
     let medium = app.store.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
-    let n_kib = kibibytes(&medium);
-    let time = transfer_time(n_kib);
-    let uploads = &app.media_signer.uploads;
-    let room = tokio::time::timeout(WAIT_FOR_ROOM, uploads.acquire_many(n_kib)).await;
-    let _room = room
-        .map_err(|_| Problem::unavailable("too many uploads are under way; try again"))?
-        .map_err(|_| Problem::internal())?;
-    let bytes = tokio::time::timeout(time, read(request, n_announced)).await;
-    let bytes = bytes.map_err(|_| {
-        let message = format!("the upload took longer than {} s", time.as_secs());
-        Problem::body("", message)
-    })??;
+    if let Some(account) = Account::of(request.extensions()) {
+        account.belongs_to(Holder::Project(project.clone()));
+    }
+    let bytes = read(&app, request, n_announced).await?.bytes;
     if bytes.len() != n_announced {
         let message = format!("{n_announced} bytes were announced, {} came", bytes.len());
         return Err(Problem::body("", message));

@@ -31,17 +31,15 @@ const LINK_SECONDS: i64 = 3_600;
 const KEY_NAME: &str = "media-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"media/1";
-/// Kibibytes of uploads, and of downloads, that are held in memory at once.
+/// Kibibytes of downloads that are held in memory at once.
 const HELD_KIB: usize = 400 << 10;
 
 /// Signs and checks, with a key that the installation keeps.
 pub(crate) struct Signer {
     key: OnceCell<Hmac<Sha256>>,
-    /// Room for the bytes of downloads, by the kibibyte. Apart from the uploads: whoever sends slowly keeps no
-    /// reader waiting.
+    /// Room for the bytes of downloads, by the kibibyte. Apart from the bodies of requests: whoever sends slowly
+    /// keeps no reader waiting.
     pub(super) downloads: Arc<Semaphore>,
-    /// Room for the bytes of uploads, by the kibibyte.
-    pub(super) uploads: Semaphore,
 }
 
 impl Default for Signer {
@@ -49,7 +47,6 @@ impl Default for Signer {
         Self {
             key: OnceCell::new(),
             downloads: Arc::new(Semaphore::new(HELD_KIB)),
-            uploads: Semaphore::new(HELD_KIB),
         }
     }
 }

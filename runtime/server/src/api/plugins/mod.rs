@@ -5,6 +5,7 @@
 //! makes new versions of evaluators and says so.
 
 mod rollback;
+mod turns;
 mod upload;
 mod view;
 
@@ -21,6 +22,8 @@ use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
+
+pub(crate) use turns::Turns;
 
 const LIST: &str = "/api/v1/plugins";
 const ONE: &str = "/api/v1/plugins/{digest}";

@@ -1,7 +1,5 @@
 //! Registering a component.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -9,28 +7,24 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_domain::protocol;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::view;
 use crate::App;
+use crate::admission::read;
 use crate::auth::Writer;
-use crate::extract::read;
 use crate::problem::{Code, Problem};
 
 /// Largest component.
 pub(super) const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// Components held in memory at a time; further uploads wait with their bytes unread.
-const MAX_UPLOADS: usize = 4;
-/// A sender that is slower would keep the others waiting.
-const UPLOAD_TIME: Duration = Duration::from_secs(120);
-static UPLOADS: Semaphore = Semaphore::const_new(MAX_UPLOADS);
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
-/// What is wrong with the head of an upload, before any of its body is read.
-fn check_head(headers: &HeaderMap) -> Result<(), Problem> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let media_type = text(header::CONTENT_TYPE).map(|raw| raw.split(';').next().unwrap_or(raw));
+/// What is wrong with the media type of an upload, before any of its body is read.
+fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let media_type = text.map(|raw| raw.split(';').next().unwrap_or(raw));
     if let Some(media_type) = media_type.map(str::trim)
         && !MEDIA_TYPES
             .iter()
@@ -41,11 +35,7 @@ fn check_head(headers: &HeaderMap) -> Result<(), Problem> {
         );
         return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
-    let length = text(header::CONTENT_LENGTH).and_then(|raw| raw.parse::<u64>().ok());
-    match length {
-        Some(length) if MAX_COMPONENT_BYTES as u64 <= length.saturating_sub(1) => Err(too_large()),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn too_large() -> Problem {
@@ -59,23 +49,20 @@ pub(super) async fn upload_plugin(
     caller: Writer,
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    check_head(request.headers())?;
+    check_media_type(request.headers())?;
     let project = &caller.project;
-    let _turn = UPLOADS.acquire().await.map_err(|_| Problem::internal())?;
-    let bytes = tokio::time::timeout(UPLOAD_TIME, read(request, MAX_COMPONENT_BYTES)).await;
-    let bytes = bytes.map_err(|_| {
-        let message = format!("the upload took longer than {} s", UPLOAD_TIME.as_secs());
-        Problem::new(Code::InvalidBody, message)
-    })?;
-    let bytes = bytes.map_err(|problem| match problem.code() {
+    let body = read(&app, request, MAX_COMPONENT_BYTES).await;
+    let body = body.map_err(|problem| match problem.code() {
         Code::TooLarge => too_large(),
         _ => problem,
     })?;
+    let bytes = body.bytes;
     // The digest is the identity: what is registered is neither compiled nor written again.
     let digest = Digest::of(&bytes);
     if let Some(known) = app.store.plugin(project, &digest).await? {
         return Ok((StatusCode::OK, Json(view::plugin(&known))));
     }
+    let _turn = app.inspections.wait(project).await?;
     let info = app.engine.inspect(&bytes).await.map_err(refused)?;
     check_name(&app, project, &info, digest).await?;
     let digest = app

@@ -1,0 +1,95 @@
+//! How long a sender may take.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::Ingest;
+
+/// When the next bytes of a body are due. A sender may fall behind the minimum rate by one pause; bytes that come
+/// catch up. So a pause ends a body, a trickle ends it as soon, and a burst at the start pays for no long wait
+/// afterwards.
+#[derive(Debug)]
+pub(super) struct Pace {
+    bytes_per_second: u32,
+    pause: Duration,
+    due: Instant,
+    end: Instant,
+}
+
+impl Pace {
+    pub(super) fn new(limits: &Ingest, now: Instant) -> Self {
+        Self {
+            bytes_per_second: limits.min_body_bytes_per_second,
+            pause: limits.read_timeout,
+            due: now + limits.read_timeout,
+            end: now + limits.body_deadline,
+        }
+    }
+
+    /// When reading ends unless something comes.
+    pub(super) fn next(&self) -> Instant {
+        self.due.min(self.end)
+    }
+
+    /// Whether it is the time for the whole body that is over, and not that for the next bytes.
+    pub(super) fn is_over(&self) -> bool {
+        self.end <= self.due
+    }
+
+    pub(super) fn came(&mut self, n_bytes: usize, now: Instant) {
+        let paid = n_bytes as f64 / f64::from(self.bytes_per_second);
+        // No body is ever behind by more than one pause, so what is paid beyond that counts for nothing.
+        let paid = paid.min(self.pause.as_secs_f64());
+        self.due = (self.due + Duration::from_secs_f64(paid)).min(now + self.pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn pace(start: Instant) -> Pace {
+        Pace {
+            bytes_per_second: 1_000,
+            pause: PAUSE,
+            due: start + PAUSE,
+            end: start + 20 * PAUSE,
+        }
+    }
+
+    /// Seconds until a body ends to which `n_bytes` come every `step`, of which there are never enough.
+    fn lasts(first: usize, n_bytes: usize, step: Duration) -> Duration {
+        let start = Instant::now();
+        let mut pace = pace(start);
+        pace.came(first, start);
+        let mut now = start;
+        while now + step < pace.next() {
+            now += step;
+            pace.came(n_bytes, now);
+        }
+        pace.next() - start
+    }
+
+    #[test]
+    fn a_trickle_lasts_little_longer_than_silence() {
+        assert_eq!(lasts(0, 0, SECOND), PAUSE);
+        assert_eq!(lasts(0, 1, 6 * SECOND), PAUSE + Duration::from_millis(5));
+        assert_eq!(lasts(0, 500, SECOND), 60 * SECOND);
+    }
+
+    #[test]
+    fn a_burst_pays_for_no_trickle_after_it() {
+        assert_eq!(lasts(100_000_000, 1, 6 * SECOND), lasts(0, 1, 6 * SECOND));
+    }
+
+    #[test]
+    fn a_body_at_the_minimum_rate_has_until_the_deadline_with_pauses_in_it() {
+        assert_eq!(lasts(0, 1_000, SECOND), 20 * PAUSE);
+        assert_eq!(lasts(0, 29_000, 29 * SECOND), 20 * PAUSE);
+        assert!(lasts(0, usize::MAX, 31 * SECOND) < 20 * PAUSE);
+    }
+}

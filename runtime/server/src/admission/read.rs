@@ -1,0 +1,98 @@
+//! Reads a body from the wire, counted and timed.
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::Request;
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::pace::Pace;
+use crate::App;
+use crate::config::Ingest;
+use crate::problem::{Code, Problem};
+
+/// A body in memory, and the account it is charged to.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) account: Account,
+}
+
+pub(crate) fn too_large(max_bytes: usize) -> Problem {
+    let limit = match max_bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
+    };
+    let message = format!("the body is larger than {limit}, on the wire or decoded");
+    Problem::new(Code::TooLarge, message)
+}
+
+/// Reads the whole body of a request: at most `max_bytes`, of which the account of the request pays each.
+///
+/// # Errors
+/// 413 beyond the limit, before anything is read where the length is announced; 408 for a sender that is too slow;
+/// 503 without room; 400 when the body ends early.
+pub(crate) async fn read(
+    app: &App,
+    request: Request,
+    max_bytes: usize,
+) -> Result<Counted, Problem> {
+    let account = Account::of(request.extensions()).cloned();
+    let account = account.unwrap_or_else(|| app.admission.account());
+    read_body(request.into_body(), account, &app.config.ingest, max_bytes).await
+}
+
+async fn read_body(
+    body: Body,
+    account: Account,
+    limits: &Ingest,
+    max_bytes: usize,
+) -> Result<Counted, Problem> {
+    if (max_bytes as u64) < body.size_hint().lower() {
+        return Err(too_large(max_bytes));
+    }
+    let mut pace = Pace::new(limits, Instant::now());
+    let mut bytes = Vec::new();
+    let mut chunks = body.into_data_stream();
+    loop {
+        let chunk = match tokio::time::timeout_at(pace.next(), chunks.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "request body ended early"
+                );
+                return Err(Problem::new(
+                    Code::InvalidBody,
+                    "the request body ended early",
+                ));
+            }
+            Ok(None) => break,
+            Err(_) => return Err(too_slow(&pace, limits)),
+        };
+        if max_bytes < bytes.len() + chunk.len() {
+            return Err(too_large(max_bytes));
+        }
+        account.take(chunk.len())?;
+        bytes.extend_from_slice(&chunk);
+        pace.came(chunk.len(), Instant::now());
+    }
+    Ok(Counted { bytes, account })
+}
+
+fn too_slow(pace: &Pace, limits: &Ingest) -> Problem {
+    let message = match pace.is_over() {
+        true => format!(
+            "the request body took longer than {} s (ingest.body_deadline_seconds)",
+            limits.body_deadline.as_secs()
+        ),
+        false => format!(
+            "the request body came too slowly: at least {} KiB per second are needed, with pauses of at most {} s \
+             (ingest.min_body_kib_per_second, ingest.read_timeout_seconds)",
+            limits.min_body_bytes_per_second >> 10,
+            limits.read_timeout.as_secs()
+        ),
+    };
+    Problem::too_slow(message)
+}
