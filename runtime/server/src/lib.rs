@@ -16,6 +16,7 @@ mod built_apart;
 pub mod client;
 pub mod commands;
 pub mod config;
+mod descriptors;
 mod edge;
 mod engine;
 pub mod exports;

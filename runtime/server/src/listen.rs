@@ -1,37 +1,116 @@
 //! Accepts connections, and ends those that do not get to the point.
 //!
-//! A connection that takes longer than the read timeout for the head of a request, or that is idle for as
-//! long, is closed: otherwise a few slow senders could hold all of the process's file descriptors.
+//! Invariants:
+//! - **A slow client costs time to nobody but itself.** A connection that takes longer than the read timeout for the
+//!   head of a request, or that is idle for as long, is closed; so is one that does not read its answer. Bodies have
+//!   their own pace (`admission`).
+//! - **Connections leave descriptors for the rest.** There are at most so many. When another one comes, the one that
+//!   has been idle longest is closed; when none is idle, the new one waits to be accepted.
 
+mod connections;
+mod stream;
+
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
+use tower_service::Service as _;
+
+use connections::{Busy, Connections, Seat};
+use stream::Timed;
 
 /// Wait after a failure to accept: out of file descriptors, trying again at once would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often an idle HTTP/2 connection is asked whether somebody is there.
 const HTTP2_PING: Duration = Duration::from_secs(30);
-/// What an HTTP/2 client sends first.
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Requests under way on one HTTP/2 connection; more than browsers and exporters have.
+const MAX_HTTP2_STREAMS: u32 = 100;
+/// How long a client may leave an answer unread.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Limits on connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long the head of a request may take, and the wait for it.
+    pub(crate) head_timeout: Duration,
+    /// Connections that are open at a time.
+    pub(crate) max_connections: usize,
+}
 
 /// Serves until `shutdown`, then lets the requests under way finish. Dropping it cuts them off.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    head_timeout: Duration,
+    limits: Limits,
     shutdown: CancellationToken,
 ) {
+    let builder = builder(limits.head_timeout);
+    let graceful = GracefulShutdown::new();
+    let connections = Connections::new(limits.max_connections);
+    let mut tasks = tokio::task::JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener) => accepted,
+            () = shutdown.cancelled() => break,
+        };
+        while tasks.try_join_next().is_some() {}
+        let Some((stream, peer)) = accepted else {
+            continue;
+        };
+        let seat = tokio::select! {
+            seat = connections.take() => seat,
+            () = shutdown.cancelled() => break,
+        };
+        // Answers are small: waiting to fill a packet would only delay them.
+        let _ = stream.set_nodelay(true);
+        let stream = Timed::new(
+            stream,
+            Arc::clone(&seat),
+            limits.head_timeout,
+            WRITE_TIMEOUT,
+        );
+        let (router, of_requests) = (router.clone(), Arc::clone(&seat));
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<_>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let busy = Seat::busy(&of_requests);
+            // A router is always ready.
+            let answer = router.clone().call(request);
+            async move {
+                let response = answer.await?;
+                Ok::<_, Infallible>(response.map(|body| Answer { body, _busy: busy }))
+            }
+        });
+        let connection = builder
+            .serve_connection(TokioIo::new(stream), service)
+            .into_owned();
+        let connection = graceful.watch(connection);
+        tasks.spawn(async move {
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(error, "connection ended");
+                },
+                () = seat.closed() => tracing::debug!("idle connection closed to make room"),
+            }
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+fn builder(head_timeout: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -40,120 +119,42 @@ pub(crate) async fn serve(
     builder
         .http2()
         .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_HTTP2_STREAMS)
         .keep_alive_interval(HTTP2_PING)
         .keep_alive_timeout(head_timeout);
-    let graceful = GracefulShutdown::new();
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let stream = tokio::select! {
-            accepted = accept(&listener) => accepted,
-            () = shutdown.cancelled() => break,
-        };
-        while connections.try_join_next().is_some() {}
-        let Some(stream) = stream else { continue };
-        // Answers are small: waiting to fill a packet would only delay them.
-        let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder
-            .serve_connection(TokioIo::new(Opening::new(stream, head_timeout)), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
-        connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error, "connection ended");
-            }
-        });
-    }
-    drop(listener);
-    graceful.shutdown().await;
+    builder
 }
 
-/// A connection that must show in time which version of HTTP it speaks. From then on hyper minds the
-/// time; before, it waits for the first bytes without end.
-struct Opening {
-    stream: TcpStream,
-    /// While what came is the beginning of the preface, and nothing more.
-    undecided: Option<Undecided>,
+/// The body of an answer: while some of it is to be sent, its connection is busy.
+struct Answer {
+    body: Body,
+    _busy: Busy,
 }
 
-struct Undecided {
-    n_seen: usize,
-    deadline: Pin<Box<Sleep>>,
-}
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
 
-impl Opening {
-    fn new(stream: TcpStream, timeout: Duration) -> Self {
-        let deadline = Box::pin(tokio::time::sleep(timeout));
-        Self {
-            stream,
-            undecided: Some(Undecided {
-                n_seen: 0,
-                deadline,
-            }),
-        }
-    }
-}
-
-impl AsyncRead for Opening {
-    fn poll_read(
-        self: Pin<&mut Self>,
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Self { stream, undecided } = self.get_mut();
-        let n_before = buf.filled().len();
-        let polled = Pin::new(stream).poll_read(cx, buf);
-        let Some(waiting) = undecided else {
-            return polled;
-        };
-        if polled.is_pending() {
-            ready!(waiting.deadline.as_mut().poll(cx));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        let came = buf.filled().get(n_before..).unwrap_or_default();
-        let rest = HTTP2_PREFACE.get(waiting.n_seen..).unwrap_or_default();
-        waiting.n_seen += came.len();
-        if came.len() >= rest.len() || !rest.starts_with(came) {
-            *undecided = None;
-        }
-        polled
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
-impl AsyncWrite for Opening {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
-/// The next connection; none when accepting failed.
-async fn accept(listener: &TcpListener) -> Option<TcpStream> {
+/// The next connection and its other end; none when accepting failed.
+async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
-        Ok((stream, _)) => Some(stream),
+        Ok(accepted) => Some(accepted),
         // The caller went away before it was its turn.
         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => None,
         Err(error) => {

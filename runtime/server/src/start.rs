@@ -20,7 +20,7 @@ use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
 use crate::lock::Lock;
 use crate::vault::Vault;
-use crate::{App, NewApp, exports, listen, pages, router, sweep, walls};
+use crate::{App, NewApp, descriptors, exports, listen, pages, router, sweep, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -263,7 +263,10 @@ impl Server {
         let serving = listen::serve(
             listener,
             router(app.clone()),
-            app.config.ingest.read_timeout,
+            listen::Limits {
+                head_timeout: app.config.ingest.read_timeout,
+                max_connections: descriptors::max_connections(&app.config),
+            },
             shutdown.clone(),
         );
         let mut serving = tokio::spawn(serving);

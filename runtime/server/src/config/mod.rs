@@ -28,6 +28,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// How browsers reach the server, when that differs from `listen`.
     pub public_url: Option<String>,
+    /// Connections that may be open at a time; 0: as many as the limit of descriptors leaves room for.
+    pub max_connections: usize,
     /// How long in-flight requests may take after a signal to stop.
     pub shutdown_grace: Duration,
     /// Files of this installation.

@@ -42,6 +42,7 @@ pub(super) fn blank() -> Config {
     Config {
         listen: ([127, 0, 0, 1], 0).into(),
         public_url: None,
+        max_connections: 0,
         shutdown_grace: Duration::ZERO,
         data_dir: Default::default(),
         plugin_cache: None,
@@ -140,6 +141,20 @@ pub(super) const SETTINGS: &[Setting] = &[
                 return Err(format!("{text:?} does not begin with http:// or https://"));
             }
             config.public_url = some_text(text).map(|url| url.trim_end_matches('/').to_owned());
+            Ok(())
+        },
+    },
+    Setting {
+        key: "server.max_connections",
+        short: None,
+        default: "0",
+        since: "0.2",
+        text: "Connections that may be open at a time. When another one comes, the one that has been idle longest \
+               is closed; when none is idle, the new one waits to be accepted. 0: as many as the limit of open \
+               files allows, less a reserve for database, workers and files, at most 8192. The reserve is kept \
+               whatever stands here; the server raises its soft limit of open files to the hard one.",
+        set: |config, text| {
+            config.max_connections = number(text, 0, 1 << 20)? as usize;
             Ok(())
         },
     },
