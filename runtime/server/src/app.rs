@@ -118,6 +118,12 @@ impl App {
         }))
     }
 
+    /// Bytes that requests under way hold of `ingest.max_in_flight_mib`.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        self.admission.in_flight_bytes()
+    }
+
     /// The way to addresses that users name; made when it is first needed, because that reads files.
     pub(crate) fn outbound(&self) -> Outbound {
         let make = || Outbound::new(&self.config.exports.private_endpoints);

@@ -83,10 +83,39 @@ impl Child {
     /// # Errors
     /// When it ends or does not become healthy.
     pub async fn with(data: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        Self::spawn(command(&[])?, data, more).await
+    }
+
+    /// As [`Child::with`], with so many file descriptors for the process and its workers each.
+    ///
+    /// # Errors
+    /// When it ends or does not become healthy.
+    pub async fn with_descriptors(
+        n_descriptors: u32,
+        data: &Path,
+        more: &[&str],
+    ) -> anyhow::Result<Self> {
+        let plain = command(&[])?;
+        let mut limited = Command::new("sh");
+        limited
+            .args([
+                "-c",
+                &format!("ulimit -n {n_descriptors}; exec \"$0\" \"$@\""),
+            ])
+            .arg(plain.as_std().get_program())
+            .env_clear();
+        for (name, value) in plain.as_std().get_envs() {
+            limited.env(name, value.unwrap_or_default());
+        }
+        limited.kill_on_drop(true).stdin(Stdio::null());
+        Self::spawn(limited, data, more).await
+    }
+
+    async fn spawn(mut command: Command, data: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let path = data.with_extension("log");
         let log = std::fs::File::create(&path)?;
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--workers", "1"])?;
         let mut process = command
+            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
             .arg("--data-dir")
             .arg(data)
             .args(more)

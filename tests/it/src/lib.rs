@@ -2,6 +2,7 @@
 //! process that can be killed.
 
 mod child;
+pub mod raw;
 mod spans;
 
 use std::path::PathBuf;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::Method;
+use perpend_it::raw::{PAIR, RawRequest};
 use perpend_it::{Child, KEYS, OTLP, Trace, command, count, origin_in, trace_id, wait_for};
 use perpend_server::client::Client;
 use serde_json::{Value, json};
@@ -424,4 +425,70 @@ async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
         .unwrap();
     assert_eq!(accepted.status, 200);
     assert_eq!(child.client.get(&path).await.unwrap().status, 200);
+}
+
+/// Opens so many connections and sends nothing on them.
+async fn silent(origin: &str, n: usize) -> Vec<tokio::net::TcpStream> {
+    let address = origin.trim_start_matches("http://");
+    let mut open = Vec::new();
+    for _ in 0..n {
+        open.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    open
+}
+
+#[tokio::test]
+async fn idle_connections_beyond_the_limit_of_descriptors_make_room_and_the_store_works() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let server = Child::with_descriptors(64, &dir, &[]).await.unwrap();
+    let said = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
+    let origin = origin_in(&said()).unwrap().to_owned();
+    let mut idle = silent(&origin, 120).await;
+    for number in 1..=40 {
+        let body = Trace::new(number, "root").to_json();
+        let sent = server.client.json(Method::POST, OTLP, &body).await.unwrap();
+        assert_eq!(sent.status, 200, "{}", sent.text());
+        let reads = (0..8).map(|_| server.client.get("/api/public/traces?limit=1"));
+        for read in futures_util::future::join_all(reads).await {
+            assert_eq!(read.unwrap().status, 200);
+        }
+        idle.extend(silent(&origin, 5).await);
+    }
+    let said = said();
+    assert!(said.contains("connection limit reached"), "{said}");
+    for fault in ["cannot accept", "unable to open", "request failed"] {
+        assert!(!said.contains(fault), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let more = ["--ingest-read-timeout-seconds", "1"];
+    let server = Child::with_descriptors(64, &dir, &more).await.unwrap();
+    let said = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
+    let origin = origin_in(&said()).unwrap().to_owned();
+    let line = format!("POST {OTLP}");
+    let headers = [
+        ("authorization", PAIR),
+        ("content-type", "application/json"),
+        ("content-length", "1000000"),
+    ];
+    let mut slow = Vec::new();
+    for _ in 0..120 {
+        let mut request = RawRequest::open(&origin, &line, &headers).await.unwrap();
+        request.send(b"{").await.unwrap();
+        slow.push(request);
+    }
+    let client = server.client.clone().with_timeout(perpend_it::PATIENCE);
+    let body = Trace::new(1, "root").to_json();
+    let sent = client.json(Method::POST, OTLP, &body).await.unwrap();
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let said = said();
+    assert!(said.contains("no connection is idle"), "{said}");
+    for fault in ["cannot accept", "unable to open"] {
+        assert!(!said.contains(fault), "{said}");
+    }
 }

@@ -210,22 +210,6 @@ async fn bodies_over_the_limit_and_bombs_are_refused() {
 }
 
 #[tokio::test]
-async fn when_too_much_is_in_flight_the_sender_is_asked_to_wait() {
-    let settings = [
-        ("ingest.max_body_mib", "8"),
-        ("ingest.max_in_flight_mib", "1"),
-    ];
-    let app = TestApp::with(&settings).await.unwrap();
-    let large = vec![b' '; 2 << 20];
-    let answer = post(&app.client, &[("content-type", PROTOBUF)], &large).await;
-    assert_eq!(answer.status, 503);
-    assert!(answer.headers.contains_key("retry-after"));
-    assert_eq!(answer.body[..2], [8, 14], "Status, code 14");
-    let answer = post(&app.client, &[("content-type", PROTOBUF)], &good()).await;
-    assert_eq!(answer.status, 200, "the room is given back");
-}
-
-#[tokio::test]
 async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowledged() {
     let app = TestApp::new().await.unwrap();
     let first = Trace::new(1, "root");

@@ -3,11 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
+use perpend_it::raw::{OTHER_PAIR, PAIR, RawRequest};
 use perpend_it::{TestApp, count};
 use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 const PLUGINS: &str = "/api/v1/plugins";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
@@ -298,20 +297,43 @@ async fn what_one_project_registered_is_not_there_for_another() {
 }
 
 #[tokio::test]
+async fn uploads_that_do_not_end_block_no_registration_of_any_project() {
+    let app = TestApp::new().await.unwrap();
+    let other = app.other_project().await.unwrap();
+    let bytes = ours(&app, "0.1.0").await;
+    let length = (8 << 20).to_string();
+    let mut stuck = Vec::new();
+    for pair in [PAIR, OTHER_PAIR].into_iter().cycle().take(8) {
+        let headers = [
+            ("authorization", pair),
+            ("content-type", "application/wasm"),
+            ("content-length", length.as_str()),
+        ];
+        let line = format!("POST {PLUGINS}");
+        let mut upload = RawRequest::open(&app.origin, &line, &headers)
+            .await
+            .unwrap();
+        upload.send(b"\0asm").await.unwrap();
+        stuck.push(upload);
+    }
+    for client in [&app.client, &other] {
+        let answer = push(client, &bytes).await;
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn an_upload_over_the_limit_is_refused_with_the_limit_before_its_bytes_are_read() {
     let app = TestApp::new().await.unwrap();
-    let address = app.origin.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    // pk-test:sk-test
-    let head = format!(
-        "POST {PLUGINS} HTTP/1.1\r\nhost: {address}\r\nauthorization: Basic cGstdGVzdDpzay10ZXN0\r\n\
-         content-type: application/wasm\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        (64 << 20) + 1
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = vec![0; 4096];
-    let n_read = stream.read(&mut answer).await.unwrap();
-    let answer = String::from_utf8_lossy(&answer[..n_read]).into_owned();
+    let length = ((64 << 20) + 1).to_string();
+    let headers = [
+        ("authorization", PAIR),
+        ("content-type", "application/wasm"),
+        ("content-length", length.as_str()),
+    ];
+    let line = format!("POST {PLUGINS}");
+    let request = RawRequest::open(&app.origin, &line, &headers).await;
+    let answer = request.unwrap().answer().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 
     let headers = [("content-type", "application/json")];

@@ -85,6 +85,11 @@ impl Admission {
         }))
     }
 
+    /// What all accounts have taken.
+    pub(crate) fn in_flight_bytes(&self) -> usize {
+        lock(&self.0.held).n_bytes
+    }
+
     /// An account that has taken nothing yet.
     pub(crate) fn account(&self) -> Account {
         let own = Own {
