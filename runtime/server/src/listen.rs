@@ -21,7 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -83,7 +83,7 @@ pub(crate) async fn serve(
             WRITE_TIMEOUT,
         );
         let (router, of_requests) = (router.clone(), Arc::clone(&seat));
-        let service = hyper::service::service_fn(move |mut request: hyper::Request<_>| {
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             let busy = Seat::busy(&of_requests);
             // A router is always ready.

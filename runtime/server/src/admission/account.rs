@@ -16,7 +16,7 @@ const RESERVED_PART: usize = 8;
 
 /// The budget of bytes in flight.
 #[derive(Clone, Debug)]
-pub struct Admission(Arc<Budget>);
+pub(crate) struct Admission(Arc<Budget>);
 
 #[derive(Debug)]
 struct Budget {
@@ -41,7 +41,7 @@ pub(crate) enum Holder {
     Key(CountedKey),
     /// A project that a signed address opened.
     Project(ProjectId),
-    /// All senders that have not shown a key.
+    /// All senders that have not shown a key: only the login form takes a body from them, and a small one.
     Anonymous,
 }
 
@@ -76,8 +76,7 @@ const fn open_to(is_small: bool, all_bytes: usize) -> usize {
 
 impl Admission {
     /// A budget of so many bytes, of which one holder may take so many percent.
-    #[must_use]
-    pub fn new(max_bytes: usize, share_percent: usize) -> Self {
+    pub(crate) fn new(max_bytes: usize, share_percent: usize) -> Self {
         Self(Arc::new(Budget {
             max_bytes,
             share_bytes: max_bytes / 100 * share_percent,

@@ -16,8 +16,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-pub use account::Admission;
-pub(crate) use account::{Account, Holder};
+pub(crate) use account::{Account, Admission, Holder};
 pub(crate) use read::{Counted, read, too_large};
 
 use crate::App;
