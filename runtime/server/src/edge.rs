@@ -10,6 +10,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use crate::client_address::ClientAddress;
 use crate::problem::{self, Code, Problem};
 use crate::{App, ingress, pages};
 
@@ -96,6 +97,7 @@ fn given_id(request: &Request) -> Option<HeaderValue> {
 /// Gives each request an id, which the answer carries, and writes one line about it.
 pub(crate) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let client = ClientAddress::in_request(request.extensions());
     let id = given_id(&request).or_else(|| HeaderValue::try_from(app.ids.uuid().to_string()).ok());
     request.headers_mut().remove(REQUEST_ID);
     if let Some(id) = &id {
@@ -105,9 +107,9 @@ pub(crate) async fn log(State(app): State<App>, mut request: Request, next: Next
     let request_id = id.as_ref().and_then(|id| id.to_str().ok());
     let status = response.status().as_u16();
     if response.status().is_server_error() {
-        tracing::warn!(%method, path, status, request_id, "request failed");
+        tracing::warn!(%method, path, status, request_id, client.address = %client, "request failed");
     } else {
-        tracing::debug!(%method, path, status, request_id, "request");
+        tracing::debug!(%method, path, status, request_id, client.address = %client, "request");
     }
     if let Some(id) = id {
         response.headers_mut().insert(REQUEST_ID, id);

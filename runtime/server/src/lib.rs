@@ -14,6 +14,7 @@ pub mod auth;
 mod broker;
 mod built_apart;
 pub mod client;
+pub mod client_address;
 pub mod commands;
 pub mod config;
 mod descriptors;
@@ -60,5 +61,6 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(api::scim::as_scim))
         .layer(from_fn(edge::cors))
         .layer(from_fn_with_state(app.clone(), edge::log))
+        .layer(from_fn_with_state(app.clone(), client_address::insert))
         .with_state(app)
 }

@@ -21,6 +21,8 @@ pub use args::SettingArgs;
 pub use reference::markdown;
 use settings::{SETTINGS, Setting};
 
+use crate::client_address::TrustedProxies;
+
 /// Every setting, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -30,6 +32,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Connections that may be open at a time; 0: as many as the limit of descriptors leaves room for.
     pub max_connections: usize,
+    /// Proxies that may say where a request comes from.
+    pub trusted_proxies: TrustedProxies,
     /// How long in-flight requests may take after a signal to stop.
     pub shutdown_grace: Duration,
     /// Files of this installation.

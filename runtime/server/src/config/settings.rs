@@ -43,6 +43,7 @@ pub(super) fn blank() -> Config {
         listen: ([127, 0, 0, 1], 0).into(),
         public_url: None,
         max_connections: 0,
+        trusted_proxies: Default::default(),
         shutdown_grace: Duration::ZERO,
         data_dir: Default::default(),
         plugin_cache: None,
@@ -155,6 +156,21 @@ pub(super) const SETTINGS: &[Setting] = &[
                whatever stands here; the server raises its soft limit of open files to the hard one.",
         set: |config, text| {
             config.max_connections = number(text, 0, 1 << 20)? as usize;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "server.trusted_proxies",
+        short: None,
+        default: "",
+        since: "0.2",
+        text: "Addresses of the proxies before the server, comma-separated, single or in CIDR notation such as \
+               `10.1.0.0/16`. From these alone `Forwarded` and `X-Forwarded-For` say which client sent a request: \
+               the rightmost address that is not in the list. Without it every client behind a proxy has the \
+               address of the proxy, in the log and where wrong secrets are counted. A list of everything is \
+               refused.",
+        set: |config, text| {
+            config.trusted_proxies = text.parse()?;
             Ok(())
         },
     },

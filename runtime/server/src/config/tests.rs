@@ -84,6 +84,10 @@ fn a_bad_value_stops_the_start_with_key_place_and_what_would_be_right() {
             "[database]\nurl = \"mysql://h/d\"",
             ["database.url", "postgres://"],
         ),
+        (
+            "[server]\ntrusted_proxies = \"10.0.0.0/8, 0.0.0.0/0\"",
+            ["server.trusted_proxies", "0.0.0.0/0"],
+        ),
         ("server = ", ["not TOML", "line 1"]),
     ] {
         let message = from_file(text).unwrap_err().to_string();
