@@ -1,7 +1,7 @@
 //! What the first start makes: one organization, one project, one key pair, and the key pair of the
 //! organization that the settings give.
 
-use perpend_domain::ids::{IdSource, OrganizationId, ProjectId};
+use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 use perpend_store::catalog::{Init, KeyOwner, Project};
 use perpend_store::{Error, Store};
@@ -11,7 +11,7 @@ use crate::config;
 
 /// Finds the project of this installation, or makes it: the one that the login link opens.
 ///
-/// A key pair from the settings is made sure of at each start; without one, a pair is made only while
+/// A key pair from the settings is made sure of at each start, unless it was deleted; without one, a pair is made only while
 /// there is no project. It is shown before it is stored: who is stopped in between makes another at the next
 /// start, and no pair is lost.
 ///
@@ -35,15 +35,10 @@ async fn project_and_key(
     (ids, now): (&dyn IdSource, Timestamp),
     show: fn(&KeyPair),
 ) -> Result<Project, Error> {
-    let given = init.public_key.clone().zip(init.secret_key.clone());
+    let names = "PERPEND_INIT_PUBLIC_KEY and PERPEND_INIT_SECRET_KEY";
+    let given = pair_in_force(store, (&init.public_key, &init.secret_key), names).await?;
     let (pair, is_made) = match (given, store.first_project().await?) {
-        (Some((public_key, secret_key)), _) => (
-            KeyPair {
-                public_key,
-                secret_key,
-            },
-            false,
-        ),
+        (Some(pair), _) => (pair, false),
         (None, Some(project)) => {
             return Ok(project);
         }
@@ -72,6 +67,35 @@ async fn project_and_key(
     }
 }
 
+/// The key pair of two settings, unless it was deleted.
+///
+/// A deleted pair is not made again: it may have been deleted because its secret leaked, and the variables of a
+/// deployment outlive that. Nor does it stop the start: deleting a pair would then take the whole server down at
+/// its next restart, hours or weeks later. So the start goes on without the pair and says which settings to change.
+async fn pair_in_force(
+    store: &Store,
+    (public_key, secret_key): (&Option<String>, &Option<String>),
+    names: &'static str,
+) -> Result<Option<KeyPair>, Error> {
+    let Some((public_key, secret_key)) = public_key.clone().zip(secret_key.clone()) else {
+        return Ok(None);
+    };
+    let id = PublicKey::to_store(&public_key).map_err(inconsistent)?;
+    // In this order: a public key is noted as used together with its pair, also by another node just now.
+    if store.is_public_key_used(&id).await? && store.api_key(&id).await?.is_none() {
+        tracing::warn!(
+            public_key,
+            "the key pair of {names} was deleted and is not made again; its requests are refused: remove the \
+             two settings, or set a new pair"
+        );
+        return Ok(None);
+    }
+    Ok(Some(KeyPair {
+        public_key,
+        secret_key,
+    }))
+}
+
 fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     Error::Inconsistent {
         what: "key pair",
@@ -86,13 +110,10 @@ async fn organization_key(
     project: &Project,
     (ids, now): (&dyn IdSource, Timestamp),
 ) -> Result<(), Error> {
-    let given = init.org_public_key.clone().zip(init.org_secret_key.clone());
-    let Some((public_key, secret_key)) = given else {
+    let names = "PERPEND_INIT_ORG_PUBLIC_KEY and PERPEND_INIT_ORG_SECRET_KEY";
+    let given = (&init.org_public_key, &init.org_secret_key);
+    let Some(pair) = pair_in_force(store, given, names).await? else {
         return Ok(());
-    };
-    let pair = KeyPair {
-        public_key,
-        secret_key,
     };
     let secret = pair.secret_key.clone();
     let note = Some("made from the settings".to_owned());

@@ -65,6 +65,10 @@ const STEPS: &[(&str, &str)] = &[
         "superseded scores",
         include_str!("../migrations/0023_superseded_scores.sql"),
     ),
+    (
+        "used public keys",
+        include_str!("../migrations/0024_used_public_keys.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "
@@ -191,6 +195,33 @@ mod tests {
             char::from_u32(0x4e00 + state % 20_000).unwrap()
         };
         (0..n_chars).map(|_| next()).collect()
+    }
+
+    #[tokio::test]
+    async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
+        const KEY: &str = "
+            INSERT INTO api_keys (public_key, id, organization_id, secret_hash, secret_hint, rights, created_at)
+            VALUES ($1, 'k', 'o', '', '', 'full', 0)";
+        const OWNER: &str = "INSERT INTO organizations (id, name, created_at) VALUES ('o', $1, 0)";
+        let before = STEPS
+            .iter()
+            .position(|(name, _)| *name == "used public keys");
+        for database in TempDatabase::each().await {
+            let pool = Pool::open(database.url(), &Options::default()).await;
+            let pool = pool.unwrap();
+            let writer = crate::telemetry::Writer::start(&pool);
+            let store = Store { pool, writer };
+            run_steps(&store.pool, &STEPS[..before.unwrap()])
+                .await
+                .unwrap();
+            store.change(OWNER, &["o".into()]).await.unwrap();
+            store.change(KEY, &["pk-old".into()]).await.unwrap();
+            run(&store.pool).await.unwrap();
+            let key = perpend_domain::ids::PublicKey::new("pk-old").unwrap();
+            store.delete_organization_key(&key).await.unwrap();
+            assert!(store.is_public_key_used(&key).await.unwrap());
+            store.close().await;
+        }
     }
 
     #[tokio::test]

@@ -45,13 +45,16 @@ pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result
         let revoked = revoke_in(&store, public_key).await;
         store.close().await;
         revoked?;
-        say(&format!("The key pair {public_key} is gone."));
+        say(&format!(
+            "The key pair {public_key} is deleted, and its public key is never given out again."
+        ));
         say(&format!(
             "A server that runs refuses it within {} seconds.",
             KEPT_MS / 1_000
         ));
         if config.init.org_public_key.as_deref() == Some(public_key) {
-            say("It stands in the settings: the next start makes it again unless init.org_public_key goes.");
+            say("It is still in the settings: the next start warns and does not make it again.");
+            say("Remove init.org_public_key and init.org_secret_key, or set a new pair.");
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -72,7 +75,7 @@ async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     }
 }
 
-async fn open(config: &Config) -> anyhow::Result<Store> {
+pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
     let url = config.database();
     if let DatabaseUrl::Sqlite(path) = &url {
         anyhow::ensure!(

@@ -592,7 +592,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.1",
         text: "Public half of the first key pair, any text without a colon: keys of an old installation \
-               keep working. Made at each start where it is not there. Needs `init.secret_key`.",
+               keep working. Made at each start where it is not there; a pair that was deleted is not made \
+               again, which the start warns of. Needs `init.secret_key`.",
         set: |config, text| {
             config.init.public_key = public_key(text)?;
             Ok(())
@@ -615,7 +616,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.2",
         text: "Public half of a key pair of the organization, which manages its projects, their keys and its \
-               members and reads no data. Made sure of at each start. Needs `init.org_secret_key`; `perpend \
+               members and reads no data. Made sure of at each start; a pair that was deleted is not made again, \
+               which the start warns of. Needs `init.org_secret_key`; `perpend \
                organization-key` makes further ones.",
         set: |config, text| {
             config.init.org_public_key = public_key(text)?;

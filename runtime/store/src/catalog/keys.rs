@@ -6,7 +6,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 
 use super::{SecretHash, checked};
-use crate::db::{Arg, Query, query, query_scalar};
+use crate::db::{Arg, Db, Query, query, query_scalar};
 use crate::pool::in_transaction;
 use crate::{Error, Store};
 
@@ -147,14 +147,23 @@ pub(super) const LOCK_ORGANIZATION: &str = "UPDATE organizations SET name = name
 const COUNT: &str = "SELECT COUNT(*) FROM api_keys WHERE project_id = $1";
 const COUNT_OF_ORGANIZATION: &str = "SELECT COUNT(*) FROM api_keys WHERE organization_id = $1";
 
-/// Makes nothing when the public key is taken.
+const CLAIM: &str = "
+    INSERT INTO used_public_keys (public_key) VALUES ($1) ON CONFLICT (public_key) DO NOTHING";
+const IS_USED: &str = "SELECT COUNT(*) FROM used_public_keys WHERE public_key = $1";
 const INSERT: &str = "
     INSERT INTO api_keys (public_key, id, project_id, organization_id, secret_hash, secret_hint, rights,
                           note, created_at, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-    ON CONFLICT (public_key) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-/// [`INSERT`] with its values; project and organization as in the row, one of them absent.
+/// Claims a public key for the key pair that this transaction makes. `false` when it is taken, or was taken by
+/// a pair that has been deleted.
+pub(super) async fn claim_public_key(db: &mut Db, public_key: &PublicKey) -> Result<bool, Error> {
+    let n_claimed = query(CLAIM).bind(public_key.as_str()).execute(db).await?;
+    Ok(n_claimed == 1)
+}
+
+/// The statement that stores a key whose public half was claimed. Project and organization as in the row: one
+/// of them is absent.
 pub(super) fn insert_key<'k>(
     project: Option<&'k str>,
     organization: Option<&'k str>,
@@ -178,6 +187,15 @@ const GET_SECRET: &str = "SELECT value FROM server_secrets WHERE name = $1";
 const PUT_SECRET: &str = "
     INSERT INTO server_secrets (name, value) VALUES ($1, $2)
     ON CONFLICT (name) DO NOTHING";
+const REPLACE_SECRET: &str = "
+    INSERT INTO server_secrets (name, value) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+/// One text for both cases: it does not say whether somebody else has the key now.
+const PUBLIC_KEY_USED: Error = Error::Conflict(
+    "the public key is in use or was used before, and is never given out again: choose another, or leave out \
+     both halves and a new pair is made",
+);
 
 impl Store {
     /// The key with this public half. Asked before its owner is known: the answer names it.
@@ -216,8 +234,7 @@ impl Store {
     /// Adds a key to a project.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key is taken, by whomever, or the project has [`MAX_KEYS`];
-    /// [`Error::NotFound`] when there is no such project.
+    /// As [`Store::create_key`].
     pub async fn create_api_key(
         &self,
         project: &ProjectId,
@@ -231,8 +248,8 @@ impl Store {
     /// Adds a key to a project or an organization.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key is taken, by whomever, or the owner has [`MAX_KEYS`];
-    /// [`Error::NotFound`] when there is no such owner.
+    /// [`Error::Conflict`] when the public key is in use or was used by a deleted pair, whoever owns it, or the
+    /// owner has [`MAX_KEYS`]; [`Error::NotFound`] when there is no such owner.
     pub async fn create_key(
         &self,
         owner: &KeyOwner,
@@ -247,7 +264,7 @@ impl Store {
             KeyOwner::Project(_) => (LOCK_PROJECT, COUNT),
             KeyOwner::Organization(_) => (LOCK_ORGANIZATION, COUNT_OF_ORGANIZATION),
         };
-        let n_made = in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |db| {
             let owner = project.or(organization);
             let n_locked = query(lock).bind(owner).execute(&mut db).await?;
             if n_locked == 0 {
@@ -257,17 +274,30 @@ impl Store {
             if i64::from(MAX_KEYS) <= n_keys {
                 return Err(Error::Conflict("there are 200 keys; delete one first"));
             }
+            if !claim_public_key(&mut db, &key.public_key).await? {
+                return Err(PUBLIC_KEY_USED);
+            }
             insert_key(project, organization, key, now)
                 .execute(&mut db)
-                .await?
+                .await?;
         });
-        match n_made {
-            0 => Err(Error::Conflict("the public key is taken")),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Takes a key away from a project; requests with it are refused from now on.
+    /// Whether a key pair was ever made with this public half; it may have been deleted since.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_public_key_used(&self, public_key: &PublicKey) -> Result<bool, Error> {
+        let n_used: i64 = query_scalar(IS_USED)
+            .bind(public_key.as_str())
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(n_used > 0)
+    }
+
+    /// Takes a key away from a project; requests with it are refused from now on, and its public half is never
+    /// given out again.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no key with this id.
@@ -279,7 +309,7 @@ impl Store {
         }
     }
 
-    /// Takes a key away from the organization it belongs to. Crosses tenants: a public key is unique in the
+    /// [`Store::delete_api_key`] for a key of an organization. Crosses tenants: a public key is unique in the
     /// installation. The key of a project is none of these.
     ///
     /// # Errors
@@ -302,6 +332,27 @@ impl Store {
         Ok(())
     }
 
+    /// A value of the whole installation, if it was made before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn known_secret(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        query_scalar(GET_SECRET)
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await
+    }
+
+    /// Gives a value of the whole installation, whatever it was before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn replace_secret(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [name.into(), value.into()];
+        self.change(REPLACE_SECRET, &args).await?;
+        Ok(())
+    }
+
     /// A value of the whole installation, such as the key that signs sessions: what `make` gave to
     /// whoever asked first, for ever.
     ///
@@ -312,11 +363,7 @@ impl Store {
         name: &str,
         make: impl FnOnce() -> Vec<u8> + Send,
     ) -> Result<Vec<u8>, Error> {
-        let known: Option<Vec<u8>> = query_scalar(GET_SECRET)
-            .bind(name)
-            .fetch_optional(&self.pool)
-            .await?;
-        if let Some(value) = known {
+        if let Some(value) = self.known_secret(name).await? {
             return Ok(value);
         }
         let made = make();

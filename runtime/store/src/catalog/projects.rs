@@ -4,7 +4,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
-use super::keys::insert_key;
+use super::keys::{claim_public_key, insert_key};
 use super::{KeyOwner, NewApiKey, checked, from_json};
 use crate::db::{query, query_scalar};
 use crate::pool::in_transaction;
@@ -111,7 +111,6 @@ const INSERT_ORGANIZATION: &str = "
 const INSERT: &str = "
     INSERT INTO projects (id, organization_id, name, metadata, created_at, updated_at)
     VALUES ($1, $2, $3, '{}', $4, $4)";
-const MOVE_KEY: &str = "UPDATE api_keys SET project_id = $1 WHERE public_key = $2";
 
 impl Store {
     /// The project with its organization.
@@ -144,7 +143,8 @@ impl Store {
     /// its project, which is the answer: the caller compares the secret with [`Store::api_key`].
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key opens an organization; or when the database fails.
+    /// [`Error::Conflict`] when the public key opens an organization, [`Error::NotFound`] when the pair with this
+    /// public key was deleted; or when the database fails.
     pub async fn create_first_project(
         &self,
         init: &Init,
@@ -154,12 +154,9 @@ impl Store {
             return self.opened_by(&key.owner).await;
         }
         in_transaction!(&self.pool, |db| {
-            // The key first: of several nodes that start at once, one gets past this statement, and the
+            // The public key first: of several nodes that start at once, one gets past this statement, and the
             // others find its project when it has committed.
-            let n_made = insert_key(Some(init.project_id.as_str()), None, &init.key, now)
-                .execute(&mut db)
-                .await?;
-            if n_made == 1 {
+            if claim_public_key(&mut db, &init.key.public_key).await? {
                 let organization: Option<String> = query_scalar(FIND_ORGANIZATION)
                     .bind(&init.organization_name)
                     .fetch_optional(&mut db)
@@ -180,24 +177,19 @@ impl Store {
                     .bind(&init.project_name)
                     .fetch_optional(&mut db)
                     .await?;
-                match project {
-                    Some(project) => {
-                        query(MOVE_KEY)
-                            .bind(project)
-                            .bind(init.key.public_key.as_str())
-                            .execute(&mut db)
-                            .await?;
-                    }
-                    None => {
-                        query(INSERT)
-                            .bind(init.project_id.as_str())
-                            .bind(organization)
-                            .bind(&init.project_name)
-                            .bind(now.as_micros())
-                            .execute(&mut db)
-                            .await?;
-                    }
+                if project.is_none() {
+                    query(INSERT)
+                        .bind(init.project_id.as_str())
+                        .bind(organization)
+                        .bind(&init.project_name)
+                        .bind(now.as_micros())
+                        .execute(&mut db)
+                        .await?;
                 }
+                let project = project.as_deref().unwrap_or(init.project_id.as_str());
+                insert_key(Some(project), None, &init.key, now)
+                    .execute(&mut db)
+                    .await?;
             }
         });
         let key = self.api_key(&init.key.public_key).await?;

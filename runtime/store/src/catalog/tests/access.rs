@@ -118,3 +118,115 @@ async fn a_server_secret_is_made_once() {
     })
     .await;
 }
+
+/// The answer for a public key that must not be used again.
+fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Error>) {
+    let Err(Error::Conflict(why)) = &outcome else {
+        unreachable!("{outcome:?}");
+    };
+    assert!(why.contains("never given out again"), "{why}");
+}
+
+#[tokio::test]
+async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
+    on_each_database(|store| async move {
+        let home = store
+            .create_first_project(&init(1, "pk-1"), at(0))
+            .await
+            .unwrap();
+        let (project, organization) = (home.id, home.organization.id);
+        let of_organization = KeyOwner::Organization(organization.clone());
+        store
+            .create_key(&of_organization, &key_of(2, "pk-org"), at(1))
+            .await
+            .unwrap();
+        let public_keys = ["pk-1", "pk-org"].map(|key| PublicKey::new(key).unwrap());
+        for key in &public_keys {
+            assert!(store.is_public_key_used(key).await.unwrap());
+        }
+        store.delete_api_key(&project, "key-1").await.unwrap();
+        store
+            .delete_organization_key(&public_keys[1])
+            .await
+            .unwrap();
+
+        let other = Init {
+            organization_name: "Other".to_owned(),
+            ..init(3, "pk-3")
+        };
+        let other = store.create_first_project(&other, at(2)).await.unwrap();
+        let owners = [
+            KeyOwner::Project(project.clone()),
+            of_organization,
+            KeyOwner::Project(other.id),
+            KeyOwner::Organization(other.organization.id),
+        ];
+        for key in &public_keys {
+            for owner in &owners {
+                let again = key_of(9, key.as_str());
+                is_refused(store.create_key(owner, &again, at(3)).await);
+            }
+            let start = init(9, key.as_str());
+            assert!(store.create_first_project(&start, at(3)).await.is_err());
+            assert_eq!(store.api_key(key).await.unwrap(), None);
+            assert!(store.is_public_key_used(key).await.unwrap());
+        }
+        // A refusal uses up nothing.
+        let unknown = KeyOwner::Project(super::project("none"));
+        let fresh = key_of(8, "pk-fresh");
+        assert!(store.create_key(&unknown, &fresh, at(4)).await.is_err());
+        store.create_key(&owners[2], &fresh, at(4)).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
+    on_each_database(|store| async move {
+        let home = store
+            .create_first_project(&init(1, "pk-1"), at(0))
+            .await
+            .unwrap();
+        let organization = KeyOwner::Organization(home.organization.id.clone());
+        let delete = store.delete_project(&home.organization.id, &home.id, at(1));
+        delete.await.unwrap();
+        let again = key_of(9, "pk-1");
+        is_refused(store.create_key(&organization, &again, at(2)).await);
+        // Also when nothing of the project is left.
+        store.sweep(at(200)).await.unwrap();
+        store.sweep(at(400)).await.unwrap();
+        is_refused(store.create_key(&organization, &again, at(401)).await);
+        let start = store.create_first_project(&init(9, "pk-1"), at(401));
+        assert!(start.await.is_err());
+        assert_eq!(store.first_project().await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_several_that_want_one_public_key_while_it_is_deleted_none_gets_it() {
+    on_each_database(|store| async move {
+        let home = store
+            .create_first_project(&init(1, "pk-1"), at(0))
+            .await
+            .unwrap();
+        let organization = KeyOwner::Organization(home.organization.id.clone());
+        for n in 2..12 {
+            let (public_key, id) = (format!("pk-{n}"), format!("key-{n}"));
+            let key = key_of(n, &public_key);
+            store.create_api_key(&home.id, &key, at(1)).await.unwrap();
+            let rival = NewApiKey {
+                id: format!("rival-{n}"),
+                ..key
+            };
+            let (deleted, made) = tokio::join!(
+                store.delete_api_key(&home.id, &id),
+                store.create_key(&organization, &rival, at(1)),
+            );
+            deleted.unwrap();
+            is_refused(made);
+            assert_eq!(store.api_key(&rival.public_key).await.unwrap(), None);
+        }
+    })
+    .await;
+}
