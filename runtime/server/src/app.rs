@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::admission::Admission;
 use crate::api::media::Signer;
 use crate::api::plugins::Turns;
-use crate::auth::KeyCache;
+use crate::auth::{KeyCache, Throttle};
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::exports::outbound::Outbound;
@@ -57,6 +57,7 @@ pub struct AppParts {
     pub(crate) keys: KeyCache,
     pub(crate) sweep_wanted: Notify,
     pub(crate) limits: Limits,
+    pub(crate) throttle: Throttle,
     pub(crate) media_signer: Signer,
     pub(crate) inspections: Turns,
     outbound: OnceLock<Outbound>,
@@ -101,6 +102,7 @@ impl App {
             keys: KeyCache::default(),
             sweep_wanted: Notify::new(),
             limits: Limits::default(),
+            throttle: Throttle::default(),
             media_signer: Signer::default(),
             inspections: Turns::default(),
             outbound: OnceLock::new(),

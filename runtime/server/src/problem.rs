@@ -96,6 +96,8 @@ codes! {
         "The component cannot be used as a plug-in", "`details.problems` lists everything that is wrong with it.";
     RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
         "Too many requests", "Wait for `Retry-After` seconds. `details` says what the limit of the key is and when all of it is there again; `limits` in the settings sets it.";
+    TooManyAttempts, "too_many_attempts", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
+        "Too many wrong credentials from this network", "Wait for `Retry-After` seconds and send the right key pair. The limit counts per public key and network; other networks are not affected. Where all clients seem to be one network, set `server.trusted_proxies`.";
     Internal, "internal_error", INTERNAL_SERVER_ERROR, "internal_error", "Internal Server Error",
         "A fault of the server", "The server's log has the cause. Report it if it comes again.";
     Unavailable, "unavailable", SERVICE_UNAVAILABLE, "internal_error", "ServiceUnavailable",
@@ -192,6 +194,16 @@ impl Problem {
     /// One request too many; the next one fits in so many seconds.
     pub fn rate_limited(message: impl Into<String>, seconds: u64) -> Self {
         let mut problem = Self::new(Code::RateLimited, message);
+        problem.0.retry_after = Some(seconds);
+        problem
+    }
+
+    /// Too many wrong credentials came from where this comes from; it may try again in so many seconds.
+    pub fn too_many_attempts(seconds: u64) -> Self {
+        let message = format!(
+            "too many wrong credentials from this network; the next attempt is looked at in {seconds} s"
+        );
+        let mut problem = Self::new(Code::TooManyAttempts, message);
         problem.0.retry_after = Some(seconds);
         problem
     }

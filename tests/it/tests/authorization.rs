@@ -185,7 +185,11 @@ fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> 
 
 #[tokio::test]
 async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyhow::Result<()> {
-    let app = TestApp::with(&[("admin.api_key", ADMIN_KEY)]).await?;
+    let settings = [
+        ("admin.api_key", ADMIN_KEY),
+        ("server.trusted_proxies", "127.0.0.1"),
+    ];
+    let app = TestApp::with(&settings).await?;
     let ingest = ingest_key(&app).await?;
     app.other_project().await?;
     let callers = callers(&app, ingest);
@@ -199,9 +203,12 @@ async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyho
         20 <= n_organization,
         "{n_organization} operations of organizations"
     );
-    for operation in operations {
+    for (at, operation) in operations.into_iter().enumerate() {
+        // Wrong credentials are limited per network: each operation is asked from one of its own.
+        let network = format!("2001:db8:0:{at:x}::1");
         for (who, shown, client) in &callers {
-            let answer = operation.call(client, "none").await?;
+            let client = client.clone().with_header("x-forwarded-for", &network);
+            let answer = operation.call(&client, "none").await?;
             let refused = matches!(answer.status.as_u16(), 401 | 403);
             let is_right = match operation.refuses(*shown) {
                 None => !refused && answer.status.as_u16() < 500,

@@ -26,6 +26,14 @@ pub enum Credentials {
 }
 
 impl Credentials {
+    /// The half that is not secret, as far as its sender knows which one that is.
+    #[must_use]
+    pub fn public_key(&self) -> &str {
+        match self {
+            Self::Pair { public_key, .. } | Self::PublicKey(public_key) => public_key,
+        }
+    }
+
     /// Reads the header. The scheme is case-insensitive, and `Basic%20` is read as `Basic `: that is
     /// what arrives when a client does not percent-decode its configured headers.
     #[must_use]

@@ -10,7 +10,10 @@ use perpend_store::catalog::{KeyOwner, Rights, SecretHash};
 
 use super::Credentials;
 use super::cache::Remembered;
+use super::throttle::{Attempt, Target};
 use crate::App;
+use crate::client_address::ClientAddress;
+use crate::edge::REQUEST_ID;
 use crate::ingress;
 use crate::problem::{Code, Problem};
 
@@ -80,30 +83,103 @@ async fn known_key(app: &App, public_key: &str) -> Result<Option<Arc<KnownKey>>,
     Ok(key.filter(is_valid))
 }
 
-/// Who sent these headers.
-pub(super) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let header = headers.get(AUTHORIZATION).ok_or_else(refused)?;
-    let credentials = Credentials::parse(header).ok_or_else(refused)?;
-    match credentials {
+/// Why credentials open nothing.
+pub(super) enum Failure {
+    /// There are none, or they cannot be read.
+    Missing,
+    /// They are wrong.
+    Wrong(Target),
+    /// They were not looked at: the client's network is blocked for so many seconds.
+    Blocked(Target, u64),
+    /// Anything else.
+    Problem(Problem),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<perpend_store::Error> for Failure {
+    fn from(error: perpend_store::Error) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+/// Who sent these headers. Wrong credentials are counted and logged: once for a request.
+pub(super) async fn authenticate(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<Caller, Problem> {
+    let failure = match identify(app, client, headers).await {
+        Ok(caller) => return Ok(caller),
+        Err(failure) => failure,
+    };
+    let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
+    let attempt = Attempt {
+        client,
+        request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()),
+        public_key: credentials.as_ref().map(Credentials::public_key),
+    };
+    let now = app.clock.now();
+    Err(match failure {
+        Failure::Problem(problem) => problem,
+        Failure::Missing => {
+            app.throttle.missing(attempt, now);
+            refused()
+        }
+        Failure::Wrong(target) => {
+            app.throttle.failed(target, attempt, now);
+            refused()
+        }
+        Failure::Blocked(target, seconds) => app.throttle.refuse(&target, seconds, attempt, now),
+    })
+}
+
+/// [`authenticate`] without counting.
+pub(super) async fn identify(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<Caller, Failure> {
+    let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
+    match credentials.ok_or(Failure::Missing)? {
         Credentials::Pair {
             public_key,
             secret_key,
-        } => by_pair(app, &public_key, &secret_key).await,
+        } => by_pair(app, client, &public_key, &secret_key).await,
         Credentials::PublicKey(bearer) => match ingress::either(headers, "admin-api-key") {
-            Some(admin_key) => by_admin_key(app, headers, [&bearer, &admin_key]).await,
-            None => by_public_key(app, &bearer).await,
+            Some(admin_key) => by_admin_key(app, client, headers, [&bearer, &admin_key]).await,
+            None => by_public_key(app, client, &bearer).await,
         },
     }
 }
 
-async fn by_pair(app: &App, public_key: &str, secret_key: &str) -> Result<Caller, Problem> {
+/// The target, unless the client's network is blocked for it: then nothing is compared.
+fn open(app: &App, client: ClientAddress, target: Target) -> Result<Target, Failure> {
+    match app.throttle.blocked_for(&target, client, app.clock.now()) {
+        None => Ok(target),
+        Some(seconds) => Err(Failure::Blocked(target, seconds)),
+    }
+}
+
+async fn by_pair(
+    app: &App,
+    client: ClientAddress,
+    public_key: &str,
+    secret_key: &str,
+) -> Result<Caller, Failure> {
     let Some(key) = known_key(app, public_key).await? else {
+        let target = open(app, client, Target::UnknownKey)?;
         // As much work as for a known key, so that the time tells nothing.
         let _ = SecretHash::new("", [0; 16]).matches(secret_key);
-        return Err(refused());
+        return Err(Failure::Wrong(target));
     };
+    let target = open(app, client, Target::Key(key.id.clone()))?;
     if !key.secret_hash.matches(secret_key) {
-        return Err(refused());
+        return Err(Failure::Wrong(target));
     }
     app.keys.note_use(&key, app.clock.now());
     Ok(match &key.owner {
@@ -118,8 +194,14 @@ async fn by_pair(app: &App, public_key: &str, secret_key: &str) -> Result<Caller
     })
 }
 
-async fn by_public_key(app: &App, public_key: &str) -> Result<Caller, Problem> {
-    let key = known_key(app, public_key).await?.ok_or_else(refused)?;
+async fn by_public_key(
+    app: &App,
+    client: ClientAddress,
+    public_key: &str,
+) -> Result<Caller, Failure> {
+    let Some(key) = known_key(app, public_key).await? else {
+        return Err(Failure::Wrong(open(app, client, Target::UnknownKey)?));
+    };
     Ok(match &key.owner {
         KeyOwner::Organization(_) => Caller::OrganizationPublic,
         KeyOwner::Project(id) => Caller::Project(id.clone(), Level::Scores),
@@ -128,13 +210,19 @@ async fn by_public_key(app: &App, public_key: &str) -> Result<Caller, Problem> {
 
 /// The administrator of the installation, who names the project: the one way to a project without a key of
 /// its own, and closed where no administrator's key is configured.
-async fn by_admin_key(app: &App, headers: &HeaderMap, shown: [&str; 2]) -> Result<Caller, Problem> {
+async fn by_admin_key(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+    shown: [&str; 2],
+) -> Result<Caller, Failure> {
+    let target = open(app, client, Target::Administrator)?;
     let configured = app.config.admin.api_key.as_deref();
     // Without a key there is nothing to compare with, and the same work is done.
     let hash = SecretHash::new(configured.unwrap_or_default(), [0; 16]);
     let matches = shown.map(|shown| hash.matches(shown));
     if configured.is_none() || matches.contains(&false) {
-        return Err(refused());
+        return Err(Failure::Wrong(target));
     }
     let id = ingress::either(headers, "project-id").ok_or_else(|| {
         let message = "the header x-perpend-project-id is missing: it names the project";

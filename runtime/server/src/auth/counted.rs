@@ -5,9 +5,11 @@ use std::fmt;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap};
 
-use super::{Credentials, authenticate};
+use super::Credentials;
+use super::caller::identify;
 use crate::App;
 use crate::admission::{Account, Holder};
+use crate::client_address::ClientAddress;
 
 /// A key: the public half alone, which anybody may know, counts apart from its pair.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -24,8 +26,13 @@ impl fmt::Debug for CountedKey {
 }
 
 /// The key in these headers, when it is valid.
-pub(crate) async fn counted_key(app: &App, headers: &HeaderMap) -> Option<CountedKey> {
-    authenticate(app, headers).await.ok()?;
+pub(crate) async fn counted_key(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+) -> Option<CountedKey> {
+    // A failure is counted and logged when the handler asks.
+    identify(app, client, headers).await.ok()?;
     CountedKey::shown(headers)
 }
 

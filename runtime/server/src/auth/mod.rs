@@ -5,12 +5,15 @@
 //! - **A project comes from the key.** No parameter of a request names it. Two callers name one: the
 //!   administrator of the installation, and an organization, which manages its own projects and reads none.
 //! - **Secrets are compared as digests, in constant time**, and an unknown public key takes the same way.
+//! - **Guessing is slow.** Wrong credentials block the network they come from (`throttle`).
 
 mod basic;
 mod cache;
 mod caller;
 mod counted;
+mod login;
 mod pair;
+mod throttle;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -18,6 +21,7 @@ use axum::http::request::Parts;
 use perpend_domain::ids::{OrganizationId, ProjectId};
 
 use crate::App;
+use crate::client_address::ClientAddress;
 use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
@@ -25,7 +29,9 @@ pub(crate) use cache::{KEPT_MS, KeyCache};
 pub(crate) use caller::KnownKey;
 use caller::{Caller, Level, authenticate};
 pub(crate) use counted::{CountedKey, charge_to_key, counted_key};
+pub(crate) use login::check_login_token;
 pub use pair::KeyPair;
+pub(crate) use throttle::Throttle;
 
 /// The right to read one project.
 #[derive(Clone, Debug)]
@@ -76,8 +82,12 @@ fn denied(message: &str) -> Problem {
 }
 
 /// The project and the level of credentials that open one.
-async fn in_project(app: &App, headers: &HeaderMap) -> Result<(ProjectId, Level), Problem> {
-    match authenticate(app, headers).await? {
+async fn in_project(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<(ProjectId, Level), Problem> {
+    match authenticate(app, client, headers).await? {
         Caller::Project(project, level) => Ok((project, level)),
         Caller::Organization(_) | Caller::OrganizationPublic => Err(denied(
             "an organization key manages projects, keys and members, and opens no project; send a key \
@@ -87,8 +97,13 @@ async fn in_project(app: &App, headers: &HeaderMap) -> Result<(ProjectId, Level)
 }
 
 /// The project, when the credentials in these headers open one of `levels`.
-async fn require(app: &App, headers: &HeaderMap, levels: &[Level]) -> Result<ProjectId, Problem> {
-    let (project, level) = in_project(app, headers).await?;
+async fn require(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+    levels: &[Level],
+) -> Result<ProjectId, Problem> {
+    let (project, level) = in_project(app, client, headers).await?;
     if levels.contains(&level) {
         return Ok(project);
     }
@@ -104,8 +119,12 @@ async fn require(app: &App, headers: &HeaderMap, levels: &[Level]) -> Result<Pro
 ///
 /// # Errors
 /// 401 without valid credentials, 403 for credentials that may not read.
-pub async fn project_of(app: &App, headers: &HeaderMap) -> Result<ProjectId, Problem> {
-    require(app, headers, &[Level::Full]).await
+pub async fn project_of(
+    app: &App,
+    client: ClientAddress,
+    headers: &HeaderMap,
+) -> Result<ProjectId, Problem> {
+    require(app, client, headers, &[Level::Full]).await
 }
 
 impl Ingest {
@@ -113,8 +132,12 @@ impl Ingest {
     ///
     /// # Errors
     /// 401 without valid credentials, 403 for credentials of another level.
-    pub async fn from_headers(app: &App, headers: &HeaderMap) -> Result<Self, Problem> {
-        let project = require(app, headers, &[Level::Full, Level::Ingest]).await?;
+    pub async fn from_headers(
+        app: &App,
+        client: ClientAddress,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        let project = require(app, client, headers, &[Level::Full, Level::Ingest]).await?;
         Ok(Self { project })
     }
 }
@@ -125,7 +148,8 @@ macro_rules! proof {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-                let project = require(app, &parts.headers, &[$(Level::$level),+]).await?;
+                let client = ClientAddress::in_request(&parts.extensions);
+                let project = require(app, client, &parts.headers, &[$(Level::$level),+]).await?;
                 charge_to_key(&parts.extensions, &parts.headers);
                 Ok(Self { project })
             }
@@ -137,7 +161,8 @@ impl FromRequestParts<App> for BatchWriter {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let (project, level) = in_project(app, &parts.headers).await?;
+        let client = ClientAddress::in_request(&parts.extensions);
+        let (project, level) = in_project(app, client, &parts.headers).await?;
         charge_to_key(&parts.extensions, &parts.headers);
         Ok(Self {
             project,
@@ -150,7 +175,8 @@ impl FromRequestParts<App> for Organizer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        match authenticate(app, &parts.headers).await? {
+        let client = ClientAddress::in_request(&parts.extensions);
+        match authenticate(app, client, &parts.headers).await? {
             Caller::Organization(organization) => {
                 charge_to_key(&parts.extensions, &parts.headers);
                 Ok(Self { organization })

@@ -27,6 +27,7 @@ use perpend_store::telemetry::Prepared;
 use crate::App;
 use crate::admission;
 use crate::auth::{self, Ingest};
+use crate::client_address::ClientAddress;
 use crate::problem::{Code, Problem};
 
 pub use decoders::Decoders;
@@ -107,7 +108,8 @@ async fn take(
 ) -> Result<Vec<u8>, Problem> {
     let sender = Sender::read(request.headers())?;
     let compression = headers::compression(request.headers())?;
-    let caller = Ingest::from_headers(&app, request.headers()).await?;
+    let client = ClientAddress::in_request(request.extensions());
+    let caller = Ingest::from_headers(&app, client, request.headers()).await?;
     auth::charge_to_key(request.extensions(), request.headers());
     let limits = &app.config.ingest;
     let wire = admission::read(&app, request, limits.max_body_bytes).await?;

@@ -48,7 +48,9 @@ impl Reply {
         let code = match problem.code() {
             Code::AuthenticationFailed => respond::UNAUTHENTICATED,
             Code::AccessDenied => respond::PERMISSION_DENIED,
-            Code::TooLarge | Code::RateLimited => respond::RESOURCE_EXHAUSTED,
+            Code::TooLarge | Code::RateLimited | Code::TooManyAttempts => {
+                respond::RESOURCE_EXHAUSTED
+            }
             Code::Unavailable | Code::BodyTooSlow => respond::UNAVAILABLE,
             Code::Internal => 13,
             _ => respond::INVALID_ARGUMENT,

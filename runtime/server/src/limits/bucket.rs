@@ -1,14 +1,12 @@
 //! Token buckets with exact arithmetic, for many keys in bounded memory.
 
-use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 
 use perpend_domain::time::Timestamp;
 
+use super::per_key::PerKey;
+
 const MINUTE_MICROS: u64 = 60_000_000;
-/// Buckets kept at once. A full bucket is as good as none, so those that nobody uses are forgotten.
-const MAX_BUCKETS: usize = 65_536;
 
 /// How much of its allowance one key has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +60,13 @@ impl Bucket {
     }
 }
 
-/// The buckets of all keys that are not full.
+/// The buckets of all keys that are not full: a full one is as good as none.
 #[derive(Debug)]
-pub(crate) struct Buckets<K>(Mutex<HashMap<K, Bucket>>);
+pub(crate) struct Buckets<K>(PerKey<K, Bucket>);
 
 impl<K> Default for Buckets<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(PerKey::default())
     }
 }
 
@@ -81,25 +79,19 @@ impl<K: Eq + Hash> Buckets<K> {
         now: Timestamp,
         limit_of: impl Fn(&K) -> u32,
     ) -> Standing {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(&key) {
-            buckets.retain(|key, bucket| {
-                bucket.earn(limit_of(key), now);
-                bucket.debt > 0
-            });
-            // That many keys in use at once are no load this server carries: all of them begin anew, which
-            // is cheaper for everybody than to look through them for each request.
-            if buckets.len() > MAX_BUCKETS / 2 {
-                buckets.clear();
-            }
-        }
-        let bucket = buckets.entry(key).or_insert(Bucket { debt: 0, at: now });
-        bucket.take(limit, now)
+        let is_needed = |key: &K, bucket: &mut Bucket| {
+            bucket.earn(limit_of(key), now);
+            bucket.debt > 0
+        };
+        let fresh = || Bucket { debt: 0, at: now };
+        let take = |bucket: &mut Bucket| bucket.take(limit, now);
+        self.0.with(key, fresh, is_needed, take)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::per_key::MAX_KEYS;
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -160,18 +152,17 @@ mod tests {
     #[test]
     fn however_many_keys_come_the_buckets_stay_bounded_and_those_in_debt_are_kept() {
         let buckets = Buckets::default();
-        let n = u32::try_from(MAX_BUCKETS).unwrap();
+        let n = u32::try_from(MAX_KEYS).unwrap();
         assert_eq!(take(&buckets, u32::MAX, 1, 0), Ok(0));
         for key in 1..n {
             let _ = take(&buckets, key, 1, -60_000);
         }
         assert_eq!(take(&buckets, n, 1, 100), Ok(0));
-        let n_kept = buckets.0.lock().unwrap().len();
-        assert_eq!(n_kept, 2, "full ones are forgotten");
+        assert_eq!(buckets.0.len(), 2, "full ones are forgotten");
         assert_eq!(take(&buckets, u32::MAX, 1, 100), Err(60));
         for key in 0..2 * n {
             let _ = take(&buckets, key, 1, 200);
         }
-        assert!(buckets.0.lock().unwrap().len() <= MAX_BUCKETS);
+        assert!(buckets.0.len() <= MAX_KEYS);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - **Off unless configured.** Without a limit no layer stands in the way of a request.
-//! - **Only valid keys are counted.** Made-up keys take no memory, and whoever knows no more than a public
+//! - **Only valid keys are counted.** Made-up keys take no memory here (wrong secrets have a limit of their
+//!   own, see `auth::throttle`), and whoever knows no more than a public
 //!   key uses up nothing of the pair it belongs to.
 //! - **A refusal is cheap.** It is made from the head of a request; no body is read.
 //!
@@ -10,6 +11,8 @@
 //! does not say what is left and when all is back, which the answers have to.
 
 mod bucket;
+mod failures;
+mod per_key;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -18,10 +21,13 @@ use axum::response::Response;
 
 use crate::api::routes::resource;
 use crate::auth::{self, CountedKey};
+use crate::client_address::ClientAddress;
 use crate::config::RateLimits;
 use crate::problem::{self, Problem};
 use crate::{App, ingress};
-use bucket::{Buckets, Standing};
+pub(crate) use bucket::Buckets;
+use bucket::Standing;
+pub(crate) use failures::Failures;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -101,8 +107,9 @@ pub(crate) async fn keep(State(app): State<App>, request: Request, next: Next) -
     else {
         return next.run(request).await;
     };
+    let client = ClientAddress::in_request(request.extensions());
     // Without a valid key the handler says what is wrong with it.
-    let Some(key) = auth::counted_key(&app, request.headers()).await else {
+    let Some(key) = auth::counted_key(&app, client, request.headers()).await else {
         return next.run(request).await;
     };
     let now = app.clock.now();

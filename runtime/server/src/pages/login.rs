@@ -10,11 +10,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::ids::ProjectId;
 use perpend_ui::LoginPage;
 use serde::Deserialize;
-use subtle::ConstantTimeEq as _;
 
 use super::{Pages, page};
 use crate::admission;
 use crate::auth;
+use crate::client_address::ClientAddress;
 use crate::extract::Params;
 use crate::problem::{Code, Problem};
 
@@ -79,18 +79,20 @@ fn destination(next: &str) -> &str {
 pub(super) async fn home(
     State(pages): State<Pages>,
     Query(query): Query<LoginQuery>,
+    client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
         return Ok(Redirect::to(START).into_response());
     }
-    form(State(pages), Query(query), headers).await
+    form(State(pages), Query(query), client, headers).await
 }
 
 /// `GET /login`
 pub(super) async fn form(
     State(pages): State<Pages>,
     Query(query): Query<LoginQuery>,
+    client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
@@ -100,7 +102,7 @@ pub(super) async fn form(
         };
         return page(StatusCode::OK, &view);
     }
-    if is_token(&pages, &query.token) {
+    if auth::check_login_token(&pages.app, client, &query.token)? {
         return enter(&pages, &pages.app.home_project, &query.next).await;
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
@@ -117,6 +119,7 @@ pub(super) async fn form(
 /// `POST /login`
 pub(super) async fn submit(
     State(pages): State<Pages>,
+    client: ClientAddress,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -124,12 +127,12 @@ pub(super) async fn submit(
     let body = admission::read(&pages.app, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
-        return match is_token(&pages, &form.token) {
+        return match auth::check_login_token(&pages.app, client, &form.token)? {
             true => enter(&pages, &pages.app.home_project, &form.next).await,
             false => refuse(WRONG_TOKEN, form.next, form.public_key),
         };
     }
-    match by_pair(&pages, &form).await {
+    match by_pair(&pages, client, &form).await {
         Ok(project) => enter(&pages, &project, &form.next).await,
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(WRONG_PAIR, form.next, form.public_key)
@@ -161,18 +164,12 @@ fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Whether this is the token of the printed address, which opens the installation's first project.
-fn is_token(pages: &Pages, token: &str) -> bool {
-    pages
-        .app
-        .login_token
-        .as_bytes()
-        .ct_eq(token.trim().as_bytes())
-        .into()
-}
-
 /// A key pair, checked by the very code that checks it for the API.
-async fn by_pair(pages: &Pages, form: &LoginForm) -> Result<ProjectId, Problem> {
+async fn by_pair(
+    pages: &Pages,
+    client: ClientAddress,
+    form: &LoginForm,
+) -> Result<ProjectId, Problem> {
     let pair = STANDARD.encode(format!(
         "{}:{}",
         form.public_key.trim(),
@@ -180,7 +177,7 @@ async fn by_pair(pages: &Pages, form: &LoginForm) -> Result<ProjectId, Problem> 
     ));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    auth::project_of(&pages.app, &headers).await
+    auth::project_of(&pages.app, client, &headers).await
 }
 
 async fn enter(pages: &Pages, project: &ProjectId, next: &str) -> Result<Response, Problem> {

@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::link::opened;
 use crate::App;
 use crate::admission::{Account, Holder, read};
+use crate::client_address::ClientAddress;
 use crate::extract::Params;
 use crate::problem::Problem;
 
@@ -38,7 +39,11 @@ pub(super) async fn put_content(
     params: Params,
     request: Request,
 ) -> Result<StatusCode, Problem> {
-    let project = opened(&app, "PUT", &id, &params, request.headers()).await?;
+    let sender = (
+        ClientAddress::in_request(request.extensions()),
+        request.headers(),
+    );
+    let project = opened(&app, "PUT", &id, &params, sender).await?;
     let medium = app.store.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
@@ -115,9 +120,10 @@ pub(super) async fn get_content(
     State(app): State<App>,
     Path(id): Path<String>,
     params: Params,
+    client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let project = opened(&app, "GET", &id, &params, &headers).await?;
+    let project = opened(&app, "GET", &id, &params, (client, &headers)).await?;
     let missing = || Problem::not_found("medium");
     let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);

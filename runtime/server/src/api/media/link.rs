@@ -22,6 +22,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::App;
 use crate::auth::project_of;
+use crate::client_address::ClientAddress;
 use crate::extract::Params;
 use crate::problem::{Code, Problem};
 
@@ -136,10 +137,10 @@ pub(super) async fn opened(
     verb: &str,
     id: &str,
     params: &Params,
-    headers: &HeaderMap,
+    (client, headers): (ClientAddress, &HeaderMap),
 ) -> Result<ProjectId, Problem> {
     if params.text("signature").is_none() {
-        return project_of(app, headers).await;
+        return project_of(app, client, headers).await;
     }
     let refused = || {
         Problem::new(

@@ -1,0 +1,171 @@
+//! Wrong credentials: limited per network, and logged with the address of the client.
+//!
+//! Invariants:
+//! - **Only the network that fails is blocked.** A key pair goes on working everywhere else.
+//! - **While it is blocked nothing is compared**, so a right guess and a wrong one get the same answer.
+//! - **Memory is bounded, and so is the log.** Keys nobody knows share one count per network; a flood of refusals
+//!   is a few lines a minute and the number of those left out.
+//! - **No secret reaches the log.** What stands where a public key belongs may be a secret, so an unknown one is
+//!   logged only when it looks like a public key.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ipnet::IpNet;
+use perpend_domain::time::Timestamp;
+
+use crate::client_address::ClientAddress;
+use crate::limits::{Buckets, Failures};
+use crate::problem::Problem;
+
+/// Wrong secrets for one public key from one network that are answered with 401; a minute of 429 follows.
+const MAX_FAILURES: usize = 20;
+/// Log lines a minute about refusals of one kind.
+const MAX_LINES: u32 = 30;
+/// Longest unknown public key that is logged.
+const MAX_SHOWN: usize = 64;
+
+/// What somebody tried to open.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// A known key pair, by its id.
+    Key(String),
+    /// A key that does not exist, or has expired.
+    UnknownKey,
+    /// All projects, with the key of the administrator.
+    Administrator,
+    /// The pages, with the token of the printed address.
+    LoginToken,
+}
+
+/// Why credentials were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Reason {
+    Missing,
+    WrongSecret,
+    UnknownKey,
+    WrongAdminKey,
+    WrongLoginToken,
+    Blocked,
+    /// The failure that blocks a network.
+    Last,
+}
+
+impl Reason {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Missing => "no credentials that can be read",
+            Self::WrongSecret => "wrong secret",
+            Self::UnknownKey => "unknown or expired public key",
+            Self::WrongAdminKey => "wrong administrator key",
+            Self::WrongLoginToken => "wrong login token",
+            Self::Blocked | Self::Last => "too many wrong credentials",
+        }
+    }
+}
+
+/// Who tried, for the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) client: ClientAddress,
+    pub(crate) request_id: Option<&'a str>,
+    /// As sent.
+    pub(crate) public_key: Option<&'a str>,
+}
+
+/// Counts and logs wrong credentials.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    failures: Failures<(Target, IpNet)>,
+    lines: Buckets<Reason>,
+    n_left_out: AtomicU64,
+}
+
+impl Throttle {
+    /// Seconds for which this client's network is blocked for a target. While it is, nothing may be compared.
+    pub(crate) fn blocked_for(
+        &self,
+        target: &Target,
+        client: ClientAddress,
+        now: Timestamp,
+    ) -> Option<u64> {
+        let key = (target.clone(), client.network());
+        self.failures.blocked_for(&key, now)
+    }
+
+    /// Logs an attempt from a blocked network; its answer.
+    pub(crate) fn refuse(
+        &self,
+        target: &Target,
+        seconds: u64,
+        attempt: Attempt<'_>,
+        now: Timestamp,
+    ) -> Problem {
+        self.log(Reason::Blocked, attempt.without_secret(target), now);
+        Problem::too_many_attempts(seconds)
+    }
+
+    /// Logs a request without credentials, which is no attempt at any.
+    pub(super) fn missing(&self, attempt: Attempt<'_>, now: Timestamp) {
+        self.log(Reason::Missing, attempt, now);
+    }
+
+    /// Counts and logs wrong credentials.
+    pub(crate) fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) {
+        let reason = match target {
+            Target::Key(_) => Reason::WrongSecret,
+            Target::UnknownKey => Reason::UnknownKey,
+            Target::Administrator => Reason::WrongAdminKey,
+            Target::LoginToken => Reason::WrongLoginToken,
+        };
+        let attempt = attempt.without_secret(&target);
+        self.log(reason, attempt, now);
+        let network = attempt.client.network();
+        let is_last = self.failures.count((target, network), MAX_FAILURES, now);
+        if is_last && let Some(n_left_out) = self.line(Reason::Last, now) {
+            let (public_key, reason) = (attempt.public_key, reason.text());
+            tracing::warn!(
+                client.network = %network, public_key, reason, n_left_out,
+                "too many wrong credentials: this network is refused for a minute"
+            );
+        }
+    }
+
+    fn log(&self, reason: Reason, attempt: Attempt<'_>, now: Timestamp) {
+        let Some(n_left_out) = self.line(reason, now) else {
+            return;
+        };
+        let (address, public_key) = (attempt.client, attempt.public_key);
+        let (request_id, reason) = (attempt.request_id, reason.text());
+        tracing::info!(
+            client.address = %address, public_key, request_id, reason, n_left_out, "credentials refused"
+        );
+    }
+
+    /// Whether another line may be written about this; with the number of lines that were left out before it.
+    fn line(&self, reason: Reason, now: Timestamp) -> Option<u64> {
+        let standing = self.lines.take(reason, MAX_LINES, now, |_| MAX_LINES);
+        match standing.retry_after_seconds {
+            None => Some(self.n_left_out.swap(0, Ordering::Relaxed)),
+            Some(_) => {
+                self.n_left_out.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// Without what stands for a public key and may be a secret: people swap the two halves.
+    fn without_secret(self, target: &Target) -> Self {
+        let looks_public = |key: &&'a str| {
+            let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
+            key.starts_with("pk-") && key.len() <= MAX_SHOWN && is_plain
+        };
+        let public_key = match target {
+            Target::Key(_) => self.public_key,
+            Target::UnknownKey => self.public_key.filter(looks_public),
+            Target::Administrator | Target::LoginToken => None,
+        };
+        Self { public_key, ..self }
+    }
+}
