@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
 use crate::lock::Lock;
-use crate::vault::Vault;
+use crate::vault::key;
 use crate::{App, NewApp, descriptors, exports, listen, pages, router, sweep, walls};
 
 /// What a server is made from.
@@ -169,9 +169,11 @@ impl Server {
             n_readers: config.database_readers,
             wait: config.database_wait,
         };
+        key::refuse_emptied(&url, &config)?;
         let store = Store::open(&url, &options)
             .await
             .with_context(|| unopened(&url, options.wait))?;
+        let vault = key::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let now = clock.now();
         let home = first_start(&store, &config.init, ids.as_ref(), now, show).await?;
@@ -190,11 +192,6 @@ impl Server {
             breakpoints: None,
         });
         let home_project = home.id;
-        let vault = Vault::open(
-            config.secrets.key.as_deref(),
-            &config.data_dir,
-            ids.as_ref(),
-        )?;
         let app = App::new(NewApp {
             vault,
             store,

@@ -2,9 +2,10 @@
 //! in the database (`secrets.key`, or a file beside the data made at first use).
 //!
 //! XChaCha20-Poly1305: its nonces are long enough to be drawn at random for ever. What a secret belongs to
-//! is authenticated with it, so that a row cannot be moved under another owner.
+//! is authenticated with it, so that a row cannot be moved under another owner. `key` finds the key, and proves
+//! at each start that it is the one this database was sealed with.
 
-use std::path::{Path, PathBuf};
+pub(crate) mod key;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,19 +16,10 @@ use sha2::{Digest as _, Sha256};
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-const FILE: &str = "secrets.key";
 
-/// Why there is no vault, or a secret cannot be read.
+/// Why there is no key, or a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file with the key cannot be used.
-    #[error("the key file {}: {error}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
     /// The text is no key.
     #[error("a key is 32 bytes in base64; `openssl rand -base64 32` makes one")]
     InvalidKey,
@@ -72,31 +64,6 @@ impl Vault {
         Self(XChaCha20Poly1305::new(key.into()))
     }
 
-    /// With the key from the settings, or that of the file in `data_dir`, which is made when it is not
-    /// there.
-    ///
-    /// # Errors
-    /// When there is no key and none can be made.
-    pub fn open(key: Option<&str>, data_dir: &Path, ids: &dyn IdSource) -> Result<Self, Error> {
-        if let Some(text) = key {
-            return parse_key(text).map(|key| Self::new(&key));
-        }
-        let path = data_dir.join(FILE);
-        let fault = |error| Error::File {
-            path: path.clone(),
-            error,
-        };
-        match std::fs::read_to_string(&path) {
-            Ok(text) => parse_key(&text).map(|key| Self::new(&key)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let key = random(ids);
-                write_private(&path, &STANDARD.encode(key)).map_err(fault)?;
-                Ok(Self::new(&key))
-            }
-            Err(error) => Err(fault(error)),
-        }
-    }
-
     /// Encrypts a secret of this owner.
     ///
     /// # Errors
@@ -131,19 +98,6 @@ impl Vault {
     }
 }
 
-/// A new file that its owner alone can read.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,20 +116,5 @@ mod tests {
         assert!(vault.unseal("theirs", &sealed).is_err());
         assert!(vault.unseal("ours", &sealed[..10]).is_err());
         assert!(Vault::new(&[8; KEY_BYTES]).unseal("ours", &sealed).is_err());
-    }
-
-    #[test]
-    fn a_key_is_made_once_and_read_by_nobody_else() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = tempfile::tempdir().unwrap();
-        let first = Vault::open(None, dir.path(), &RandomIds).unwrap();
-        let sealed = first.seal("o", "s", &RandomIds).unwrap();
-        let again = Vault::open(None, dir.path(), &RandomIds).unwrap();
-        assert_eq!(again.unseal("o", &sealed).unwrap(), "s");
-        let mode = std::fs::metadata(dir.path().join(FILE))
-            .unwrap()
-            .permissions();
-        assert_eq!(mode.mode() & 0o777, 0o600);
-        assert!(matches!(parse_key("short"), Err(Error::InvalidKey)));
     }
 }

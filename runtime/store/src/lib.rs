@@ -30,6 +30,7 @@ pub mod prompts;
 pub mod queues;
 mod score_configs;
 pub mod scores;
+pub mod sealed;
 pub mod sessions;
 pub mod skills;
 mod spell;

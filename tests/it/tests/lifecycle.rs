@@ -136,6 +136,114 @@ async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
     assert!(said.contains("init.public_key"), "{said}");
 }
 
+/// A start that ends at once; what it said.
+async fn refused_start(args: &[&str]) -> String {
+    let ended = command(args).unwrap().output().await.unwrap();
+    assert!(!ended.status.success(), "{args:?}");
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn a_lost_or_different_secrets_key_stops_the_start_and_a_reset_is_the_last_way_out() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let key = dir.join("secrets.key");
+    let start = async || {
+        let mut child = Child::start(&dir).await.unwrap();
+        assert!(child.terminate().await.unwrap().success());
+    };
+    start().await;
+    let former = std::fs::read(&key).unwrap();
+    let at = dir.to_str().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
+    let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let said = refused_start(&[&serve[..], &["--secrets-key", other]].concat()).await;
+    assert!(said.contains("PERPEND_SECRETS_KEY"), "{said}");
+    std::fs::remove_file(&key).unwrap();
+    let said = refused_start(&serve).await;
+    assert!(said.contains("perpend secrets reset"), "{said}");
+    assert!(!key.exists(), "no key is made in silence");
+
+    // Without the word nothing changes, and with the former key all is as it was.
+    let reset = ["secrets", "reset", "--data-dir", at];
+    refused_start(&reset).await;
+    assert!(!key.exists());
+    std::fs::write(&key, &former).unwrap();
+    start().await;
+
+    std::fs::remove_file(&key).unwrap();
+    let confirmed = [&reset[..], &["--confirm"]].concat();
+    let done = command(&confirmed).unwrap().output().await.unwrap();
+    assert!(done.status.success(), "{done:?}");
+    assert_ne!(std::fs::read(&key).unwrap(), former);
+    start().await;
+}
+
+#[tokio::test]
+async fn an_emptied_database_stops_the_start() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let mut child = Child::start(&dir).await.unwrap();
+    child.kill().await.unwrap();
+    std::fs::write(dir.join("perpend.db"), "").unwrap();
+    let at = dir.to_str().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
+    let said = refused_start(&serve).await;
+    assert!(
+        said.contains("0 bytes") && said.contains("backup"),
+        "{said}"
+    );
+    assert_eq!(std::fs::metadata(dir.join("perpend.db")).unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_deleted_pair_stays_deleted_over_a_restart_with_the_same_settings_and_the_log_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("data");
+    let organization = ("pk-of-org", "sk-of-org-long-enough");
+    let settings = [
+        "--init-org-public-key",
+        organization.0,
+        "--init-org-secret-key",
+        organization.1,
+    ];
+    let mut child = Child::with(&dir, &settings).await.unwrap();
+    let organizer = child
+        .client
+        .clone()
+        .with_keys(organization.0, organization.1);
+    let project = child
+        .client
+        .get("/api/public/projects")
+        .await
+        .unwrap()
+        .json();
+    let project = project["data"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/public/projects/{project}/apiKeys");
+    let keys = organizer.get(&path).await.unwrap().json();
+    let path = format!("{path}/{}", keys["apiKeys"][0]["id"].as_str().unwrap());
+    let deleted = organizer.send(Method::DELETE, &path, &[], "").await;
+    assert_eq!(deleted.unwrap().status, 200);
+    child.terminate().await.unwrap();
+
+    let child = Child::with(&dir, &settings).await.unwrap();
+    let refused = child.client.get("/api/public/projects").await.unwrap();
+    assert_eq!(refused.status, 401);
+    let log = std::fs::read_to_string(dir.with_extension("log")).unwrap();
+    for part in ["WARN", "PERPEND_INIT_PUBLIC_KEY", KEYS.0, "was deleted"] {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+    assert!(!log.contains(KEYS.1), "no secret in the log");
+    // Wrong credentials are in the log with where they came from.
+    for part in [
+        "credentials refused",
+        "127.0.0.1",
+        "unknown or expired public key",
+    ] {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+}
+
 #[tokio::test]
 async fn a_first_start_that_is_killed_loses_no_key_pair() {
     let data = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ mod experiments;
 mod feedback;
 mod health;
 mod ingestion;
-mod llm_connections;
+pub(crate) mod llm_connections;
 pub(crate) mod media;
 mod memberships;
 mod metrics;

@@ -7,6 +7,7 @@ mod organization_key;
 mod otlp;
 mod plugin;
 mod plugin_remote;
+mod secrets;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -58,6 +59,11 @@ enum Command {
         #[command(flatten)]
         settings: SettingArgs,
     },
+    /// Look after the key that encrypts stored secrets
+    Secrets {
+        #[command(subcommand)]
+        command: SecretsCommand,
+    },
     /// Make, build, check, try, test, measure and register plug-ins
     Plugin(plugin::PluginArgs),
     /// Look into OTLP payloads
@@ -80,6 +86,19 @@ enum Command {
     /// Hold values against schemas for a server; started by it
     #[command(hide = true)]
     Check,
+}
+
+#[derive(Debug, Subcommand)]
+enum SecretsCommand {
+    /// Go on with another key after the former one was lost. Lists the secrets that are lost with it, and
+    /// changes nothing without --confirm
+    Reset {
+        /// Give up what was encrypted with the former key
+        #[arg(long)]
+        confirm: bool,
+        #[command(flatten)]
+        settings: SettingArgs,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +133,9 @@ pub fn main(bundle: Bundle) -> ExitCode {
             settings,
             ..
         } => organization_key::revoke(&settings, &public_key),
+        Command::Secrets {
+            command: SecretsCommand::Reset { confirm, settings },
+        } => secrets::reset(&settings, confirm),
         Command::Demo { once, data_dir } => demo::demo(once, data_dir, bundle),
         Command::Otlp {
             command: OtlpCommand::Show { file, json },

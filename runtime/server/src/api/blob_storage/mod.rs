@@ -534,7 +534,19 @@ async fn put_integration(
         .filter(|export| input.leads_where(&export.settings));
     let secret = match (input.secret_access_key.take(), kept) {
         (Some(secret), _) => secret,
-        (None, Some(export)) => app.vault.unseal(&owner, &export.secret).map_err(broken)?,
+        (None, Some(export)) => match app.vault.unseal(&owner, &export.secret) {
+            Ok(secret) => secret,
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the key of an export is lost"
+                );
+                return bad(
+                    "secretAccessKey",
+                    "is missing: the one that is kept cannot be read any more",
+                );
+            }
+        },
         (None, None) if standing.is_none() => return bad("secretAccessKey", "is missing"),
         (None, None) => {
             return bad(

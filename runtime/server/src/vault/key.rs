@@ -1,0 +1,259 @@
+//! The key that an installation seals with: where it comes from, and the proof that it is the right one.
+//!
+//! Invariants:
+//! - **A wrong key never seals.** A canary, sealed when the installation got its key, is opened at each start of
+//!   each server; where it does not open, the start is refused. Otherwise a second key would come into use
+//!   unnoticed, and what the first one sealed would be lost one value at a time.
+//! - **A lost key is not replaced in silence.** A key is made only where nothing was sealed before; giving one up
+//!   takes a command that says what is lost (`perpend secrets reset`).
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use perpend_domain::ids::IdSource;
+use perpend_store::sealed::{Sealed, SealedAt};
+use perpend_store::{DatabaseUrl, Store};
+
+use super::{Vault, parse_key, random};
+use crate::api::llm_connections;
+use crate::config::Config;
+use crate::exports;
+
+const FILE: &str = "secrets.key";
+/// Name of the canary among the secrets of the installation, and what it belongs to.
+const CANARY: &str = "vault-canary";
+const CANARY_TEXT: &str = "perpend";
+
+/// Where the key of an installation is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// The setting `secrets.key`.
+    Setting(String),
+    /// A file in the data directory.
+    File(PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Setting(_) => f.write_str("the setting secrets.key (PERPEND_SECRETS_KEY)"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn of(config: &Config) -> Self {
+        match &config.secrets.key {
+            Some(key) => Self::Setting(key.clone()),
+            None => Self::File(config.data_dir.join(FILE)),
+        }
+    }
+
+    /// The vault with this key; none when there is no file.
+    fn read(&self) -> anyhow::Result<Option<Vault>> {
+        let read;
+        let text = match self {
+            Self::Setting(text) => text,
+            Self::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => {
+                    read = text;
+                    &read
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error).with_context(|| format!("cannot read {self}")),
+            },
+        };
+        let key = parse_key(text).with_context(|| format!("{self} does not hold a key"))?;
+        Ok(Some(Vault::new(&key)))
+    }
+
+    /// Makes a key and its file.
+    fn make(&self, ids: &dyn IdSource) -> anyhow::Result<Vault> {
+        let Self::File(path) = self else {
+            anyhow::bail!("{self} does not hold a key");
+        };
+        let key = random(ids);
+        write_private(path, &STANDARD.encode(key))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Vault::new(&key))
+    }
+}
+
+/// A new file that its owner alone can read.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+const WAY_OUT: &str = "Start with the key that was used before: restore secrets.key in the data directory from a \
+    backup, or set PERPEND_SECRETS_KEY to it; all servers on one database need the same key. If it is lost for \
+    good, `perpend secrets reset` lists what cannot be read any more and goes on with another key";
+
+fn differs(place: &Place) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the key in {place} is not the one that this database was encrypted with. {WAY_OUT}"
+    )
+}
+
+/// Refuses to start on a database file of 0 bytes beside a key: SQLite would take it for a new database. A first
+/// start that was killed leaves no key beside such a file, because the key is made after the tables.
+pub(crate) fn refuse_emptied(url: &DatabaseUrl, config: &Config) -> anyhow::Result<()> {
+    let DatabaseUrl::Sqlite(database) = url else {
+        return Ok(());
+    };
+    let key = config.data_dir.join(FILE);
+    let is_empty = std::fs::metadata(database).is_ok_and(|file| file.len() == 0);
+    anyhow::ensure!(
+        !is_empty || !key.exists(),
+        "the database file {} has 0 bytes, although {} shows that this installation was in use: something emptied \
+         it. Restore it from a backup; to begin with an empty database, delete the file",
+        database.display(),
+        key.display()
+    );
+    Ok(())
+}
+
+/// The vault of this installation, with a new key on its first start.
+pub(crate) async fn open(
+    store: &Store,
+    config: &Config,
+    ids: &dyn IdSource,
+) -> anyhow::Result<Vault> {
+    let place = Place::of(config);
+    if let Some(vault) = place.read()? {
+        prove(store, &vault, &place, ids).await?;
+        return Ok(vault);
+    }
+    let is_first =
+        store.known_secret(CANARY).await?.is_none() && store.sealed_values().await?.is_empty();
+    anyhow::ensure!(
+        is_first,
+        "{place} is missing, and this database holds values that were encrypted with the key in it. {WAY_OUT}"
+    );
+    let vault = place.make(ids)?;
+    let proved = prove(store, &vault, &place, ids).await;
+    if let (Err(_), Place::File(path)) = (&proved, &place) {
+        // Another server that started at the same time was first. Its key counts, and this one sealed nothing.
+        let _ = std::fs::remove_file(path);
+    }
+    proved?;
+    Ok(vault)
+}
+
+/// Proves that this is the key of the database, which gets its canary where it has none yet.
+async fn prove(
+    store: &Store,
+    vault: &Vault,
+    place: &Place,
+    ids: &dyn IdSource,
+) -> anyhow::Result<()> {
+    let canary = match store.known_secret(CANARY).await? {
+        Some(canary) => canary,
+        None => {
+            let sealed = store.sealed_values().await?;
+            let lost = unreadable(vault, &sealed);
+            anyhow::ensure!(opens_some(&lost, &sealed), differs(place));
+            for name in lost {
+                tracing::warn!("{name} was encrypted with another key and has to be entered again");
+            }
+            let fresh = vault.seal(CANARY, CANARY_TEXT, ids)?;
+            store.secret(CANARY, || fresh).await?
+        }
+    };
+    match vault.unseal(CANARY, &canary) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(differs(place)),
+    }
+}
+
+/// Whether a key may be the one of a database without a canary. One value that opens proves it: the others were
+/// sealed with a key that was lost before there was a canary, and stay as lost as they are.
+fn opens_some(lost: &[String], sealed: &[Sealed]) -> bool {
+    sealed.is_empty() || lost.len() < sealed.len()
+}
+
+/// Names of the values that this key does not open.
+fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
+    let lost = sealed.iter().filter(|value| {
+        let project = value.project.as_str();
+        let owner = match &value.at {
+            SealedAt::Connection(provider) => llm_connections::owner(project, provider),
+            SealedAt::Export => exports::owner(project),
+        };
+        vault.unseal(&owner, &value.secret).is_err()
+    });
+    lost.map(name).collect()
+}
+
+fn name(value: &Sealed) -> String {
+    match &value.at {
+        SealedAt::Connection(provider) => {
+            format!(
+                "the LLM connection {provider:?} of project {}",
+                value.project
+            )
+        }
+        SealedAt::Export => format!("the key of the export of project {}", value.project),
+    }
+}
+
+/// What giving up a lost key means.
+#[derive(Debug)]
+pub(crate) enum Reset {
+    /// The key at hand is the right one.
+    Fits,
+    /// Another key takes over, and these values cannot be read.
+    Lost(Vec<String>),
+}
+
+/// What [`reset`] would do.
+pub(crate) async fn preview(store: &Store, config: &Config) -> anyhow::Result<Reset> {
+    let sealed = store.sealed_values().await?;
+    let canary = store.known_secret(CANARY).await?;
+    let (fits, lost) = match Place::of(config).read()? {
+        None => {
+            let lost: Vec<_> = sealed.iter().map(name).collect();
+            (canary.is_none() && lost.is_empty(), lost)
+        }
+        Some(vault) => {
+            let lost = unreadable(&vault, &sealed);
+            let fits = match canary {
+                Some(canary) => vault.unseal(CANARY, &canary).is_ok(),
+                None => opens_some(&lost, &sealed),
+            };
+            (fits, lost)
+        }
+    };
+    Ok(if fits { Reset::Fits } else { Reset::Lost(lost) })
+}
+
+/// Makes the key at hand, or a new one, the key of the database. Values that it does not open stay as they are:
+/// if the former key is found after all, another reset takes it back into use.
+pub(crate) async fn reset(
+    store: &Store,
+    config: &Config,
+    ids: &dyn IdSource,
+) -> anyhow::Result<Place> {
+    let place = Place::of(config);
+    let vault = match place.read()? {
+        Some(vault) => vault,
+        None => place.make(ids)?,
+    };
+    let canary = vault.seal(CANARY, CANARY_TEXT, ids)?;
+    store.replace_secret(CANARY, &canary).await?;
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests;

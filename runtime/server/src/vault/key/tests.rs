@@ -1,0 +1,218 @@
+//! What a start does with each key that it may find, on each database.
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_store::connections::Connection;
+use perpend_store::testing::on_each_database;
+use tempfile::TempDir;
+
+use super::*;
+use crate::RandomIds;
+use crate::config::Sources;
+
+/// A data directory, and the settings of a server on it.
+fn node() -> (TempDir, Config) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = with_key(&dir, "");
+    (dir, config)
+}
+
+fn with_key(dir: &TempDir, key: &str) -> Config {
+    let dir = dir.path().to_str().unwrap().to_owned();
+    let flags = vec![("data.dir", dir), ("secrets.key", key.to_owned())];
+    Config::load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .unwrap()
+}
+
+fn key_file(dir: &TempDir) -> PathBuf {
+    dir.path().join(FILE)
+}
+
+/// The text of a key made of one byte.
+fn key_of(byte: u8) -> String {
+    STANDARD.encode([byte; 32])
+}
+
+fn vault_of(byte: u8) -> Vault {
+    Vault::new(&[byte; 32])
+}
+
+/// Stores a connection whose secret is sealed with this key.
+async fn seal(store: &Store, vault: &Vault, provider: &str) {
+    let owner = llm_connections::owner("p", provider);
+    let connection = Connection {
+        id: provider.to_owned(),
+        provider: provider.to_owned(),
+        adapter: "openai".to_owned(),
+        secret: vault.seal(&owner, "sk", &RandomIds).unwrap(),
+        display_secret: String::new(),
+        base_url: None,
+        custom_models: Vec::new(),
+        with_default_models: true,
+        extra_header_keys: Vec::new(),
+        config: None,
+        created_at: Timestamp::from_millis(1),
+        updated_at: Timestamp::from_millis(1),
+    };
+    let project = ProjectId::new("p").unwrap();
+    assert!(store.put_connection(&project, &connection).await.unwrap());
+}
+
+/// The refusal of a start, which names the ways out.
+async fn refused(store: &Store, config: &Config) -> String {
+    let text = open(store, config, &RandomIds)
+        .await
+        .unwrap_err()
+        .to_string();
+    for way in ["backup", "PERPEND_SECRETS_KEY", "perpend secrets reset"] {
+        assert!(text.contains(way), "{text} should name {way}");
+    }
+    text
+}
+
+#[tokio::test]
+async fn the_first_start_makes_a_key_for_its_owner_alone_and_later_ones_use_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    on_each_database(|store| async move {
+        let (dir, config) = node();
+        let first = open(&store, &config, &RandomIds).await.unwrap();
+        let sealed = first.seal("o", "s", &RandomIds).unwrap();
+        let again = open(&store, &config, &RandomIds).await.unwrap();
+        assert_eq!(again.unseal("o", &sealed).unwrap(), "s");
+        let mode = std::fs::metadata(key_file(&dir)).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+        // The same key as a setting, on a server without the file.
+        let key = std::fs::read_to_string(key_file(&dir)).unwrap();
+        let (other, _) = node();
+        let other = with_key(&other, &key);
+        assert!(open(&store, &other, &RandomIds).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_or_different_key_stops_the_start_and_no_new_one_is_made() {
+    on_each_database(|store| async move {
+        let (dir, config) = node();
+        open(&store, &config, &RandomIds).await.unwrap();
+        let key = std::fs::read_to_string(key_file(&dir)).unwrap();
+
+        std::fs::remove_file(key_file(&dir)).unwrap();
+        let said = refused(&store, &config).await;
+        assert!(said.contains("secrets.key is missing"), "{said}");
+        assert!(!key_file(&dir).exists());
+
+        std::fs::write(key_file(&dir), key_of(7)).unwrap();
+        let said = refused(&store, &config).await;
+        assert!(said.contains("not the one"), "{said}");
+        refused(&store, &with_key(&dir, &key_of(7))).await;
+
+        std::fs::write(key_file(&dir), "").unwrap();
+        let damaged = open(&store, &config, &RandomIds).await.unwrap_err();
+        assert!(
+            damaged.to_string().contains("does not hold a key"),
+            "{damaged}"
+        );
+
+        std::fs::write(key_file(&dir), key).unwrap();
+        open(&store, &config, &RandomIds).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_installation_from_before_the_proof_proves_its_key_with_what_it_has_sealed() {
+    on_each_database(|store| async move {
+        let (dir, config) = node();
+        seal(&store, &vault_of(1), "first").await;
+        seal(&store, &vault_of(1), "second").await;
+        // Its key is lost, or is another one.
+        refused(&store, &config).await;
+        assert!(!key_file(&dir).exists());
+        refused(&store, &with_key(&dir, &key_of(2))).await;
+        assert_eq!(store.known_secret(CANARY).await.unwrap(), None);
+        // A key that was lost and replaced before: what is lost does not take down what works.
+        seal(&store, &vault_of(2), "third").await;
+        open(&store, &with_key(&dir, &key_of(2)), &RandomIds)
+            .await
+            .unwrap();
+        refused(&store, &with_key(&dir, &key_of(1))).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn servers_that_start_at_once_on_one_database_agree_on_one_key() {
+    on_each_database(|store| async move {
+        let nodes: Vec<_> = (0..6).map(|_| node()).collect();
+        let starts = nodes
+            .iter()
+            .map(|(_, config)| open(&store, config, &RandomIds));
+        let started = futures_util::future::join_all(starts).await;
+        let with_key = |(dir, _): &&(TempDir, Config)| key_file(dir).exists();
+        let n_started = started.iter().filter(|vault| vault.is_ok()).count();
+        assert_eq!((n_started, nodes.iter().filter(with_key).count()), (1, 1));
+        for (_, config) in nodes.iter().filter(|node| !with_key(node)) {
+            refused(&store, config).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
+    on_each_database(|store| async move {
+        let (dir, config) = node();
+        let old = with_key(&dir, &key_of(1));
+        assert!(matches!(preview(&store, &old).await.unwrap(), Reset::Fits));
+        open(&store, &old, &RandomIds).await.unwrap();
+        seal(&store, &vault_of(1), "main").await;
+        assert!(matches!(preview(&store, &old).await.unwrap(), Reset::Fits));
+
+        let lost = async |config: &Config| match preview(&store, config).await.unwrap() {
+            Reset::Lost(lost) => lost,
+            Reset::Fits => Vec::new(),
+        };
+        assert_eq!(
+            lost(&config).await,
+            ["the LLM connection \"main\" of project p"]
+        );
+        refused(&store, &config).await;
+        reset(&store, &config, &RandomIds).await.unwrap();
+        open(&store, &config, &RandomIds).await.unwrap();
+        refused(&store, &old).await;
+
+        // The former key is found after all.
+        assert_eq!(lost(&old).await, Vec::<String>::new());
+        reset(&store, &old, &RandomIds).await.unwrap();
+        let vault = open(&store, &old, &RandomIds).await.unwrap();
+        let sealed = store.sealed_values().await.unwrap();
+        assert_eq!(unreadable(&vault, &sealed), Vec::<String>::new());
+    })
+    .await;
+}
+
+#[test]
+fn an_empty_database_file_is_refused_beside_a_key_and_nowhere_else() {
+    let (dir, config) = node();
+    let url = config.database();
+    let database = dir.path().join("perpend.db");
+    refuse_emptied(&url, &config).unwrap();
+    // A first start that was killed before it made its tables, and so before it made a key.
+    std::fs::write(&database, "").unwrap();
+    refuse_emptied(&url, &config).unwrap();
+    std::fs::write(key_file(&dir), key_of(1)).unwrap();
+    let said = refuse_emptied(&url, &config).unwrap_err().to_string();
+    assert!(
+        said.contains("0 bytes") && said.contains("backup"),
+        "{said}"
+    );
+    std::fs::write(&database, "SQLite format 3").unwrap();
+    refuse_emptied(&url, &config).unwrap();
+    // A key that was restored or set up before the database.
+    std::fs::remove_file(&database).unwrap();
+    refuse_emptied(&url, &config).unwrap();
+}

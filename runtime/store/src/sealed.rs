@@ -1,0 +1,77 @@
+//! Values that are encrypted with a key outside of the database: where all of them are, for the start and the
+//! operator.
+
+use perpend_domain::ids::ProjectId;
+
+use crate::catalog::checked;
+use crate::{Error, Store};
+
+/// Where an encrypted value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SealedAt {
+    /// The LLM connection of this provider.
+    Connection(String),
+    /// The export to a bucket.
+    Export,
+}
+
+/// An encrypted value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Whose it is.
+    pub project: ProjectId,
+    /// Where it is.
+    pub at: SealedAt,
+    /// Encrypted.
+    pub secret: Vec<u8>,
+}
+
+const CONNECTIONS: &str =
+    "SELECT project_id, provider, secret FROM llm_connections ORDER BY project_id, provider";
+const EXPORTS: &str = "SELECT project_id, secret FROM blob_exports ORDER BY project_id";
+
+impl Store {
+    /// All encrypted values. Crosses tenants: for the start and the operator, who ask whether a key opens them.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn sealed_values(&self) -> Result<Vec<Sealed>, Error> {
+        let connections: Vec<(String, String, Vec<u8>)> = self.select(CONNECTIONS, &[]).await?;
+        let exports: Vec<(String, Vec<u8>)> = self.select(EXPORTS, &[]).await?;
+        let connections = connections
+            .into_iter()
+            .map(|(project, provider, secret)| (project, SealedAt::Connection(provider), secret));
+        let exports = exports
+            .into_iter()
+            .map(|(project, secret)| (project, SealedAt::Export, secret));
+        let sealed = connections.chain(exports).map(|(project, at, secret)| {
+            let project = checked("sealed value", &project)?;
+            Ok(Sealed {
+                project,
+                at,
+                secret,
+            })
+        });
+        sealed.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TempDatabase;
+
+    #[tokio::test]
+    async fn every_column_with_encrypted_values_is_read() {
+        let database = TempDatabase::sqlite();
+        let store = database.open().await;
+        const COLUMNS: &str = "
+            SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND c.name = 'secret' ORDER BY m.name";
+        let tables: Vec<(String,)> = store.select(COLUMNS, &[]).await.unwrap();
+        let tables: Vec<_> = tables.into_iter().map(|(name,)| name).collect();
+        assert_eq!(tables, ["blob_exports", "llm_connections"]);
+        assert_eq!(store.sealed_values().await.unwrap(), []);
+        store.close().await;
+    }
+}

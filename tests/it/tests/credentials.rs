@@ -1,0 +1,271 @@
+//! Key pairs that are deleted, wrong secrets, the address they come from, and the key of stored secrets.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use axum::http::Method;
+use perpend_it::{KEYS, ORGANIZATION_KEYS, OTLP, TestApp, Trace};
+use perpend_server::client::Client;
+use perpend_server::{RandomIds, first_start};
+use perpend_store::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
+use serde_json::json;
+
+const SCORES: &str = "/api/public/v3/scores";
+const OF_ORGANIZATION: &str = "/api/public/organizations/projects";
+/// Wrong secrets from one network that are answered with 401.
+const MAX_FAILURES: usize = 20;
+
+fn wrong(app: &TestApp) -> Client {
+    Client::new(&app.origin).with_keys(KEYS.0, "sk-guess")
+}
+
+/// A server behind a proxy on this machine, so that a test can come from any address.
+async fn behind_a_proxy() -> TestApp {
+    let app = TestApp::with(&[("server.trusted_proxies", "127.0.0.0/8")]).await;
+    let app = app.unwrap();
+    app.clock.stop();
+    app
+}
+
+/// The same caller from another address.
+fn from(client: Client, address: &str) -> Client {
+    client.with_header("x-forwarded-for", address)
+}
+
+async fn status(client: &Client, path: &str) -> u16 {
+    client.get(path).await.unwrap().status.as_u16()
+}
+
+/// The statuses of so many requests, each once in a row.
+async fn statuses(client: &Client, n: usize) -> Vec<u16> {
+    let mut all = Vec::new();
+    for _ in 0..n {
+        all.push(status(client, SCORES).await);
+    }
+    all.dedup();
+    all
+}
+
+async fn key_id(app: &TestApp, project: &str) -> String {
+    let path = format!("/api/public/projects/{project}/apiKeys");
+    let keys = app.organizer().get(&path).await.unwrap().json();
+    keys["apiKeys"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organization() {
+    let app = TestApp::new().await.unwrap();
+    let home = app.app.home_project.to_string();
+    let other = app.other_project().await.unwrap();
+    let path = format!(
+        "/api/public/projects/{home}/apiKeys/{}",
+        key_id(&app, &home).await
+    );
+    let deleted = app.organizer().send(Method::DELETE, &path, &[], "").await;
+    assert_eq!(deleted.unwrap().status, 200);
+    assert_eq!(status(&app.client, SCORES).await, 401);
+
+    let start = || {
+        let (store, now) = (&app.app.store, app.app.clock.now());
+        first_start(store, &app.app.config.init, &RandomIds, now, |_| {
+            unreachable!("there is a project")
+        })
+    };
+    assert_eq!(start().await.unwrap().id, app.app.home_project);
+    assert_eq!(status(&app.client, SCORES).await, 401);
+
+    let others = other.get("/api/public/projects").await.unwrap().json();
+    let others = others["data"][0]["id"].as_str().unwrap().to_owned();
+    let stranger = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");
+    let path = format!("/api/public/projects/{others}/apiKeys");
+    let pair = json!({ "publicKey": KEYS.0, "secretKey": "a long enough secret" });
+    let refused = stranger.json(Method::POST, &path, &pair).await.unwrap();
+    assert_eq!(refused.status, 409);
+    let said = refused.text();
+    assert!(said.contains("never given out again"), "{said}");
+    let bearer = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
+    let score = json!({ "traceId": "t", "name": "s", "value": 1 });
+    let scored = bearer
+        .json(Method::POST, "/api/public/scores", &score)
+        .await;
+    assert_eq!(scored.unwrap().status, 401);
+
+    // The pair of the organization too, and the project goes on with what it has.
+    let (public_key, _) = ORGANIZATION_KEYS;
+    let public_key = perpend_domain::ids::PublicKey::new(public_key).unwrap();
+    app.app
+        .store
+        .delete_organization_key(&public_key)
+        .await
+        .unwrap();
+    start().await.unwrap();
+    app.clock.advance(Duration::from_secs(10));
+    assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 401);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
+    let app = behind_a_proxy().await;
+    let guesser = from(wrong(&app), "192.0.2.1");
+    assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
+    assert_eq!(statuses(&guesser, 1_000).await, [429]);
+    let refused = guesser.get(SCORES).await.unwrap();
+    assert_eq!(refused.headers["retry-after"], "60");
+    assert_eq!(refused.json()["code"], "rate_limited");
+    assert_eq!(refused.json()["details"]["reason"], "too_many_attempts");
+    // A right guess looks like a wrong one.
+    assert_eq!(
+        status(&from(app.client.clone(), "192.0.2.1"), SCORES).await,
+        429
+    );
+
+    assert_eq!(
+        status(&from(app.client.clone(), "192.0.2.2"), SCORES).await,
+        200
+    );
+    assert_eq!(status(&from(wrong(&app), "192.0.2.2"), SCORES).await, 401);
+    // Other keys from that network.
+    let organizer = from(app.organizer(), "192.0.2.1");
+    assert_eq!(status(&organizer, OF_ORGANIZATION).await, 200);
+    let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
+    let score = json!({ "traceId": "t", "name": "s", "value": 1 });
+    let scored = from(browser, "192.0.2.1").json(Method::POST, "/api/public/scores", &score);
+    assert_eq!(scored.await.unwrap().status, 200);
+
+    app.clock.advance(Duration::from_secs(59));
+    assert_eq!(status(&guesser, SCORES).await, 429);
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!(
+        status(&from(app.client.clone(), "192.0.2.1"), SCORES).await,
+        200
+    );
+    assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
+    assert_eq!(status(&guesser, SCORES).await, 429);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn unknown_keys_share_one_count_per_network_which_is_a_64_of_ipv6() {
+    let app = behind_a_proxy().await;
+    let mut answers = Vec::new();
+    for n in 0..=MAX_FAILURES {
+        let unknown = Client::new(&app.origin).with_keys(&format!("pk-made-up-{n}"), "sk");
+        let client = from(unknown, &format!("2001:db8:1:2::{n:x}"));
+        answers.push(status(&client, SCORES).await);
+    }
+    answers.dedup();
+    assert_eq!(answers, [401, 429]);
+    let bearer = Client::new(&app.origin).with_authorization("Bearer pk-made-up");
+    assert_eq!(
+        status(&from(bearer.clone(), "2001:db8:1:2::ff"), SCORES).await,
+        429
+    );
+    assert_eq!(status(&from(bearer, "2001:db8:1:3::ff"), SCORES).await, 401);
+    // A key that exists is not affected, nor is the count of its wrong secrets.
+    assert_eq!(
+        status(&from(app.client.clone(), "2001:db8:1:2::1"), SCORES).await,
+        200
+    );
+    assert_eq!(
+        status(&from(wrong(&app), "2001:db8:1:2::1"), SCORES).await,
+        401
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() -> anyhow::Result<()>
+{
+    let secret = "secret-of-the-administrator";
+    let limits = [
+        ("server.trusted_proxies", "127.0.0.1"),
+        ("admin.api_key", secret),
+        ("limits.api_per_minute", "1000"),
+    ];
+    let app = TestApp::with(&limits).await?;
+    app.clock.stop();
+    // The rate limit looks at the key as well: the failure is one all the same.
+    let guesser = from(wrong(&app), "192.0.2.1");
+    assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
+    assert_eq!(status(&guesser, SCORES).await, 429);
+    let sent = guesser
+        .json(Method::POST, OTLP, &Trace::new(1, "a").to_json())
+        .await?;
+    assert_eq!(sent.status, 429);
+    assert!(sent.headers.contains_key("retry-after"));
+
+    let administrator = |key: &str| {
+        from(Client::new(&app.origin), "192.0.2.2")
+            .with_authorization(&format!("Bearer {key}"))
+            .with_header("x-perpend-admin-api-key", key)
+            .with_header("x-perpend-project-id", app.app.home_project.as_str())
+    };
+    assert_eq!(
+        statuses(&administrator("guess"), MAX_FAILURES + 1).await,
+        [401, 429]
+    );
+    assert_eq!(status(&administrator(secret), SCORES).await, 429);
+
+    let visitor = from(Client::new(&app.origin), "192.0.2.3");
+    let mut answers = Vec::new();
+    for _ in 0..=MAX_FAILURES {
+        answers.push(status(&visitor, "/?token=guess").await);
+    }
+    answers.dedup();
+    assert_eq!(answers, [401, 429]);
+    let right = format!("/?token={}", app.app.login_token);
+    assert_eq!(status(&visitor, &right).await, 429);
+
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let login = async || {
+        let body = format!("public_key={}&secret_key=guess", KEYS.0);
+        let answer = visitor.send(Method::POST, "/login", &form, body).await;
+        answer.map(|answer| answer.status.as_u16())
+    };
+    for _ in 0..MAX_FAILURES {
+        assert_eq!(login().await?, 401);
+    }
+    assert_eq!(login().await?, 429);
+    assert_eq!(status(&app.client, SCORES).await, 200);
+    app.stop().await
+}
+
+#[tokio::test]
+async fn nobody_escapes_the_limit_by_claiming_another_address() {
+    let app = TestApp::new().await.unwrap();
+    app.clock.stop();
+    let mut answers = Vec::new();
+    for n in 0..=MAX_FAILURES {
+        let liar = from(wrong(&app), &format!("192.0.2.{n}"));
+        answers.push(status(&liar, SCORES).await);
+    }
+    answers.dedup();
+    assert_eq!(answers, [401, 429]);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_server_with_another_key_on_one_database_is_refused() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url().clone() else {
+        unreachable!("{database:?}");
+    };
+    let first = TestApp::with(&[("database.url", &url)]).await.unwrap();
+    let refused = TestApp::with(&[("database.url", &url)]).await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("perpend secrets reset"), "{refused}");
+    let key = std::fs::read_to_string(first.data_dir().join("secrets.key")).unwrap();
+    let same = [
+        ("database.url", url.as_str()),
+        ("secrets.key", key.as_str()),
+    ];
+    let second = TestApp::with(&same).await.unwrap();
+    assert_eq!(status(&second.client, SCORES).await, 200);
+    second.stop().await.unwrap();
+    first.stop().await.unwrap();
+}
