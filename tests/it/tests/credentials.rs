@@ -132,7 +132,8 @@ async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
     assert_eq!(status(&organizer, OF_ORGANIZATION).await, 200);
     let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let score = json!({ "traceId": "t", "name": "s", "value": 1 });
-    let scored = from(browser, "192.0.2.1").json(Method::POST, "/api/public/scores", &score);
+    let browser = from(browser, "192.0.2.1");
+    let scored = browser.json(Method::POST, "/api/public/scores", &score);
     assert_eq!(scored.await.unwrap().status, 200);
 
     app.clock.advance(Duration::from_secs(59));

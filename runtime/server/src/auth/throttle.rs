@@ -169,3 +169,43 @@ impl<'a> Attempt<'a> {
         Self { public_key, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+
+    #[test]
+    fn a_flood_of_refusals_is_a_few_log_lines_and_the_number_of_those_left_out() {
+        let throttle = Throttle::default();
+        let lines: Vec<_> = (0..1_000)
+            .filter_map(|_| throttle.line(Reason::WrongSecret, NOW))
+            .collect();
+        assert_eq!(lines, [0; MAX_LINES as usize]);
+        // Another kind of refusal is not hidden by the flood, and says how much there was.
+        assert_eq!(throttle.line(Reason::Last, NOW), Some(970));
+        let later = NOW.plus_millis(60_000);
+        assert_eq!(throttle.line(Reason::WrongSecret, later), Some(0));
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_logged() {
+        let shown = |target, key| {
+            let attempt = Attempt {
+                client: ClientAddress::in_request(&axum::http::Extensions::new()),
+                request_id: None,
+                public_key: Some(key),
+            };
+            attempt.without_secret(&target).public_key
+        };
+        let key = Target::Key("id".to_owned());
+        assert_eq!(shown(key, "any old text"), Some("any old text"));
+        assert_eq!(shown(Target::UnknownKey, "pk-lf-1"), Some("pk-lf-1"));
+        let long = format!("pk-{}", "a".repeat(MAX_SHOWN));
+        for hidden in ["sk-lf-1", "hunter2", "pk-a\nb", &long] {
+            assert_eq!(shown(Target::UnknownKey, hidden), None, "{hidden}");
+        }
+        assert_eq!(shown(Target::Administrator, "pk-lf-1"), None);
+    }
+}
