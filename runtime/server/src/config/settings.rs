@@ -560,7 +560,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         since: "0.2",
         text: "Key that encrypts stored secrets, such as those of LLM connections: 32 bytes in base64, as \
                `openssl rand -base64 32` prints them. Every server on one database needs the same. When \
-               it is empty, `secrets.key` in the data directory holds one, made at the first start: it belongs into \
+               it is empty, `secrets.key` in the data directory holds one, made at the first start: it belongs in \
                every backup. With another key, or without the file, the next start is refused; `perpend secrets \
                reset` is for a key that is lost for good.",
         set: |config, text| {
