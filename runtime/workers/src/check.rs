@@ -1,33 +1,53 @@
-//! The check process: holds values against schemas that others wrote, and ends at its limits.
+//! Check processes: each validates the values of one request against one user-supplied JSON Schema, and ends.
+//!
+//! Invariants:
+//! - **One process, one check.** A schema that breaks into its process finds data of its own project there,
+//!   and nothing else. Processes start ahead of need, so that a check does not wait for one.
+//! - **A project waits for itself.** One check of a project runs at a time, and projects take turns.
+//! - **Bounded.** Each process has limits on CPU time and memory, and so many checks of a project may wait.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::protocol::{self, CheckHead, PREFIX, SchemaAnswer, SchemaCheck, Unchecked};
+use rustix::process::{Pid, setpriority_process};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
 use tokio::sync::{AcquireError, Semaphore};
+use tokio::time::{Instant, timeout};
 
-use crate::child::{self, Ended};
+use crate::child::{self, Ended, Waiting};
+use crate::verdicts::{Asked, Verdicts};
 use crate::{Options, queue};
 
-/// Processes at a time: each may take what [`Unchecked::TooMuchWork`] names.
-const N_AT_A_TIME: usize = 2;
+/// Checks that run at a time, each of another project: each may take what [`Unchecked::TooMuchWork`] names.
+const MAX_RUNNING: usize = 4;
 /// Checks of one project that run or wait for their turn.
 const MAX_WAITING: usize = 64;
+/// Confined processes that wait for a check.
+const N_SPARES: usize = 2;
+/// After this long a process gives way to others: to the check of somebody else, and to the server.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// The priority of one that took longer (`nice`).
+const LOW_PRIORITY: i32 = 15;
 
 pub(crate) struct Checker {
     program: PathBuf,
     args: Vec<OsString>,
     require_walls: bool,
     limit: Duration,
+    verdicts: Verdicts,
+    spares: Mutex<Vec<Waiting>>,
+    /// Fair: the first of each project's line waits here, and goes to the end for its next one.
     turns: Semaphore,
-    /// One turn for each project: who asks for much keeps nobody else waiting for long.
+    /// One turn for each project.
     lines: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
 }
 
@@ -38,7 +58,9 @@ impl Checker {
             args: options.check_args.clone(),
             require_walls: options.require_walls,
             limit: options.compile_limit,
-            turns: Semaphore::new(N_AT_A_TIME),
+            verdicts: Verdicts::default(),
+            spares: Mutex::default(),
+            turns: Semaphore::new(MAX_RUNNING),
             lines: Mutex::default(),
         }
     }
@@ -58,28 +80,38 @@ impl Checker {
         project: &ProjectId,
         check: &SchemaCheck,
     ) -> Result<SchemaAnswer, Unchecked> {
+        let asked = Asked::new(project, check);
+        if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
+            return known;
+        }
         let closed = |why: AcquireError| failed(&why);
         let line = self.line(project).ok_or(Unchecked::Busy)?;
         let _first_of_its_project = line.acquire().await.map_err(closed)?;
+        // One that was before it in the line may have asked the same.
+        if let Some(known) = self.verdicts.known(&asked, Instant::now()) {
+            return known;
+        }
         let _turn = self.turns.acquire().await.map_err(closed)?;
-        let head = CheckHead {
-            require_walls: self.require_walls,
-        };
+        let answer = self.check(check).await;
+        self.verdicts.learn(&asked, &answer, Instant::now());
+        answer
+    }
+
+    async fn check(&self, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
         let mut request = Vec::new();
-        protocol::write_frame(&head, &mut request).map_err(|why| failed(&why))?;
         // More than a frame holds is more than a check may cost.
         protocol::write_frame(check, &mut request).map_err(|_| Unchecked::TooMuchWork)?;
-        let input = [request.as_slice()];
-        let run = child::run(&self.program, &self.args, &input, read_answer);
-        // Its limit is CPU time. This one is for a process that does nothing at all.
-        let Ok(ended) = tokio::time::timeout(self.limit, run).await else {
-            return Err(failed(&format!("no answer in {} s", self.limit.as_secs())));
+        let process = match self.spare() {
+            Some(spare) => spare,
+            None => self.start().await.map_err(|why| failed(&why))?,
         };
+        // The request is on its way before other processes are started.
+        let (ended, ()) = tokio::join!(self.ask(process, &request), self.refill());
         let Ended {
             status,
             answer,
             last_words,
-        } = ended.map_err(|why| failed(&why))?;
+        } = ended?;
         if asked_for_too_much(status.signal()) {
             return Err(Unchecked::TooMuchWork);
         }
@@ -87,6 +119,66 @@ impl Checker {
             true => answer.map_err(|why| failed(&why)),
             false => Err(failed(&format!("it ended ({status}): {last_words}"))),
         }
+    }
+
+    async fn ask(
+        &self,
+        process: Waiting,
+        request: &[u8],
+    ) -> Result<Ended<SchemaAnswer>, Unchecked> {
+        let pid = process.pid();
+        let input = [request];
+        let mut asking = pin!(process.ask(&input, read_answer));
+        let ended = match timeout(AT_ONCE, asking.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                lower_priority(pid);
+                // Its limit is CPU time. This one is for a process that does nothing at all.
+                let ended = timeout(self.limit, asking).await;
+                ended.map_err(|_| failed(&format!("no answer in {} s", self.limit.as_secs())))?
+            }
+        };
+        ended.map_err(|why| failed(&why))
+    }
+
+    /// A process that was started before and still waits.
+    fn spare(&self) -> Option<Waiting> {
+        let mut spares = queue::lock(&self.spares);
+        spares.retain_mut(Waiting::is_alive);
+        // The one that waits longest is surely confined by now.
+        (!spares.is_empty()).then(|| spares.remove(0))
+    }
+
+    /// A process that confines itself, and then waits for its check.
+    async fn start(&self) -> io::Result<Waiting> {
+        let head = CheckHead {
+            require_walls: self.require_walls,
+        };
+        let mut frame = Vec::new();
+        protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
+        let mut process = child::start(&self.program, &self.args)?;
+        process.send(&frame).await;
+        Ok(process)
+    }
+
+    async fn refill(&self) {
+        while queue::lock(&self.spares).len() < N_SPARES {
+            match self.start().await {
+                Ok(spare) => queue::lock(&self.spares).push(spare),
+                // The check that needs one says so.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// While its child is being waited for, the number is of no other process.
+fn lower_priority(pid: Option<u32>) {
+    let pid = pid.and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+    if let Some(pid) = pid
+        && let Err(error) = setpriority_process(Some(pid), LOW_PRIORITY)
+    {
+        tracing::debug!(%error, "the priority of a check process stays");
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::cache::{self, Cache, Draft};
 use crate::child::{self, Ended};
 use crate::{Components, Options};
 
+const SIGKILL: i32 = 9;
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 const MAX_HEAD_BYTES: usize = 4 << 10;
 const MAX_IMAGE_BYTES: u64 = 1 << 30;
@@ -182,14 +184,18 @@ impl Compiler {
         let mut frame = Vec::new();
         protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
         let input = [frame.as_slice(), bytes];
-        let run = child::run(&self.program, &self.args, &input, read_answer);
+        let child = child::start(&self.program, &self.args)?;
         let Ended {
             status,
             answer,
             last_words,
-        } = run.await?;
+        } = child.ask(&input, read_answer).await?;
         if status.success() {
             return answer;
+        }
+        // By the operator, or by a kernel short of memory: that says nothing about the component.
+        if status.signal() == Some(SIGKILL) {
+            return Err(io::Error::other("it was killed"));
         }
         Ok(Err(vec![Problem::new(
             "compile",
@@ -248,7 +254,6 @@ async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec
 }
 /// Why a compile process gave no answer, in words.
 fn ended(status: ExitStatus, last_words: &str) -> String {
-    use std::os::unix::process::ExitStatusExt;
     const SIGABRT: i32 = 6;
     const SIGXCPU: i32 = 24;
     match status.signal() {

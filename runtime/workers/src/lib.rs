@@ -22,6 +22,7 @@ mod prune;
 mod queue;
 mod session;
 mod socket;
+mod verdicts;
 mod watch;
 
 use std::ffi::OsString;
@@ -268,10 +269,10 @@ impl Workers {
             .await
     }
 
-    /// Holds values against a schema in a process of its own, for a project.
+    /// Validates values against a user-supplied schema, in a process of its own unless the verdict is known.
     ///
     /// # Errors
-    /// When that ended at its limits, or failed, or too many checks of the project wait.
+    /// When the process ended at its limits, or failed, or too many checks of the project wait.
     pub async fn hold(
         &self,
         project: &ProjectId,

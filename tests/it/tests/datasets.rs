@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::{Duration, Instant};
+
 use axum::http::Method;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use perpend_it::{PROCESSES, TestApp, count};
 use perpend_server::client::Client;
 use serde_json::{Value, json};
@@ -384,17 +388,21 @@ async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
     assert_eq!(send(&app.client, Method::POST, ITEMS, bad).await.0, 400);
 }
 
-#[tokio::test]
-async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
-    let app = TestApp::with(&[PROCESSES]).await.unwrap();
-    // Two ways at each level, none of which ends well: 2^60 of them.
+/// Two ways at each level, none of which ends well for what is not a string: 2^60 of them.
+fn endless() -> Value {
     let mut defs = serde_json::Map::new();
     for n in 0..60 {
         let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
         defs.insert(n.to_string(), json!({ "anyOf": [next, next] }));
     }
     defs.insert("60".to_owned(), json!({ "type": "string" }));
-    let endless = json!({ "$defs": defs, "$ref": "#/$defs/0" });
+    json!({ "$defs": defs, "$ref": "#/$defs/0" })
+}
+
+#[tokio::test]
+async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    let endless = endless();
     let made = json!({ "name": "d", "expectedOutputSchema": endless });
     post(&app, DATASETS, made).await;
     let body = json!({ "datasetName": "d", "id": "i", "expectedOutput": 1 });
@@ -408,6 +416,66 @@ async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
     // What it allows, it allows at once.
     let ok = json!({ "datasetName": "d", "id": "i", "expectedOutput": "a" });
     assert_eq!(send(&app.client, Method::POST, ITEMS, ok).await.0, 200);
+}
+
+#[tokio::test]
+async fn twenty_hostile_schemas_of_one_project_do_not_delay_an_item_of_another() {
+    const N_HOSTILE: usize = 20;
+    let app = TestApp::with(&[PROCESSES]).await.unwrap();
+    let hostile = app.other_project().await.unwrap();
+    let name = |n: usize| format!("hostile-{n}");
+    for n in 0..N_HOSTILE {
+        let mut schema = endless();
+        schema["title"] = json!(n);
+        let made = json!({ "name": name(n), "inputSchema": schema });
+        let (status, made) = send(&hostile, Method::POST, DATASETS, made).await;
+        assert_eq!(status, 200, "{made}");
+    }
+    let schema = json!({ "type": "object", "required": ["question"] });
+    post(
+        &app,
+        DATASETS,
+        json!({ "name": "d", "inputSchema": schema }),
+    )
+    .await;
+    // What the first item of a server costs is not the question.
+    item(&app, "d", "first", json!({ "question": 0 })).await;
+
+    let asked = (0..N_HOSTILE).map(|n| {
+        let body = json!({ "datasetName": name(n), "id": "i", "input": n });
+        send(&hostile, Method::POST, ITEMS, body)
+    });
+    let mut asked: FuturesUnordered<_> = asked.collect();
+    let innocent = async {
+        let mut took = Vec::new();
+        // The machine may be busy with other things at any one moment, and not at most of them.
+        for n in 1..=9 {
+            let start = Instant::now();
+            item(&app, "d", &n.to_string(), json!({ "question": n })).await;
+            took.push(start.elapsed());
+        }
+        took.sort();
+        took
+    };
+    let mut innocent = Box::pin(innocent);
+    let mut n_ended = 0;
+    let took = loop {
+        tokio::select! {
+            took = &mut innocent => break took,
+            Some((status, body)) = asked.next() => {
+                assert_eq!(status, 400, "{body}");
+                n_ended += 1;
+            }
+        }
+    };
+    assert!(
+        n_ended < N_HOSTILE / 2,
+        "{n_ended} ended: nothing was beside the items"
+    );
+    assert!(
+        took[took.len() / 2] < Duration::from_millis(100),
+        "{took:?}"
+    );
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ pub struct SchemaCheck {
 }
 
 /// Whose a schema is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SchemaKind {
     /// A user's: of the draft that it names, or of 2020-12.
     Any,

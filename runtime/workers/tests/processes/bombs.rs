@@ -62,3 +62,18 @@ pub(crate) fn components_that_are_hard_to_compile_end_in_bounded_time() {
         bench.workers.shutdown().await;
     });
 }
+
+pub(crate) fn a_compile_process_that_is_killed_says_nothing_about_its_component() {
+    block_on(async {
+        let change = |options: &mut Options| options.compile_args = vec!["is-killed".into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        let problems = bench.workers.inspect(&Guest::default().bytes()).await;
+        let problems = problems.unwrap_err();
+        // The server answers 503 to these: the same component may be sent again.
+        assert!(
+            problems.iter().all(|problem| problem.at == "host"),
+            "{problems:?}"
+        );
+        bench.workers.shutdown().await;
+    });
+}

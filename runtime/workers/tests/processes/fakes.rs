@@ -9,7 +9,11 @@ use std::time::Duration;
 
 use perpend_domain::plugin::CallResult;
 use perpend_domain::protocol::host_call::{CacheMode, CompletionRequest, Part};
-use perpend_domain::protocol::{self, CallId, FromWorker, HostRequest, PREFIX, Ready, ToWorker};
+use perpend_domain::protocol::{
+    self, CallId, FromWorker, Held, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer,
+    SchemaCheck, ToWorker,
+};
+use rustix::process::Signal;
 
 use crate::faults;
 
@@ -19,6 +23,9 @@ pub(crate) fn program(arguments: &[String]) -> Option<ExitCode> {
     let ended = match name {
         "worker-once" => return Some(worker_once(arguments.get(1)?)),
         "never-ends" => never_ends(),
+        "is-killed" => rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
+            .map_err(io::Error::from),
+        "checks-nothing-and-says-who" => checks_nothing_and_says_who(),
         "asks-models-and-reads-nothing" => asks_and_reads_nothing(&model_request()),
         "asks-traces-and-reads-nothing" => asks_and_reads_nothing(&trace_request()),
         _ => return None,
@@ -35,6 +42,29 @@ fn worker_once(mark: &str) -> ExitCode {
         Ok(_) => perpend_host::worker_main_with(faults::before_call),
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Answers a check with the number of its process, as what is wrong with each value.
+fn checks_nothing_and_says_who() -> io::Result<()> {
+    let mut stdin = io::stdin().lock();
+    let mut frame = || {
+        let mut prefix = [0; PREFIX];
+        stdin.read_exact(&mut prefix)?;
+        let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+        let mut frame = vec![0; length];
+        stdin.read_exact(&mut frame)?;
+        Ok::<_, io::Error>(frame)
+    };
+    drop(frame()?);
+    let check: SchemaCheck = protocol::read_frame(&frame()?).map_err(io::Error::other)?;
+    let who = Held {
+        mismatches: vec![Mismatch::whole(std::process::id().to_string())],
+        filled: None,
+    };
+    let answer: SchemaAnswer = Ok(vec![who; check.values.len()]);
+    let mut frame = Vec::new();
+    protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;
+    io::stdout().lock().write_all(&frame)
 }
 
 struct Socket(UnixStream);

@@ -2,6 +2,7 @@
 //! the server is asked again without waiting for anything. The bounds are CPU time, memory and stack, so that a
 //! crowded machine changes nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
@@ -11,7 +12,7 @@ use perpend_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, Schema
 use perpend_workers::{NoHostCalls, Options, Workers};
 use serde_json::{Map, Value, json};
 
-use crate::{PATIENCE, block_on, start};
+use crate::{PATIENCE, block_on, start, until};
 
 fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
     SchemaCheck {
@@ -180,19 +181,106 @@ pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
     });
 }
 
+/// Answers with the number of its process where a schema and values would be checked.
+fn says_who(options: &mut Options) {
+    options.check_args = vec!["checks-nothing-and-says-who".into()];
+}
+
+pub(crate) fn what_was_checked_is_known_and_everything_else_gets_a_process_of_its_own() {
+    block_on(async {
+        let bench = start(&[], says_who, Arc::new(NoHostCalls));
+        let who = async |project: &str, schema: &Value, values: &[Value]| {
+            let check = check(SchemaKind::Any, schema, values);
+            let project = ProjectId::new(project).unwrap();
+            let held = bench.workers.hold(&project, &check).await.unwrap().unwrap();
+            let who = held
+                .into_iter()
+                .map(|held| held.mismatches[0].message.clone());
+            who.collect::<Vec<_>>()
+        };
+        let (one, two) = (json!({ "title": "one" }), json!({ "title": "two" }));
+        let mut all = Vec::new();
+        for (project, schema, value) in [
+            ("a", &one, 1),
+            ("a", &one, 2),
+            ("a", &two, 1),
+            ("b", &one, 1),
+            ("b", &one, 3),
+        ] {
+            all.extend(who(project, schema, &[json!(value)]).await);
+        }
+        let different: BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+        assert_eq!(
+            who("a", &one, &[json!(2), json!(1)]).await,
+            [&*all[1], &*all[0]]
+        );
+        assert_eq!(who("b", &one, &[json!(1)]).await, [&*all[3]]);
+        bench.workers.shutdown().await;
+    });
+}
+
+/// The children of this process with this argument that are not dead.
+#[cfg(target_os = "linux")]
+fn children(argument: &str) -> Vec<rustix::process::Pid> {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let is_child = |pid: &str| {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let status = read("status").unwrap_or_default();
+        let arguments = read("cmdline").unwrap_or_default();
+        status.contains(&own)
+            && !status.contains("State:\tZ")
+            && arguments.split('\0').any(|each| each == argument)
+    };
+    let all = std::fs::read_dir("/proc").unwrap();
+    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pids =
+        names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && is_child(name));
+    pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?))
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn processes_that_ended_while_they_waited_are_replaced() {
+    block_on(async {
+        let mark = "spares-of-this-test";
+        let change = |options: &mut Options| options.check_args = vec!["check".into(), mark.into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        for n in 0..3 {
+            let one = check(SchemaKind::Any, &json!({}), &[json!(n)]);
+            let answer = hold(&bench.workers, &one).await;
+            assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+            let spares = children(mark);
+            assert!(!spares.is_empty());
+            for pid in spares {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            }
+            until(|| children(mark).is_empty()).await;
+        }
+        bench.workers.shutdown().await;
+    });
+}
+
 pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
     block_on(async {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
         let (greedy, other) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
         let (_, endless) = bombs().remove(1);
-        let asked = (0..64).map(|_| bench.workers.hold(&greedy, &endless));
+        let endless: Vec<_> = (0..=64)
+            .map(|n| SchemaCheck {
+                values: vec![n.to_string()],
+                ..endless.clone()
+            })
+            .collect();
+        let (refused, endless) = endless.split_last().unwrap();
+        let asked = endless.iter().map(|each| bench.workers.hold(&greedy, each));
         let mut asked: FuturesUnordered<_> = asked.collect();
         // It polls some of them at a time.
         for _ in 0..64 {
             assert!(asked.next().now_or_never().is_none());
         }
-        let refused = bench.workers.hold(&greedy, &endless).await;
+        let refused = bench.workers.hold(&greedy, refused).await;
         assert_eq!(refused, Err(Unchecked::Busy));
         let good = check(SchemaKind::Any, &json!({}), &[json!(1)]);
         let mut good = Box::pin(bench.workers.hold(&other, &good));
