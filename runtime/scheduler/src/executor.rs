@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use perpend_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, TargetKind};
+use perpend_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, Target, TargetKind};
 use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::mapping::Subject;
@@ -176,8 +176,18 @@ impl Inner {
         let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
         let n_calls = calls.len();
         let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
-        let results = self.evaluate(calls, work.lease, &seqs).await;
+        let mut results = self.evaluate(calls, work.lease, &seqs).await;
         self.reach(Breakpoint::Evaluated)?;
+        if let Some(first) = work.leased.first() {
+            let targets = prepared
+                .iter()
+                .map(|each| &each.leased.execution.made.target);
+            let targets: Vec<&Target> = targets.collect();
+            // A batch is of one project.
+            let project = &first.execution.project;
+            self.refuse_foreign_pointers(project, &targets, &mut results)
+                .await?;
+        }
         let now = self.deps.clock.now();
         let mut given_back = Vec::new();
         let mut results = results.into_iter();

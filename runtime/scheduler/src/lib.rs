@@ -17,6 +17,7 @@ mod decide;
 mod executor;
 mod explain;
 mod matcher;
+mod pointers;
 mod retry;
 mod scores;
 mod target;

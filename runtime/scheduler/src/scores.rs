@@ -29,7 +29,7 @@ pub(crate) fn scores(
         let id = identity::score_id(&made.id, &score.name, *occurrence);
         *occurrence += 1;
         let trace_id = made.target.trace_id.clone();
-        // A plug-in may point at another observation of the trace; an impossible id is no pointer.
+        // A plug-in may point at another observation of the trace; which one was checked before.
         let chosen = score.observation_id.as_deref();
         let chosen = chosen.and_then(|id| ObservationId::new(id).ok());
         let subject = match chosen.or_else(|| made.target.observation_id.clone()) {

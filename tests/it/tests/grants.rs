@@ -1,5 +1,6 @@
 //! Plug-ins that ask for more than their item: what they import is shown, an evaluator is granted it or is
-//! not made, and what a guest gets is what was granted for the item it scores, nothing else.
+//! not made, and what a guest gets is what was granted for the item it scores, nothing else. Nor does its score
+//! point at anything else.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +9,9 @@ mod guest;
 
 use axum::http::Method;
 use guest::{Guest, RESULT, SCORE};
-use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace};
+use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace, count};
+use perpend_store::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
 
 /// Copies `$len` bytes from `$ptr` of the other memory into the comment of the score.
@@ -325,6 +328,88 @@ async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
     assert_eq!(said, "", "a guest was handed something");
     nothing_said_has(&app, &secrets).await;
     app.stop().await.unwrap();
+}
+
+/// Gives a score whose observation id is the output of its item.
+fn pointing_guest() -> Vec<u8> {
+    Guest {
+        evaluate: "(i32.store (i32.const 0x618) (i32.const 1))
+            (i32.store (i32.const 0x61c) (i32.load offset=40 (local.get 0)))
+            (i32.store (i32.const 0x620) (i32.load offset=44 (local.get 0)))",
+        ..Guest::default()
+    }
+    .bytes()
+}
+
+async fn points_into_its_trace(app: TestApp) {
+    let (_, reference) = upload(&app, pointing_guest()).await;
+    let body = evaluator(&reference, &json!([]));
+    let path = "/api/public/v2/evaluators";
+    let made = app.client.json(Method::POST, path, &body).await.unwrap();
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let filter = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
+    app.rule(&id, json!({ "filter": filter })).await.unwrap();
+    let of_traces = json!({ "target": "trace", "name": "of traces", "onMissing": "empty" });
+    app.rule(&id, of_traces).await.unwrap();
+
+    // The same trace in another project has a fifth span, another trace of this project a seventh.
+    let five = Trace::new(1, "r").generation("b", "").generation("c", "");
+    let five = five.generation("d", "").generation("e", "");
+    let other = app.other_project().await.unwrap();
+    let sent = other.json(Method::POST, OTLP, &five.to_json()).await;
+    assert_eq!(sent.unwrap().status, 200);
+    let own = Trace::span_id(1);
+    let seven = (2..=7).fold(Trace::new(2, "r"), |trace, _| trace.generation("g", &own));
+    let seven = seven.attribute("perpend.observation.output", &Trace::span_id(7));
+    app.ingest(&seven).await.unwrap();
+    let trace = Trace::new(1, "r")
+        .attribute("perpend.observation.output", &Trace::span_id(7))
+        .generation("sibling", &own)
+        .generation("of another project", &Trace::span_id(5))
+        .generation("no id", "no\u{7}id");
+    app.ingest(&trace).await.unwrap();
+
+    let failed = "/api/v1/failed-executions";
+    let listed = app.wait_for(failed, |answer| count(answer) == 3).await;
+    for execution in listed.unwrap()["data"].as_array().unwrap() {
+        assert_eq!(execution["errorClass"], "invalid_result", "{execution}");
+        let message = execution["errorMessage"].as_str().unwrap();
+        assert!(
+            message.contains("no observation of the item's trace"),
+            "{message}"
+        );
+    }
+    // Six generations and the other trace itself, and one of this trace.
+    let scores = app.scores(8).await.unwrap();
+    assert_eq!(scores.len(), 8, "{scores:?}");
+    let mut subjects: Vec<(&Value, &Value)> = scores
+        .iter()
+        .map(|score| (&score["subject"]["traceId"], &score["subject"]["id"]))
+        .collect();
+    subjects.sort_by_key(|subject| format!("{subject:?}"));
+    subjects.dedup();
+    let expected = [(&trace.id, 1), (&seven.id, 1), (&seven.id, 7)];
+    let expected = expected.map(|(trace, n)| (json!(trace), json!(Trace::span_id(n))));
+    let expected: Vec<_> = expected.iter().map(|(trace, id)| (trace, id)).collect();
+    assert_eq!(subjects, expected);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_score_that_points_outside_the_trace_of_its_item_fails_the_call() {
+    points_into_its_trace(TestApp::new().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_a_score_that_points_outside_the_trace_of_its_item_fails_the_call() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url() else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    let settings = [("database.url", url.as_str())];
+    points_into_its_trace(TestApp::with(&settings).await.unwrap()).await;
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! Scores may point at an observation: at one of the trace that was scored, and at no other.
+//!
+//! The id comes from a plug-in, so it may be anything: an observation of another trace or project, or a
+//! text that is no id at all. Stored unchecked it would be a forged score of somebody else's observation.
+
+use std::collections::HashSet;
+
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
+
+use crate::{Error, Inner};
+
+/// Characters of a wrong id that a message repeats.
+const MAX_SHOWN: usize = 80;
+
+type Key = (TraceId, ObservationId);
+
+impl Inner {
+    /// Turns each result with a score that points outside the trace of its target into a failure
+    /// (evaluation.md 4.2). All calls are of one project, as those of a batch are.
+    pub(crate) async fn refuse_foreign_pointers(
+        &self,
+        project: &ProjectId,
+        targets: &[&Target],
+        results: &mut [CallResult],
+    ) -> Result<(), Error> {
+        let asked: HashSet<Key> = targets
+            .iter()
+            .zip(results.iter())
+            .flat_map(|(target, result)| pointers(target, result))
+            .filter_map(|(_, key)| key)
+            .collect();
+        let asked: Vec<Key> = asked.into_iter().collect();
+        let found: HashSet<Key> = match asked.is_empty() {
+            true => HashSet::new(),
+            false => {
+                let store = &self.deps.store;
+                let found = store.target_observations(project, &asked, false).await?;
+                found
+                    .into_iter()
+                    .map(|own| (own.trace_id, own.id))
+                    .collect()
+            }
+        };
+        for (target, result) in targets.iter().zip(results) {
+            let mut pointers = pointers(target, result);
+            let wrong =
+                pointers.find(|(_, key)| key.as_ref().is_none_or(|key| !found.contains(key)));
+            if let Some((score, _)) = wrong {
+                let failure = refusal(score);
+                drop(pointers);
+                result.outcome = Err(failure);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The scores that point at something other than their target, and the observation that each means; `None`
+/// where the text is no id.
+fn pointers<'r>(
+    target: &'r Target,
+    result: &'r CallResult,
+) -> impl Iterator<Item = (&'r PluginScore, Option<Key>)> {
+    let scores = result.outcome.as_ref().into_iter().flatten();
+    scores.filter_map(move |score| {
+        let id = ObservationId::new(score.observation_id.as_deref()?).ok();
+        let is_target = id.is_some() && id == target.observation_id;
+        (!is_target).then(|| (score, id.map(|id| (target.trace_id.clone(), id))))
+    })
+}
+
+fn refusal(score: &PluginScore) -> Failure {
+    let id = score.observation_id.as_deref().unwrap_or_default();
+    let shown: String = id.chars().take(MAX_SHOWN).collect();
+    Failure {
+        class: FailureClass::InvalidResult,
+        message: format!(
+            "score {:?}: the observation id {shown:?} names no observation of the item's trace; leave it out to \
+             score the item itself",
+            score.name
+        ),
+    }
+}
