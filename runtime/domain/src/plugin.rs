@@ -89,6 +89,13 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
+/// Whether a plug-in of this name (`vendor/name`) is first-party: the vendor `perpend` is reserved for plug-ins
+/// that come with the server or that its operator adds. A project cannot register one.
+#[must_use]
+pub fn is_first_party_name(name: &str) -> bool {
+    name.starts_with("perpend/")
+}
+
 /// What `describe` says about a plug-in, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginInfo {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
+use perpend_domain::time::Clock as _;
 use perpend_it::raw::{OTHER_PAIR, PAIR, RawRequest};
 use perpend_it::{TestApp, count};
 use perpend_server::client::{Answer, Client};
@@ -119,14 +120,6 @@ async fn other_bytes_under_the_same_name_and_version_are_refused_and_nothing_is_
     }
     assert_eq!(problem["digest"], digest);
 
-    let impostor = with_note(first_party(&app).await);
-    let refused = push(&app.client, &impostor).await;
-    let problem = refused.json();
-    assert_eq!(
-        (refused.status.as_u16(), &problem["code"]),
-        (409, &json!("name_conflict"))
-    );
-
     let broken = push(&app.client, &bytes[..bytes.len() / 2]).await;
     assert_eq!(broken.status, 422, "{}", broken.text());
     let problem = broken.json();
@@ -136,6 +129,62 @@ async fn other_bytes_under_the_same_name_and_version_are_refused_and_nothing_is_
     assert_eq!(app.client.get(PLUGINS).await.unwrap().json(), before);
     let made = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
     assert!(!made.is_empty());
+}
+
+#[tokio::test]
+async fn a_first_party_name_is_the_servers_whether_or_not_it_has_the_plug_in() {
+    let app = TestApp::new().await.unwrap();
+    let own = first_party(&app).await;
+    let before = app.client.get(PLUGINS).await.unwrap().json();
+    // Of one that this server has, and of one that it may get later.
+    let absent = replaced(&own, "perpend/text", "perpend/next");
+    for impostor in [with_note(own.clone()), absent.clone()] {
+        let refused = push(&app.client, &impostor).await;
+        assert_eq!(refused.status, 422, "{}", refused.text());
+        let problem = refused.json();
+        assert_eq!(problem["code"], "invalid_component");
+        assert_eq!(problem["field"], "name");
+        assert_eq!(problem["problems"][0]["at"], "name");
+        let detail = problem["detail"].as_str().unwrap();
+        for part in ["is reserved", "acme/"] {
+            assert!(detail.contains(part), "{part}: {detail}");
+        }
+    }
+    assert_eq!(app.client.get(PLUGINS).await.unwrap().json(), before);
+    // The bytes that the server itself has are no impostor.
+    assert_eq!(push(&app.client, &own).await.status, 200);
+    // The operator adds it: then it is there for all, and the same bytes are known.
+    let info = app.app.engine.inspect(&absent).await.unwrap();
+    let added = app
+        .app
+        .store
+        .put_plugin(None, &info, &absent, app.clock.now());
+    added.await.unwrap();
+    let known = push(&app.client, &absent).await;
+    assert_eq!(known.status, 200, "{}", known.text());
+    assert_eq!(known.json()["isFirstParty"], true);
+    let other = app.other_project().await.unwrap();
+    let listed = other.get(&format!("{PLUGINS}?name=perpend/next")).await;
+    assert_eq!(count(&listed.unwrap().json()), 1);
+}
+
+#[tokio::test]
+async fn a_name_that_the_operator_added_is_taken_for_projects() {
+    let app = TestApp::new().await.unwrap();
+    let bytes = ours(&app, "0.1.0").await;
+    let info = app.app.engine.inspect(&bytes).await.unwrap();
+    let added = app
+        .app
+        .store
+        .put_plugin(None, &info, &bytes, app.clock.now());
+    added.await.unwrap();
+    let refused = push(&app.client, &ours(&app, "0.2.0").await).await;
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    let problem = refused.json();
+    assert_eq!(
+        (&problem["code"], &problem["field"]),
+        (&json!("name_conflict"), &json!("name"))
+    );
 }
 
 #[tokio::test]

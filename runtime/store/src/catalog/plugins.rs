@@ -1,7 +1,7 @@
 //! Plug-ins: components and who may use them under which name.
 
 use perpend_domain::ids::{EvaluatorId, ProjectId};
-use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::time::Timestamp;
 use semver::Version;
 
@@ -74,6 +74,13 @@ impl TryFrom<PluginRow> for Plugin {
 }
 
 impl Plugin {
+    /// Whether `name` means this plug-in. A first-party name means a plug-in of the server only: older versions
+    /// let projects register plug-ins under such names.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.info.name == name && (self.owner.is_none() || !is_first_party_name(name))
+    }
+
     /// Orders the answers to one name: a release before its candidates, then by version, then the one
     /// registered last.
     fn rank(&self) -> (bool, Option<Version>, Timestamp) {
@@ -144,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Conflict`] when the project has this name and version with another digest, or when the
-    /// name is one of the server's.
+    /// name is reserved ([`is_first_party_name`]) or one of the server's.
     pub async fn put_plugin(
         &self,
         owner: Option<&ProjectId>,
@@ -152,6 +159,11 @@ impl Store {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<Digest, Error> {
+        if owner.is_some() && is_first_party_name(&info.name) {
+            return Err(Error::Conflict(
+                "the vendor name perpend is reserved for plug-ins of the server",
+            ));
+        }
         let digest = Digest::of(bytes);
         let json = to_json("plug-in", info)?;
         let name = owner.map_or("", ProjectId::as_str);
@@ -259,7 +271,9 @@ impl Store {
             .fetch_all(&self.pool)
             .await?;
         let found: Result<Vec<Plugin>, Error> = rows.into_iter().map(TryInto::try_into).collect();
-        let wanted = |plugin: &Plugin| version.is_none_or(|v| v == plugin.info.version);
+        let wanted = |plugin: &Plugin| {
+            plugin.is_named(name) && version.is_none_or(|v| v == plugin.info.version)
+        };
         Ok(found?.into_iter().filter(wanted).max_by_key(Plugin::rank))
     }
 

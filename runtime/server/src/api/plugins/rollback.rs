@@ -116,7 +116,7 @@ fn issue(evaluator: &Evaluator, why: &str) -> Issue {
 /// What is registered under a name, lowest version first.
 async fn registered(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Plugin>, Problem> {
     let mut all = app.store.plugins(project).await?;
-    all.retain(|plugin| plugin.info.name == name);
+    all.retain(|plugin| plugin.is_named(name));
     if all.is_empty() {
         let message =
             format!("no plug-in {name:?} in this project; GET /api/v1/plugins lists them");

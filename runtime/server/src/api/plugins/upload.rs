@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::protocol;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn refused(problems: Vec<protocol::Problem>) -> Problem {
     problem
 }
 
-/// A name and version stand for one digest, and the server's names are the server's.
+/// Refuses names of the server, and other bytes under a name and version that the project has already.
 async fn check_name(
     app: &App,
     project: &ProjectId,
@@ -108,13 +108,20 @@ async fn check_name(
     digest: Digest,
 ) -> Result<(), Problem> {
     let (name, version) = (&info.name, &info.version);
+    if is_first_party_name(name) {
+        let message = format!(
+            "{name:?} is reserved: plug-ins of the vendor perpend come with the server; name yours after your \
+             organization, such as acme/{}",
+            name.split_once('/').map_or("name", |(_, rest)| rest)
+        );
+        let problem = refused(vec![protocol::Problem::new("name", message)]);
+        return Err(problem.with("field", "name"));
+    }
     let all = app.store.plugins(project).await?;
     let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
     if same_name.clone().any(|plugin| plugin.owner.is_none()) {
-        let message = format!(
-            "{name} is a plug-in of the server: give yours another name, with a vendor of your own"
-        );
-        return Err(Problem::new(Code::NameConflict, message));
+        let message = format!("{name} is a plug-in of the server: give yours another name");
+        return Err(Problem::new(Code::NameConflict, message).with("field", "name"));
     }
     let standing = same_name.find(|plugin| plugin.info.version == *version);
     match standing {

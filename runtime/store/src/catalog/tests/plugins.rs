@@ -1,6 +1,7 @@
 //! Plug-ins.
 
 use super::*;
+use crate::db::{Db, query};
 
 #[tokio::test]
 async fn a_plugin_version_stands_for_one_component() {
@@ -90,6 +91,43 @@ async fn a_plugin_is_seen_by_its_project_and_one_of_the_server_by_all() {
             .put_plugin(Some(&foreign), &impostor, b"trojan", at(1))
             .await;
         assert!(matches!(impostor, Err(Error::Conflict(_))), "{impostor:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_first_party_name_means_a_plugin_of_the_server_only() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let python = info("perpend/python", "9.0.0");
+        let refused = store
+            .put_plugin(Some(&home), &python, b"trojan", at(0))
+            .await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        // One from before the name was reserved.
+        let own = info("acme/python", "9.0.0");
+        let trojan = store.put_plugin(Some(&home), &own, b"trojan", at(0)).await;
+        let renamed = serde_json::to_string(&python).unwrap();
+        let rename = "UPDATE plugins SET name = 'perpend/python', info = $1 WHERE owner = $2";
+        let mut db = Db::begin(&store.pool).await.unwrap();
+        let rename = query(rename).bind(renamed).bind(home.as_str());
+        rename.execute(&mut db).await.unwrap();
+        db.commit().await.unwrap();
+        let find = async |reference: &str| {
+            let found = store.resolve_plugin(&home, reference).await.unwrap();
+            found.map(|plugin| plugin.digest)
+        };
+        for reference in ["perpend/python", "perpend/python@9.0.0"] {
+            assert_eq!(find(reference).await, None, "{reference}");
+        }
+        let ours = info("perpend/python", "1.0.0");
+        let ours = store.put_plugin(None, &ours, b"ours", at(1)).await.unwrap();
+        assert_eq!(find("perpend/python").await, Some(ours));
+        assert_eq!(find("perpend/python@9.0.0").await, None);
+        // Evaluators that were made from it hold its digest, and it can be deleted.
+        let trojan = trojan.unwrap();
+        assert_eq!(find(&trojan.to_string()).await, Some(trojan));
+        store.delete_plugin(&home, &trojan).await.unwrap();
     })
     .await;
 }
