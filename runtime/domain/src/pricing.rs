@@ -1,23 +1,27 @@
 //! What tokens cost: price entries, their selection, and the cost of one observation (otlp.md 4.7, 4.8).
 //!
-//! Plain names are found in a hash table; only entries with a pattern of their own are regular
-//! expressions, compiled when first tried, so that loading thousands of entries stays cheap.
+//! A project's own models are regular expressions, compiled when first tried. They go before the entries of the
+//! built-in table, which are found by seller and name (`sellers`).
 
+mod listed;
 mod models;
+mod sellers;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, RwLock};
 
 use regex::Regex;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
-use serde::Deserialize;
 
 use crate::model::{AttributeSource, ModelDefinition, TierOperator};
 use crate::observation::{Cost, Observation, Usage};
 use crate::time::Timestamp;
 
+use sellers::Sellers;
+
+pub use listed::Listing;
 pub use models::PriceView;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
@@ -30,6 +34,8 @@ pub const STANDARD: &str = "Standard";
 /// How far two costs of the same tokens at the same prices are apart at most, as a share of them: a stored
 /// one went through text.
 const ROUNDING: f64 = 1e-9;
+/// Where a model parameter or a metadata key says how fast a request is served.
+const SERVICE: &str = "service_tier";
 
 /// The table is not what the loader reads.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +48,8 @@ type Prices = BTreeMap<String, Decimal>;
 /// One condition of a tier.
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
-    /// The buckets whose name matches add up to more than this many tokens.
-    TokensAbove { buckets: Pattern, above: u64 },
+    /// The buckets of the input add up to more than this many tokens.
+    InputAbove(u64),
     /// The buckets whose name matches, `total` left out, add up to a number that compares so.
     Tokens {
         buckets: Pattern,
@@ -56,8 +62,8 @@ enum Condition {
         key: String,
         values: Vec<String>,
     },
-    /// A model parameter, or a metadata key, has one of these values.
-    OneOf { key: String, values: Vec<String> },
+    /// `service_tier`, a model parameter or a metadata key, says this.
+    Service(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +80,9 @@ pub struct PriceEntry {
     pub id: String,
     /// The model's name.
     pub model: String,
+    /// Of the built-in table: who sells at this price.
+    pub listing: Option<Listing>,
     pattern: Option<Pattern>,
-    provider: Option<String>,
     start: Option<Timestamp>,
     /// Conditional tiers in order.
     tiers: Vec<Tier>,
@@ -150,10 +157,7 @@ pub enum Pricing {
 #[derive(Debug, Default)]
 pub struct PriceTable {
     entries: Vec<PriceEntry>,
-    /// Lower-case names without a pattern of their own.
-    literals: HashMap<String, Vec<usize>>,
-    /// The last segment of names with a provider prefix, for names that are sent without.
-    tails: HashMap<String, Vec<usize>>,
+    sellers: Sellers,
     patterns: Vec<usize>,
     ids: HashMap<String, usize>,
     base: Option<Arc<Self>>,
@@ -163,7 +167,7 @@ pub struct PriceTable {
 /// The table shipped with the server, parsed when first asked for.
 static BUILT_IN: LazyLock<Arc<PriceTable>> = LazyLock::new(|| {
     // A table that does not load would be a broken build, which a test below notices.
-    Arc::new(PriceTable::from_json(include_str!("../data/prices.json")).unwrap_or_default())
+    Arc::new(PriceTable::parse(include_str!("../data/prices.tsv")).unwrap_or_default())
 });
 
 impl PriceTable {
@@ -173,15 +177,12 @@ impl PriceTable {
         Arc::clone(&BUILT_IN)
     }
 
-    /// Reads the table format of `data/prices.json`: prices are dollars per million tokens.
+    /// Reads the format of `data/prices.tsv`.
     ///
     /// # Errors
-    /// [`InvalidPrices`] naming the place when the text is not such a table.
-    pub fn from_json(text: &str) -> Result<Self, InvalidPrices> {
-        let file: TableFile =
-            serde_json::from_str(text).map_err(|error| InvalidPrices(error.to_string()))?;
-        let entries: Result<Vec<_>, _> = file.entries.into_iter().map(EntryFile::load).collect();
-        Ok(Self::new(entries?, None))
+    /// [`InvalidPrices`] naming the line when the text is not such a table.
+    pub fn parse(text: &str) -> Result<Self, InvalidPrices> {
+        Ok(Self::new(listed::parse(text)?, None))
     }
 
     /// The table of a project: its own models before those of `base`.
@@ -199,34 +200,23 @@ impl PriceTable {
         &self.entries
     }
 
-    /// A project's own entries, asked before those of `base`.
-    #[must_use]
-    pub fn layered(own: Self, base: Arc<Self>) -> Self {
-        Self::new(own.entries, Some(base))
-    }
-
     fn new(entries: Vec<PriceEntry>, base: Option<Arc<Self>>) -> Self {
-        let mut table = Self {
+        let numbered = entries.iter().enumerate();
+        let ids = numbered
+            .clone()
+            .map(|(at, entry)| (entry.id.clone(), at))
+            .collect();
+        let patterns = numbered
+            .filter_map(|(at, entry)| entry.pattern.as_ref().map(|_| at))
+            .collect();
+        Self {
+            sellers: Sellers::new(&entries),
+            patterns,
+            ids,
             base,
-            ..Self::default()
-        };
-        for (at, entry) in entries.iter().enumerate() {
-            table.ids.insert(entry.id.clone(), at);
-            if entry.pattern.is_some() {
-                table.patterns.push(at);
-                continue;
-            }
-            let name = entry.model.to_lowercase();
-            // Behind its provider, and by its last word.
-            let tails = [name.split_once('/'), name.rsplit_once('/')];
-            let tails: BTreeSet<&str> = tails.into_iter().flatten().map(|(_, tail)| tail).collect();
-            for tail in tails {
-                table.tails.entry(tail.to_owned()).or_default().push(at);
-            }
-            table.literals.entry(name).or_default().push(at);
+            entries,
+            remembered: RwLock::default(),
         }
-        table.entries = entries;
-        table
     }
 
     /// Number of entries, without those of the base.
@@ -313,12 +303,14 @@ impl PriceTable {
         {
             return Arc::clone(found);
         }
-        let found: Arc<[usize]> = candidate_names(model)
-            .iter()
-            .map(|name| self.matching_name(name, provider, model.starts_with(name)))
-            .find(|found| !found.is_empty())
-            .unwrap_or_default()
-            .into();
+        let patterns = candidate_names(model).into_iter();
+        let patterns = patterns.map(|name| self.with_pattern(name));
+        let found: Vec<usize> = patterns
+            .filter(|found| !found.is_empty())
+            .chain(self.sellers.find(model, provider).map(|at| vec![at]))
+            .next()
+            .unwrap_or_default();
+        let found: Arc<[usize]> = found.into();
         if let Ok(mut remembered) = self.remembered.write() {
             if remembered.len() >= MAX_REMEMBERED {
                 remembered.clear();
@@ -328,86 +320,23 @@ impl PriceTable {
         found
     }
 
-    fn matching_name(&self, name: &str, provider: Option<&str>, is_whole: bool) -> Vec<usize> {
-        let lower = name.to_lowercase();
-        let literal = self.literals.get(&lower).into_iter().flatten();
-        let mut found: Vec<usize> = literal.copied().collect();
-        found.extend(self.patterns.iter().filter(|at| {
-            self.entries[**at]
-                .pattern
-                .as_ref()
-                .is_some_and(|pattern| pattern.is_match(name))
-        }));
-        found.retain(|at| self.entries[*at].accepts(provider));
-        if found.is_empty() {
-            let tail = self.tail_of(&lower, provider);
-            found.extend(tail.or_else(|| is_whole.then(|| self.only_tail(&lower))?));
-        }
-        found
-    }
-
-    /// The entry `provider/name` of the observation's own provider.
-    fn tail_of(&self, name: &str, provider: Option<&str>) -> Option<usize> {
-        let provider = provider?;
-        let candidates = self.tails.get(name)?.iter().copied();
-        let agreeing = candidates.filter_map(|at| {
-            Some((
-                agreement(&self.entries[at].model, provider)?,
-                std::cmp::Reverse(at),
-            ))
-        });
-        agreeing.max().map(|(_, std::cmp::Reverse(at))| at)
-    }
-
-    /// The entry `provider/name` for a name that nobody else offers. One that costs nothing is no price of a
-    /// model sold elsewhere.
-    fn only_tail(&self, name: &str) -> Option<usize> {
-        match self.tails.get(name)?.as_slice() {
-            [only] if self.entries[*only].costs_something() => Some(*only),
-            _ => None,
-        }
-    }
-}
-
-/// How well the provider before an entry's name agrees with the one that an observation names, which are spelled
-/// in many ways: `together` for `together_ai`, `gcp.vertex_ai` for `vertex_ai`, `azure.ai.openai` for `azure`.
-fn agreement(entry: &str, provider: &str) -> Option<u8> {
-    let plain = |text: &str| -> String {
-        let letters = text.chars().filter(char::is_ascii_alphanumeric);
-        letters.collect::<String>().to_ascii_lowercase()
-    };
-    let (prefix, provider_plain) = (plain(entry.split_once('/')?.0), plain(provider));
-    if prefix.is_empty() || provider_plain.is_empty() {
-        return None;
-    }
-    let mut words = provider.split(['.', '_']).map(plain);
-    if prefix == provider_plain {
-        Some(3)
-    } else if words.any(|word| word == prefix) {
-        Some(2)
-    } else if provider_plain.ends_with(&prefix) || prefix.starts_with(&provider_plain) {
-        Some(1)
-    } else {
-        None
+    fn with_pattern(&self, name: &str) -> Vec<usize> {
+        let matches = |at: &usize| {
+            let pattern = self
+                .entries
+                .get(*at)
+                .and_then(|entry| entry.pattern.as_ref());
+            pattern.is_some_and(|pattern| pattern.is_match(name))
+        };
+        self.patterns.iter().copied().filter(matches).collect()
     }
 }
 
 impl PriceEntry {
-    fn costs_something(&self) -> bool {
-        self.prices.values().any(|price| !price.is_zero())
-    }
-
     fn pattern_length(&self) -> usize {
         self.pattern
             .as_ref()
             .map_or(self.model.len(), |pattern| pattern.text.len())
-    }
-
-    fn accepts(&self, provider: Option<&str>) -> bool {
-        match (&self.provider, provider) {
-            (Some(own), Some(sent)) => own == sent,
-            _ => true,
-        }
     }
 
     /// The tier that holds for an observation: its name and prices.
@@ -431,32 +360,24 @@ impl Condition {
     /// What a tier under this condition is called where nobody gave it a name.
     fn name(&self) -> String {
         match self {
-            Self::TokensAbove { above, .. } => format!("Over {above} tokens"),
-            Self::OneOf { values, .. } => values.first().cloned().unwrap_or_default(),
+            Self::InputAbove(above) => format!("Over {above} tokens"),
+            Self::Service(service) => service.clone(),
             Self::Tokens { .. } | Self::Attribute { .. } => STANDARD.to_owned(),
         }
     }
 
     fn holds(&self, observation: &Observation) -> bool {
         match self {
-            Self::TokensAbove { buckets, above } => {
-                let sum = observation
-                    .usage
-                    .iter()
-                    .filter(|(bucket, _)| *bucket != "total" && buckets.is_match(bucket))
-                    .fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
-                sum > *above
+            Self::InputAbove(above) => {
+                let is_input = |name: &str| name.starts_with("input") || name.starts_with("cache_");
+                tokens_of(&observation.usage, is_input) > *above
             }
             Self::Tokens {
                 buckets,
                 operator,
                 value,
             } => {
-                let counted = observation
-                    .usage
-                    .iter()
-                    .filter(|(bucket, _)| *bucket != "total" && buckets.is_match(bucket));
-                let sum = counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
+                let sum = tokens_of(&observation.usage, |bucket| buckets.is_match(bucket));
                 operator.holds(sum as f64, *value)
             }
             Self::Attribute {
@@ -474,17 +395,27 @@ impl Condition {
                 });
                 text.is_some_and(|text| values.contains(&text))
             }
-            Self::OneOf { key, values } => {
+            Self::Service(service) => {
                 let metadata = &observation.content.metadata;
-                let value = observation
-                    .model_parameters
-                    .get(key)
-                    .or_else(|| metadata.get(key));
-                let text = value.and_then(serde_json::Value::as_str);
-                text.is_some_and(|text| values.iter().any(|v| v.eq_ignore_ascii_case(text)))
+                let parameters = &observation.model_parameters;
+                let said = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
+                let said = said.and_then(serde_json::Value::as_str);
+                let said = said.map(str::to_ascii_lowercase);
+                // Some senders say `batches`.
+                said.is_some_and(|said| {
+                    said == *service || said.strip_suffix("es") == Some(service)
+                })
             }
         }
     }
+}
+
+/// The tokens in the buckets that fit, `total` left out.
+fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> u64 {
+    let counted = usage
+        .iter()
+        .filter(|(bucket, _)| *bucket != "total" && fits(bucket));
+    counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens))
 }
 
 /// Cost by bucket with `total`; empty when no bucket has a price.
@@ -600,105 +531,6 @@ fn strip_version(name: &str) -> Option<&str> {
     let (major, minor) = tail.split_once(':')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     (is_number(major) && is_number(minor)).then_some(head)
-}
-
-#[derive(Deserialize)]
-struct TableFile {
-    entries: Vec<EntryFile>,
-}
-
-#[derive(Deserialize)]
-struct EntryFile {
-    id: Option<String>,
-    model: String,
-    pattern: Option<String>,
-    provider: Option<String>,
-    start: Option<Timestamp>,
-    prices: BTreeMap<String, String>,
-    #[serde(default)]
-    tiers: Vec<TierFile>,
-}
-
-#[derive(Deserialize)]
-struct TierFile {
-    when: Vec<ConditionFile>,
-    prices: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ConditionFile {
-    TokensAbove {
-        buckets: String,
-        above: u64,
-    },
-    OneOf {
-        key: String,
-        #[serde(rename = "in")]
-        values: Vec<String>,
-    },
-}
-
-impl EntryFile {
-    fn load(self) -> Result<PriceEntry, InvalidPrices> {
-        let prices = per_token(&self.model, self.prices)?;
-        let mut tiers = Vec::with_capacity(self.tiers.len());
-        for tier in self.tiers {
-            // A tier names what differs; the rest is the default.
-            let mut complete = prices.clone();
-            complete.extend(per_token(&self.model, tier.prices)?);
-            let conditions: Vec<Condition> =
-                tier.when.into_iter().map(ConditionFile::load).collect();
-            let names: Vec<String> = conditions.iter().map(Condition::name).collect();
-            tiers.push(Tier {
-                name: names.join(", ").into(),
-                conditions,
-                prices: complete,
-            });
-        }
-        Ok(PriceEntry {
-            id: self
-                .id
-                .unwrap_or_else(|| format!("built-in:{}", self.model)),
-            // A model pattern speaks of the whole name, whether it is anchored or not.
-            pattern: self
-                .pattern
-                .map(|pattern| Pattern::new(format!("^(?:{pattern})$"))),
-            provider: self.provider.map(|provider| provider.to_lowercase()),
-            start: self.start,
-            model: self.model,
-            tiers,
-            tier: STANDARD.into(),
-            prices,
-        })
-    }
-}
-
-impl ConditionFile {
-    fn load(self) -> Condition {
-        match self {
-            Self::TokensAbove { buckets, above } => Condition::TokensAbove {
-                buckets: Pattern::new(buckets),
-                above,
-            },
-            Self::OneOf { key, values } => Condition::OneOf { key, values },
-        }
-    }
-}
-
-fn per_token(model: &str, per_million: BTreeMap<String, String>) -> Result<Prices, InvalidPrices> {
-    let load = |(bucket, text): (String, String)| {
-        let price: Decimal = text
-            .parse()
-            .map_err(|_| InvalidPrices(format!("{model}: price of `{bucket}` is not a number")))?;
-        if price.is_sign_negative() && !price.is_zero() {
-            return Err(InvalidPrices(format!(
-                "{model}: price of `{bucket}` is negative"
-            )));
-        }
-        Ok((bucket, price / Decimal::from(1_000_000)))
-    };
-    per_million.into_iter().map(load).collect()
 }
 
 #[cfg(test)]

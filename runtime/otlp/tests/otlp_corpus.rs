@@ -18,14 +18,14 @@ use perpend_otlp::{Context, Encoding, decode, decode_logs, map, map_logs, show};
 use serde_json::{Value, json};
 
 /// The price table of the corpus' README.
-const PRICES: &str = r#"{"entries":[
- {"model":"gpt-4o-mini","prices":{"input":"0.15","input_cached_tokens":"0.075","output":"0.60"}},
- {"model":"gpt-4o","prices":{"input":"2.50","input_cached_tokens":"1.25","output":"10"}},
- {"model":"gpt-4.1-mini","prices":{"input":"0.40","input_cached_tokens":"0.10","output":"1.60"}},
- {"model":"claude-sonnet-4-5","prices":{"input":"3","input_cached_tokens":"0.30","input_cache_creation":"3.75","input_cache_creation_1h":"6","output":"15"}},
- {"model":"text-embedding-3-small","prices":{"input":"0.02","output":"0"}},
- {"model":"gemini-2.5-flash","prices":{"input":"0.30","input_cached_tokens":"0.03","output":"2.50"}}
-]}"#;
+const PRICES: &str = "# source 0: README.md
+gpt-4o-mini\topenai\town\t0\t0.15,0.60,0.075
+gpt-4o\topenai\town\t0\t2.50,10,1.25
+gpt-4.1-mini\topenai\town\t0\t0.40,1.60,0.10
+claude-sonnet-4-5\tanthropic\town\t0\t3,15,0.30,3.75,6
+text-embedding-3-small\topenai\town\t0\t0.02,0
+gemini-2.5-flash\tgoogle\town\t0\t0.30,2.50,0.03
+";
 
 fn corpus() -> PathBuf {
     path::absolute("../../tests/corpus/otlp").unwrap()
@@ -331,7 +331,7 @@ fn send_logs(body: &[u8], encoding: Encoding, held: &mut Held) {
 
 #[test]
 fn otlp_corpus() {
-    let prices = PriceTable::from_json(PRICES).unwrap();
+    let prices = PriceTable::parse(PRICES).unwrap();
     let mut failures = Vec::new();
     let mut n_cases = 0;
     let mut files: Vec<PathBuf> = std::fs::read_dir(corpus())

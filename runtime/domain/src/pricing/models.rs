@@ -83,8 +83,8 @@ impl PriceEntry {
         Self {
             id: model.id.clone(),
             model: model.name.clone(),
+            listing: None,
             pattern: Some(Pattern::new(model.pattern.clone())),
-            provider: None,
             start: model.start_date,
             tiers: others.iter().map(tier).collect(),
             tier: model

@@ -6,8 +6,30 @@ use super::*;
 use crate::ids::{ObservationId, TraceId};
 use crate::patch::{About, Patch, merge};
 
-fn table(json: serde_json::Value) -> PriceTable {
-    PriceTable::from_json(&json.to_string()).unwrap()
+/// Entries as in the built-in table, with blanks for its tabs and without the source.
+fn table(lines: &[&str]) -> PriceTable {
+    let entries = lines.iter().map(|line| {
+        let columns: Vec<&str> = line.split(' ').collect();
+        let (listing, prices) = columns.split_at(3);
+        format!("{}\t0\t{}\n", listing.join("\t"), prices.join("\t"))
+    });
+    let entries: String = entries.collect();
+    PriceTable::parse(&format!("# source 0: a test\n{entries}")).unwrap()
+}
+
+fn own(id: &str, pattern: &str, start: Option<&str>) -> ModelDefinition {
+    ModelDefinition {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        pattern: pattern.to_owned(),
+        start_date: start.map(at),
+        unit: None,
+        tokenizer_id: None,
+        tokenizer_config: None,
+        tiers: Vec::new(),
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+    }
 }
 
 fn at(text: &str) -> Timestamp {
@@ -56,13 +78,14 @@ fn the_shipped_table_loads_and_knows_the_models_of_the_corpus() {
 }
 
 #[test]
-fn names_are_tried_without_provider_and_date() {
-    let table = table(json!({ "entries": [
-        { "model": "gpt-x", "prices": { "input": "1" } },
-        { "model": "azure/gpt-y", "prices": { "input": "1" } },
-        { "model": "groq/both", "prices": { "input": "1" } },
-        { "model": "xai/both", "prices": { "input": "2" } },
-    ] }));
+fn names_are_tried_without_provider_version_and_date() {
+    let table = table(&[
+        "gpt-x openai own 1",
+        "azure/gpt-y azure - 1",
+        "claude-y-20250101 anthropic own 1",
+        "claude-y-20250202 anthropic own 2",
+        "gemini/gemini-z-002 google own 1",
+    ]);
     for model in [
         "gpt-x",
         "GPT-X",
@@ -71,113 +94,121 @@ fn names_are_tried_without_provider_and_date() {
         "gpt-x-20250929",
         "gpt-x@20250929",
         "gpt-x-20250929-v1:0",
+        "gpt-x-latest",
     ] {
         assert_eq!(find(&table, model, None), Some("built-in:gpt-x"), "{model}");
     }
-    assert_eq!(find(&table, "gpt-y", None), Some("built-in:azure/gpt-y"));
-    assert_eq!(find(&table, "both", None), None);
-    assert_eq!(find(&table, "both", Some("xai")), Some("built-in:xai/both"));
-    assert_eq!(find(&table, "gpt-xl", None), None);
-    // Remembered, misses too.
-    assert_eq!(find(&table, "gpt-xl", None), None);
+    for model in ["claude-y", "claude-y-latest", "claude-y-20250303"] {
+        let newest = Some("built-in:claude-y-20250202");
+        assert_eq!(find(&table, model, None), newest, "{model}");
+    }
+    let dated = find(&table, "claude-y@20250101", None);
+    assert_eq!(dated, Some("built-in:claude-y-20250101"));
+    let gemini = find(&table, "models/gemini-z-001", None);
+    assert_eq!(gemini, Some("built-in:gemini/gemini-z-002"));
+    for model in ["gpt-xl", "gpt", "gpt-y", "claude-y-0404"] {
+        assert_eq!(find(&table, model, None), None, "{model}");
+        assert_eq!(find(&table, model, None), None, "remembered: {model}");
+    }
 }
 
 #[test]
-fn a_model_of_another_provider_or_without_a_known_price_is_not_priced_by_its_last_word() {
-    let table = table(json!({ "entries": [
-        { "model": "copilot/chat", "prices": { "input": "0", "output": "0" } },
-        { "model": "groq/meta/llama-x", "prices": { "input": "1" } },
-    ] }));
-    for model in ["acme/chat", "chat", "chat-2025-04-14", "acme/llama-x"] {
+fn a_reseller_has_its_price_where_the_span_names_it_and_nowhere_else() {
+    let table = table(&[
+        "claude-x-20250101 anthropic own 1",
+        "anthropic.claude-x-20250101-v1:0 bedrock - 2",
+        "us.anthropic.claude-x-20250101-v1:0 bedrock - 3",
+        "vertex_ai/claude-x@20250101 vertex_ai - 4",
+        "groq/meta/llama-x groq - 5",
+        "fireworks_ai/accounts/fireworks/models/deep-x fireworks_ai - 6",
+        "copilot/chat copilot - 0,0",
+    ]);
+    let (own, bedrock) = ("claude-x-20250101", "anthropic.claude-x-20250101-v1:0");
+    let regional = "us.anthropic.claude-x-20250101-v1:0";
+    let vertex = "vertex_ai/claude-x@20250101";
+    let fireworks = "fireworks_ai/accounts/fireworks/models/deep-x";
+    let arn = "arn:aws:bedrock:eu-west-1:1:inference-profile/us.anthropic.claude-x-20250101-v1:0";
+    for (model, provider, expected) in [
+        ("claude-x", None, own),
+        ("claude-x@20250101", None, own),
+        ("anthropic/claude-x", Some("anthropic"), own),
+        ("claude-x", Some("acme"), own),
+        ("claude-x", Some("groq"), own),
+        ("groq/claude-x", None, own),
+        ("anthropic.claude-x-20250101-v1:0", None, bedrock),
+        ("claude-x-20250101", Some("aws.bedrock"), bedrock),
+        ("claude-x", Some("amazon-bedrock"), bedrock),
+        ("bedrock/claude-x", Some("anthropic"), bedrock),
+        ("eu.anthropic.claude-x-20250101-v1:0", None, bedrock),
+        (regional, Some("anthropic"), regional),
+        ("us.anthropic.claude-x", None, regional),
+        (arn, None, regional),
+        ("claude-x-20250101", Some("gcp.vertex_ai"), vertex),
+        ("claude-x", Some("google.vertex.anthropic"), vertex),
+        ("publishers/anthropic/models/claude-x", None, vertex),
+        ("meta/llama-x", Some("groq.chat"), "groq/meta/llama-x"),
+        ("GROQ/Llama-X", Some("openai"), "groq/meta/llama-x"),
+        (
+            "accounts/fireworks/models/deep-x",
+            Some("openai"),
+            fireworks,
+        ),
+        ("deep-x", Some("Fireworks"), fireworks),
+        ("chat", Some("copilot"), "copilot/chat"),
+    ] {
+        let expected = format!("built-in:{expected}");
+        let found = find(&table, model, provider);
+        assert_eq!(found, Some(expected.as_str()), "{model} of {provider:?}");
+    }
+    for model in [
+        "chat",
+        "acme/chat",
+        "chat-2025-04-14",
+        "llama-x",
+        "acme/llama-x",
+    ] {
         assert_eq!(find(&table, model, None), None, "{model}");
         assert_eq!(find(&table, model, Some("acme")), None, "{model}");
     }
-    for model in ["meta/llama-x", "llama-x"] {
-        let found = find(&table, model, Some("groq"));
-        assert_eq!(found, Some("built-in:groq/meta/llama-x"), "{model}");
-    }
-    let found = find(&table, "chat", Some("copilot"));
-    assert_eq!(found, Some("built-in:copilot/chat"));
-    let shipped = PriceTable::built_in();
-    assert_eq!(find(&shipped, "acme/chat", None), None);
-}
-
-#[test]
-fn a_model_whose_own_name_has_slashes_is_priced_as_its_provider_spells_it() {
-    let table = table(json!({ "entries": [
-        { "model": "fireworks_ai/accounts/fireworks/models/deep-x", "prices": { "input": "1" } },
-        { "model": "together_ai/Qwen/Qwen-x", "prices": { "input": "2" } },
-        { "model": "vertex_ai/deepseek-ai/deep-maas", "prices": { "input": "3" } },
-        { "model": "novita/deepseek-ai/deep-maas", "prices": { "input": "4" } },
-    ] }));
-    let fireworks = Some("built-in:fireworks_ai/accounts/fireworks/models/deep-x");
-    for provider in [None, Some("openai"), Some("fireworks")] {
-        let found = find(&table, "accounts/fireworks/models/deep-x", provider);
-        assert_eq!(found, fireworks, "{provider:?}");
-    }
-    for provider in ["together", "togetherai", "together_ai"] {
-        let found = find(&table, "Qwen/Qwen-x", Some(provider));
-        assert_eq!(
-            found,
-            Some("built-in:together_ai/Qwen/Qwen-x"),
-            "{provider}"
-        );
-    }
-    let vertex = find(&table, "deepseek-ai/deep-maas", Some("gcp.vertex_ai"));
-    assert_eq!(vertex, Some("built-in:vertex_ai/deepseek-ai/deep-maas"));
-    assert_eq!(
-        find(&table, "deepseek-ai/deep-maas", None),
-        None,
-        "two have it"
-    );
 }
 
 #[test]
 fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
-    let base = Arc::new(table(
-        json!({ "entries": [{ "model": "m", "prices": { "input": "1" } }] }),
-    ));
-    let own = |entries: serde_json::Value| {
-        PriceTable::layered(table(json!({ "entries": entries })), Arc::clone(&base))
-    };
-    let entry = |id: &str, pattern: &str, start: Option<&str>| json!({ "id": id, "model": "x", "pattern": pattern, "start": start, "prices": { "input": "1" } });
-    assert_eq!(find(&own(json!([])), "m", None), Some("built-in:m"));
-    assert_eq!(
-        find(&own(json!([entry("own", "(?i)M", None)])), "m", None),
-        Some("own")
-    );
-    let by_start = own(json!([
-        entry("undated", "m", None),
-        entry("past", "m", Some("2026-01-01T00:00:00Z")),
-        entry("future", "m", Some("2027-01-01T00:00:00Z")),
-    ]));
-    assert_eq!(find(&by_start, "m", None), Some("past"));
-    assert_eq!(
-        find(
-            &own(json!([
-                entry("long", "(m|n)", None),
-                entry("short", "m", None)
-            ])),
-            "m",
-            None
+    let base = Arc::new(table(&["m openai own 1", "azure/m azure - 1"]));
+    let project = |models: &[ModelDefinition]| PriceTable::of_models(models, Arc::clone(&base));
+    assert_eq!(find(&project(&[]), "m", None), Some("built-in:m"));
+    let (past, future) = ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z");
+    for (models, expected) in [
+        (vec![own("own", "(?i)^M$", None)], "own"),
+        (
+            vec![
+                own("undated", "^m$", None),
+                own("past", "^m$", Some(past)),
+                own("future", "^m$", Some(future)),
+            ],
+            "past",
         ),
-        Some("long")
-    );
-    assert_eq!(
-        find(
-            &own(json!([
-                entry("first", "m", None),
-                entry("second", "m", None)
-            ])),
-            "m",
-            None
+        (
+            vec![own("long", "^(m|n)$", None), own("short", "^m$", None)],
+            "long",
         ),
-        Some("second")
-    );
-    assert_eq!(
-        find(&own(json!([entry("broken", "(", None)])), "m", None),
-        Some("built-in:m")
-    );
+        (
+            vec![own("first", "^m$", None), own("second", "^m$", None)],
+            "second",
+        ),
+        (vec![own("future", "^m$", Some(future))], "built-in:m"),
+        (vec![own("broken", "(", None)], "built-in:m"),
+    ] {
+        assert_eq!(find(&project(&models), "m", None), Some(expected));
+    }
+    let own_first = project(&[own("own", "^m$", None)]);
+    for model in ["m", "azure/m", "azure/m-2025-01-01"] {
+        assert_eq!(
+            find(&own_first, model, Some("azure")),
+            Some("own"),
+            "{model}"
+        );
+    }
 }
 
 #[test]
@@ -257,12 +288,8 @@ fn decimal_arithmetic_gives_the_example_of_the_specification() {
 #[test]
 fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
     let table = |input: &str| {
-        let tiers = json!([
-            { "when": [{ "key": "service_tier", "in": ["batch"] }], "prices": { "input": "1" } },
-            { "when": [{ "buckets": "^input", "above": 100 }], "prices": { "input": "6" } },
-        ]);
-        let prices = json!({ "input": input, "output": "4" });
-        table(json!({ "entries": [{ "model": "m", "prices": prices, "tiers": tiers }] }))
+        let line = format!("m openai own {input},4 batch:1 >100:6");
+        table(&[line.as_str()])
     };
     let own = Arc::new(table("2"));
     let layered = PriceTable::of_models(&[], Arc::clone(&own));
@@ -308,12 +335,49 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
 }
 
 #[test]
-fn a_bad_table_names_the_place() {
-    let error =
-        PriceTable::from_json(r#"{"entries":[{"model":"m","prices":{"input":"x"}}]}"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "price table: m: price of `input` is not a number"
-    );
-    assert!(PriceTable::from_json("{}").is_err());
+fn a_tier_holds_under_all_its_conditions_and_prices_what_it_names() {
+    let table = table(&["m openai own 2,8,1 batch>100:,5,3 >100:4,9 batch:,4"]);
+    let about = About::Observation(ObservationId::new("o").unwrap());
+    let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
+    patch.trace_id = Some(TraceId::new("t").unwrap());
+    patch.model = Some("m".to_owned());
+    let mut observation = merge([&patch]).unwrap();
+    for (service, cached, total) in [
+        (None, 50, 50.0 * 2.0 + 8.0 + 50.0),
+        (None, 51, 50.0 * 4.0 + 9.0 + 51.0),
+        (Some("batches"), 50, 50.0 * 2.0 + 4.0 + 50.0),
+        (Some("Batch"), 51, 50.0 * 2.0 + 5.0 + 51.0 * 3.0),
+        (Some("default"), 50, 50.0 * 2.0 + 8.0 + 50.0),
+    ] {
+        observation.usage = usage(&[
+            ("input", 50),
+            ("input_cached_tokens", cached),
+            ("output", 1),
+        ]);
+        let parameters = &mut observation.model_parameters;
+        parameters.remove("service_tier");
+        parameters.extend(service.map(|service| ("service_tier".to_owned(), json!(service))));
+        table.apply(&mut observation);
+        let computed = observation.computed_cost["total"] * 1e6;
+        assert!(
+            (computed - total).abs() < 1e-6,
+            "{service:?} {cached}: {computed}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_table_names_the_line() {
+    for (line, fault) in [
+        ("m\topenai\town\t0\tx", "price of `input` is not a number"),
+        ("m\topenai\town\t0\t-1", "price of `input` is negative"),
+        ("m\topenai\town\t1\t1", "source `1` is not declared"),
+        ("m\topenai\tyes\t0\t1", "`yes` is neither `own` nor `-`"),
+        ("m\topenai\town\t0", "no prices"),
+        ("m\topenai\town\t0\t1\t:1", "tier `:1` has no condition"),
+    ] {
+        let text = format!("# source 0: a test\n{line}\n");
+        let error = PriceTable::parse(&text).unwrap_err().to_string();
+        assert_eq!(error, format!("price table: line 2: {fault}"));
+    }
 }

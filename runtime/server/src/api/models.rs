@@ -170,6 +170,7 @@ fn own_view(model: &ModelDefinition) -> Value {
 
 /// An entry of the built-in table. Its conditional tiers are part of how it prices and are not shown.
 fn built_in_view(entry: &PriceEntry) -> Value {
+    let listing = entry.listing.as_ref();
     let entry = entry.view();
     let prices: BTreeMap<String, f64> = entry
         .prices
@@ -192,6 +193,9 @@ fn built_in_view(entry: &PriceEntry) -> Value {
         "tokenizerId": null,
         "tokenizerConfig": null,
         "isLangfuseManaged": true,
+        "seller": listing.map(|listing| &listing.seller),
+        "isVendorPrice": listing.map(|listing| listing.is_own),
+        "source": listing.map(|listing| &*listing.source),
         // The table has no times; it is as old as the server's data.
         "createdAt": Timestamp::from_millis(0),
         "prices": prices_view(&prices),
