@@ -263,7 +263,7 @@ impl<'a> Set<'a> {
                 add_usage(&mut usage, &observation.aggregate_usage);
             }
             if counts_aggregate && own_cost.is_empty() {
-                costs.push(cost_total(&observation.aggregate_cost));
+                costs.push(cost_total(observation.effective_aggregate_cost()));
             }
         }
         // Amounts that differ by more than 28 digits are rounded while adding, so the order is fixed.
@@ -391,7 +391,7 @@ fn has_numbers(observation: &Observation) -> bool {
     !observation.usage.is_empty()
         || !observation.effective_cost().is_empty()
         || !observation.aggregate_usage.is_empty()
-        || !observation.aggregate_cost.is_empty()
+        || !observation.effective_aggregate_cost().is_empty()
 }
 
 fn add_usage(sum: &mut Usage, part: &Usage) {
@@ -513,6 +513,8 @@ mod tests {
             price_id: None,
             aggregate_usage: Usage::new(),
             aggregate_cost: Cost::new(),
+            aggregate_model: None,
+            aggregate_computed_cost: Cost::new(),
             response_id: None,
             scope_name: "app".to_owned(),
             is_app_root: false,

@@ -215,8 +215,14 @@ pub struct Observation {
     pub price_id: Option<String>,
     /// Usage that repeats that of steps below (otlp.md 4.4).
     pub aggregate_usage: Usage,
-    /// Cost that repeats that of steps below.
+    /// Cost that repeats that of steps below, as the sender gave it.
     pub aggregate_cost: Cost,
+    /// The model that `aggregate_usage` is about.
+    #[serde(default)]
+    pub aggregate_model: Option<String>,
+    /// Cost of `aggregate_usage` computed by the server from prices, when none was given.
+    #[serde(default)]
+    pub aggregate_computed_cost: Cost,
     /// The provider's id of the response, to recognise one call in two spans.
     pub response_id: Option<String>,
     /// Instrumentation scope name.
@@ -284,6 +290,16 @@ impl Observation {
             &self.computed_cost
         } else {
             &self.cost
+        }
+    }
+
+    /// The same for what repeats the steps below.
+    #[must_use]
+    pub fn effective_aggregate_cost(&self) -> &Cost {
+        if self.aggregate_cost.is_empty() {
+            &self.aggregate_computed_cost
+        } else {
+            &self.aggregate_cost
         }
     }
 }

@@ -235,6 +235,7 @@ impl PriceTable {
     pub fn apply(&self, observation: &mut Observation) -> Pricing {
         observation.computed_cost.clear();
         observation.price_id = None;
+        observation.aggregate_computed_cost = self.aggregate_cost(observation);
         if observation.usage.is_empty() || !observation.cost.is_empty() {
             return Pricing::NotNeeded;
         }
@@ -252,6 +253,20 @@ impl PriceTable {
         observation.price_id = Some(entry.id.clone());
         observation.computed_cost = cost;
         Pricing::Priced
+    }
+
+    /// The cost of usage that repeats the steps below: it counts where there are none (otlp.md 4.4). The sum of
+    /// several calls says nothing about the length of one, so prices for long contexts never apply.
+    fn aggregate_cost(&self, observation: &Observation) -> Cost {
+        if !observation.aggregate_cost.is_empty() || observation.aggregate_usage.is_empty() {
+            return Cost::new();
+        }
+        let model = observation.aggregate_model.as_deref();
+        let provider = observation.provider.as_deref();
+        let entry = model.and_then(|model| self.find(model, provider, observation.start));
+        entry.map_or_else(Cost::new, |entry| {
+            cost_of(&observation.aggregate_usage, entry.tier_for(observation).1)
+        })
     }
 
     /// The prices that the cost of an observation was computed with. None where its cost was given, and where

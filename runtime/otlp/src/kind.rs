@@ -34,6 +34,7 @@ fn declared(source: &Source<'_>) -> Option<Kind> {
         return Some(Kind::Generation);
     }
     native
+        .or_else(|| called_model_with_tools(source))
         .or_else(|| {
             match attributes
                 .text("openinference.span.kind")?
@@ -53,6 +54,37 @@ fn declared(source: &Source<'_>) -> Option<Kind> {
             }
         })
         .or_else(|| of_operation(source.operation?))
+}
+
+/// LiteLLM marks a model call that offers tools as a tool.
+fn called_model_with_tools(source: &Source<'_>) -> Option<Kind> {
+    let attributes = source.attributes;
+    let marked = attributes.text("openinference.span.kind")?;
+    if !marked.eq_ignore_ascii_case("TOOL") {
+        return None;
+    }
+    match attributes.text("llm.request.type") {
+        Some("chat" | "completion") => Some(Kind::Generation),
+        Some("embedding") => Some(Kind::Embedding),
+        _ => {
+            let counts = ["llm.token_count.", "gen_ai.usage."];
+            let has_counts = counts.iter().any(|prefix| attributes.has_prefix(prefix));
+            (has_counts && has_model(source)).then_some(Kind::Generation)
+        }
+    }
+}
+
+/// Whether a model is named (rule 17).
+fn has_model(source: &Source<'_>) -> bool {
+    const KEYS: [&str; 5] = [
+        "gen_ai.request.model",
+        "gen_ai.response.model",
+        "llm.model_name",
+        "llm.response.model",
+        "model",
+    ];
+    let attributes = source.attributes;
+    attributes.native("observation.model.name").is_some() || attributes.first(&KEYS).is_some()
 }
 
 /// Python SDK versions up to 3.3 sent `span` for generations.
@@ -159,14 +191,7 @@ fn of_mlflow(span_type: &str) -> Option<Kind> {
 fn implied(source: &Source<'_>) -> Option<Kind> {
     let attributes = source.attributes;
     let has = |keys: &[&str]| attributes.first(keys).is_some();
-    let has_model = attributes.native("observation.model.name").is_some()
-        || has(&[
-            "gen_ai.request.model",
-            "gen_ai.response.model",
-            "llm.model_name",
-            "llm.response.model",
-            "model",
-        ]);
+    let has_model = has_model(source);
     let is_mcp_call = attributes.text("mcp.method.name") == Some("tools/call");
     if has(&["gen_ai.tool.name", "gen_ai.tool.call.id"]) || is_mcp_call {
         return Some(Kind::Tool);

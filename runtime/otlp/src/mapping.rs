@@ -218,6 +218,7 @@ fn limit_facts(observation: &mut Observation) {
     let prompt = observation.prompt.as_mut();
     let facts = [
         ("model", observation.model.as_mut()),
+        ("aggregateModel", observation.aggregate_model.as_mut()),
         ("provider", observation.provider.as_mut()),
         ("release", observation.release.as_mut()),
         ("version", observation.version.as_mut()),
@@ -264,6 +265,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
     let content = content_of(source, kind);
     let name = facts::name(source, kind);
     let name = cut_name(&name, limits.max_name_chars, ids.id.as_str());
+    let (model, aggregate_model) = models(source, &numbers);
     Observation {
         trace_id: ids.trace_id,
         id: ids.id,
@@ -282,7 +284,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         user_id: facts::user_id(source),
         session_id: facts::session_id(source),
         tags: facts::tags(source),
-        model: model_of(source, &numbers),
+        model,
         provider: facts::provider(source),
         model_parameters: facts::parameters(source, kind),
         prompt: facts::prompt(source, kind),
@@ -291,7 +293,9 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         computed_cost: Default::default(),
         price_id: None,
         aggregate_usage: numbers.aggregate_usage,
+        aggregate_model,
         aggregate_cost: numbers.aggregate_cost,
+        aggregate_computed_cost: Default::default(),
         response_id: response_id(source, &content),
         // Whole in the metadata.
         scope_name: cut_name(&source.scope.name, limits.max_name_chars, "").to_owned(),
@@ -314,13 +318,15 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
     }
 }
 
-/// An aggregate span gets no model unless it set the native attribute.
-fn model_of(source: &Source<'_>, numbers: &Numbers) -> Option<String> {
-    if numbers.is_aggregate() {
-        let native = source.attributes.native_text("observation.model.name");
-        return native.map(str::to_owned);
+/// The model of the step itself, and that of the steps below. An aggregate span has the first only where it set
+/// the native attribute.
+fn models(source: &Source<'_>, numbers: &Numbers) -> (Option<String>, Option<String>) {
+    let model = facts::model(source);
+    if !numbers.is_aggregate() {
+        return (model, None);
     }
-    facts::model(source)
+    let native = source.attributes.native_text("observation.model.name");
+    (native.map(str::to_owned), model)
 }
 
 fn content_of(source: &Source<'_>, kind: Kind) -> Content {

@@ -182,7 +182,7 @@ impl Row<'_> {
             (
                 "below: ",
                 &observation.aggregate_usage,
-                &observation.aggregate_cost,
+                observation.effective_aggregate_cost(),
             ),
         ] {
             details.push_str(&amounts(label, usage, cost));

@@ -320,3 +320,59 @@ fn a_flattened_completion_needs_no_index() {
         facts: json!({ "output": { "content": "d", "role": "assistant" } }),
     }]);
 }
+
+#[test]
+fn a_tool_span_is_a_model_call_where_it_counts_tokens_of_a_model_or_names_a_model_request() {
+    let usage = json!({ "input": 120, "output": 40, "total": 160 });
+    let counts = json!({ "llm.token_count.prompt": 120, "llm.token_count.completion": 40 });
+    let case = |name: &'static str, attributes: Value, facts: Value| {
+        let mut all = json!({ "openinference.span.kind": "TOOL" });
+        let members = attributes.as_object().unwrap().clone();
+        all.as_object_mut().unwrap().extend(members);
+        Case {
+            scope: "litellm",
+            name,
+            attributes: all,
+            events: json!([]),
+            facts,
+        }
+    };
+    let with_counts = |more: Value| {
+        let mut all = counts.clone();
+        let members = more.as_object().unwrap().clone();
+        all.as_object_mut().unwrap().extend(members);
+        all
+    };
+    check(&[
+        case(
+            "a model and its tokens",
+            with_counts(json!({ "llm.model_name": "gpt-4o" })),
+            json!({ "type": "GENERATION", "model": "gpt-4o", "usage": usage, "aggregate": {} }),
+        ),
+        case(
+            "a request without tokens",
+            json!({ "llm.request.type": "chat", "llm.model_name": "gpt-4o" }),
+            json!({ "type": "GENERATION", "model": "gpt-4o", "usage": {} }),
+        ),
+        case(
+            "an embedding",
+            with_counts(json!({ "llm.request.type": "embedding" })),
+            json!({ "type": "EMBEDDING", "usage": usage }),
+        ),
+        case(
+            "a model without tokens",
+            json!({ "llm.model_name": "gpt-4o" }),
+            json!({ "type": "TOOL" }),
+        ),
+        case(
+            "tokens without a model",
+            counts.clone(),
+            json!({ "type": "TOOL", "usage": {}, "aggregate": usage }),
+        ),
+        case(
+            "another request",
+            json!({ "llm.request.type": "rerank" }),
+            json!({ "type": "TOOL" }),
+        ),
+    ]);
+}

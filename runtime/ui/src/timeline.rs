@@ -110,6 +110,8 @@ pub(crate) mod tests {
             price_id: None,
             aggregate_usage: Default::default(),
             aggregate_cost: Default::default(),
+            aggregate_model: None,
+            aggregate_computed_cost: Default::default(),
             response_id: None,
             scope_name: "test".to_owned(),
             is_app_root: false,

@@ -489,6 +489,7 @@ fn observation_facts(step: &Observation) -> Vec<Fact> {
     }
     let optional = [
         ("Model", &step.model),
+        ("Model of the steps below", &step.aggregate_model),
         ("Provider", &step.provider),
         ("User", &step.user_id),
         ("Session", &step.session_id),
@@ -522,18 +523,15 @@ fn observation_facts(step: &Observation) -> Vec<Fact> {
         &step.aggregate_usage,
         "Tokens of the steps below",
     );
-    let cost = step.effective_cost();
-    if !cost.is_empty() {
-        let label = if step.cost.is_empty() {
-            "Cost, computed"
-        } else {
-            "Cost, as sent"
-        };
-        let shown = cost
-            .iter()
-            .map(|(key, amount)| format!("{key} {}", dollars(*amount)));
-        facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
+    push_cost(&mut facts, &step.cost, "Cost, as sent");
+    if step.cost.is_empty() {
+        push_cost(&mut facts, &step.computed_cost, "Cost, computed");
     }
+    push_cost(
+        &mut facts,
+        step.effective_aggregate_cost(),
+        "Cost of the steps below",
+    );
     if !step.called_tools.is_empty() {
         facts.push(fact("Called", step.called_tools.join(", ")));
     }
@@ -542,6 +540,15 @@ fn observation_facts(step: &Observation) -> Vec<Fact> {
         facts.push(fact("Recorded by", step.scope_name.clone()));
     }
     facts
+}
+
+fn push_cost(facts: &mut Vec<Fact>, cost: &Cost, label: &'static str) {
+    if !cost.is_empty() {
+        let shown = cost
+            .iter()
+            .map(|(key, amount)| format!("{key} {}", dollars(*amount)));
+        facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
+    }
 }
 
 fn push_usage(facts: &mut Vec<Fact>, usage: &Usage, label: &'static str) {

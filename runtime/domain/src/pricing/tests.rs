@@ -335,6 +335,30 @@ fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
 }
 
 #[test]
+fn usage_that_repeats_the_steps_below_is_priced_apart_and_never_as_one_long_call() {
+    let table = table(&["m openai own 2,4 >100:6"]);
+    let about = About::Observation(ObservationId::new("o").unwrap());
+    let mut patch = Patch::new(String::new(), Timestamp::default(), false, about);
+    patch.trace_id = Some(TraceId::new("t").unwrap());
+    let mut agent = merge([&patch]).unwrap();
+    agent.aggregate_usage = usage(&[("input", 1_000), ("output", 500), ("total", 1_500)]);
+    agent.aggregate_model = Some("m".to_owned());
+    for _ in 0..2 {
+        table.apply(&mut agent);
+        assert_eq!(agent.effective_aggregate_cost()["total"], 0.004);
+        assert!(agent.effective_cost().is_empty());
+    }
+    agent.aggregate_cost.insert("total".to_owned(), 1.0);
+    table.apply(&mut agent);
+    assert_eq!(agent.effective_aggregate_cost()["total"], 1.0);
+    assert!(agent.aggregate_computed_cost.is_empty());
+    agent.aggregate_cost.clear();
+    agent.aggregate_model = None;
+    table.apply(&mut agent);
+    assert!(agent.effective_aggregate_cost().is_empty());
+}
+
+#[test]
 fn a_tier_holds_under_all_its_conditions_and_prices_what_it_names() {
     let table = table(&["m openai own 2,8,1 batch>100:,5,3 >100:4,9 batch:,4"]);
     let about = About::Observation(ObservationId::new("o").unwrap());

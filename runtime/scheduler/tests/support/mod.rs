@@ -212,36 +212,42 @@ pub struct World {
     pub project: ProjectId,
     pub clock: Arc<TestClock>,
     plugin: Digest,
+    info: PluginInfo,
+}
+
+/// Of a plug-in whose only evaluator makes up the names of its scores.
+fn info(name: &str) -> PluginInfo {
+    let all = ItemParts {
+        input: true,
+        output: true,
+        expected_output: true,
+        metadata: true,
+        trace: false,
+    };
+    PluginInfo {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        description: String::new(),
+        evaluators: vec![EvaluatorInfo {
+            id: "length".to_owned(),
+            title: "Length".to_owned(),
+            description: String::new(),
+            config_schema: "{}".to_owned(),
+            needs: all,
+            slots: Vec::new(),
+            scores: Vec::new(),
+            dynamic_scores: true,
+            deterministic: true,
+        }],
+        capabilities: Grants::NONE,
+        checks_config: false,
+    }
 }
 
 impl World {
     pub async fn new(store: Store) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(1_772_000_000_000_000)));
-        let all = ItemParts {
-            input: true,
-            output: true,
-            expected_output: true,
-            metadata: true,
-            trace: false,
-        };
-        let info = PluginInfo {
-            name: "test/length".to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            evaluators: vec![EvaluatorInfo {
-                id: "length".to_owned(),
-                title: "Length".to_owned(),
-                description: String::new(),
-                config_schema: "{}".to_owned(),
-                needs: all,
-                slots: Vec::new(),
-                scores: Vec::new(),
-                dynamic_scores: true,
-                deterministic: true,
-            }],
-            capabilities: Grants::NONE,
-            checks_config: false,
-        };
+        let info = info("test/length");
         let plugin = store
             .put_plugin(None, &info, b"component", clock.now())
             .await
@@ -251,6 +257,7 @@ impl World {
             store,
             clock,
             plugin,
+            info,
         }
     }
 
@@ -274,6 +281,17 @@ impl World {
         })
     }
 
+    /// From now on evaluators are made of this plug-in, `change`d.
+    pub async fn use_plugin(&mut self, name: &str, change: impl FnOnce(&mut EvaluatorInfo)) {
+        let mut info = info(name);
+        change(&mut info.evaluators[0]);
+        let made = self
+            .store
+            .put_plugin(None, &info, name.as_bytes(), self.clock.now());
+        self.plugin = made.await.unwrap();
+        self.info = info;
+    }
+
     /// A rule with one evaluator of its own, changed by `change`, saved.
     pub async fn rule(&self, id: &str, target: TargetKind, change: impl FnOnce(&mut Rule)) -> Rule {
         let evaluator_id = format!("ev-{id}").parse().unwrap();
@@ -284,9 +302,9 @@ impl World {
             version: NewVersion {
                 id: format!("ver-{id}").parse().unwrap(),
                 plugin: self.plugin,
-                plugin_name: "test/length".to_owned(),
+                plugin_name: self.info.name.clone(),
                 plugin_version: "1.0.0".to_owned(),
-                plugin_evaluator: "length".to_owned(),
+                plugin_evaluator: self.info.evaluators[0].id.clone(),
                 config: json!({}),
                 mapping: Vec::new(),
                 grants: Grants::NONE,
@@ -399,6 +417,8 @@ pub fn span(trace: u64, id: u64, kind: ObservationKind) -> Observation {
         price_id: None,
         aggregate_usage: BTreeMap::new(),
         aggregate_cost: BTreeMap::new(),
+        aggregate_model: None,
+        aggregate_computed_cost: BTreeMap::new(),
         response_id: None,
         scope_name: "test".to_owned(),
         is_app_root: false,

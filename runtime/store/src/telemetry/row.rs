@@ -47,6 +47,10 @@ struct DetailRef<'a> {
     #[serde(skip_serializing_if = "Cost::is_empty")]
     aggregate_cost: &'a Cost,
     #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Cost::is_empty")]
+    aggregate_computed_cost: &'a Cost,
+    #[serde(skip_serializing_if = "Option::is_none")]
     response_id: Option<&'a str>,
     scope: &'a str,
     #[serde(skip_serializing_if = "is_false")]
@@ -89,6 +93,8 @@ struct Detail {
     price_id: Option<String>,
     aggregate_usage: Usage,
     aggregate_cost: Cost,
+    aggregate_model: Option<String>,
+    aggregate_computed_cost: Cost,
     response_id: Option<String>,
     scope: String,
     is_app_root: bool,
@@ -114,6 +120,8 @@ pub(super) fn detail(observation: &Observation) -> Result<String, Error> {
         price_id: observation.price_id.as_deref(),
         aggregate_usage: &observation.aggregate_usage,
         aggregate_cost: &observation.aggregate_cost,
+        aggregate_model: observation.aggregate_model.as_deref(),
+        aggregate_computed_cost: &observation.aggregate_computed_cost,
         response_id: observation.response_id.as_deref(),
         scope: &observation.scope_name,
         is_app_root: observation.is_app_root,
@@ -350,6 +358,8 @@ impl OwnRow {
             price_id: detail.price_id,
             aggregate_usage: detail.aggregate_usage,
             aggregate_cost: detail.aggregate_cost,
+            aggregate_model: detail.aggregate_model,
+            aggregate_computed_cost: detail.aggregate_computed_cost,
             response_id: detail.response_id,
             scope_name: detail.scope,
             is_app_root: detail.is_app_root,

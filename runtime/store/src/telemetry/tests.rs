@@ -78,6 +78,8 @@ fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
         price_id: Some("p1".to_owned()),
         aggregate_usage: Usage::new(),
         aggregate_cost: Cost::new(),
+        aggregate_model: None,
+        aggregate_computed_cost: Cost::new(),
         response_id: None,
         scope_name: "tests".to_owned(),
         is_app_root: false,
