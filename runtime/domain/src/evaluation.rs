@@ -1,14 +1,17 @@
 //! Evaluators, rules and executions (evaluation.md 1).
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::filter::{Column, Filter, RULE_OBSERVATION, RULE_TRACE};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     TraceId,
 };
 use crate::observation::named_enum;
-use crate::plugin::{Digest, Grants};
+use crate::plugin::{Digest, EvaluatorInfo, Grants};
 use crate::time::Timestamp;
 
 /// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
@@ -69,6 +72,58 @@ pub struct EvaluatorVersion {
     pub fingerprint: Fingerprint,
     /// Made at.
     pub created_at: Timestamp,
+}
+
+/// The first-party plug-in that runs Python source.
+pub const PYTHON_INTERPRETER: &str = "perpend/python";
+/// The first-party plug-in that runs JavaScript and TypeScript source.
+pub const JAVASCRIPT_INTERPRETER: &str = "perpend/javascript";
+/// The evaluator of both interpreters that takes source text as its configuration.
+pub const SOURCE_EVALUATOR: &str = "code";
+
+impl EvaluatorVersion {
+    /// Whether it runs source text: evaluators of type `code`.
+    #[must_use]
+    pub fn runs_source(&self) -> bool {
+        self.plugin_evaluator == SOURCE_EVALUATOR
+            && [PYTHON_INTERPRETER, JAVASCRIPT_INTERPRETER].contains(&self.plugin_name.as_str())
+    }
+}
+
+/// How the scores of an evaluator are named (evaluation.md 1.15). The *given* name is what the plug-in calls
+/// a score; lists, filters and metrics know the *stored* name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreNaming {
+    /// The given name: source text names its scores itself.
+    Given,
+    /// The evaluator's name: the function declares exactly one score.
+    Evaluator,
+    /// The evaluator's name, a dot, the given name.
+    Qualified,
+}
+
+impl ScoreNaming {
+    /// The naming of a version. `info` describes its function; without it the number of scores is unknown.
+    #[must_use]
+    pub fn of(version: &EvaluatorVersion, info: Option<&EvaluatorInfo>) -> Self {
+        if version.runs_source() {
+            return Self::Given;
+        }
+        match info {
+            Some(info) if info.scores.len() == 1 && !info.dynamic_scores => Self::Evaluator,
+            _ => Self::Qualified,
+        }
+    }
+
+    /// The name under which a score is stored.
+    #[must_use]
+    pub fn stored<'n>(self, evaluator: &'n str, given: &'n str) -> Cow<'n, str> {
+        match self {
+            Self::Given => given.into(),
+            Self::Evaluator => evaluator.into(),
+            Self::Qualified => format!("{evaluator}.{given}").into(),
+        }
+    }
 }
 
 /// Fills one variable, or one part of the item, from the target.
@@ -141,6 +196,46 @@ pub struct Rule {
     pub created_at: Timestamp,
     /// Changed at.
     pub updated_at: Timestamp,
+}
+
+impl TargetKind {
+    /// What the filter of a rule for such targets may ask for.
+    #[must_use]
+    pub const fn filter_columns(self) -> &'static [Column] {
+        match self {
+            Self::Observation => RULE_OBSERVATION,
+            Self::Trace => RULE_TRACE,
+        }
+    }
+}
+
+impl Rule {
+    /// Whether both have the same name, target, filter and evaluators with their mappings, in whatever order.
+    /// Of two such rules one does nothing but score everything twice.
+    #[must_use]
+    pub fn is_twin_of(&self, other: &Self) -> bool {
+        let filter =
+            |rule: &Self| Filter::parse_stored(&rule.filter, rule.target.filter_columns()).0;
+        self.name == other.name
+            && self.target == other.target
+            && evaluators(self) == evaluators(other)
+            && filter(self).asks_the_same_as(&filter(other))
+    }
+}
+
+/// The evaluators of a rule and how each is mapped, in a fixed order.
+fn evaluators(rule: &Rule) -> Vec<(&EvaluatorId, Option<Vec<&Mapping>>)> {
+    let assignments = rule.assignments.iter().map(|each| {
+        let mapping = each.mapping.as_ref().map(|mapping| {
+            let mut mapping: Vec<&Mapping> = mapping.iter().collect();
+            mapping.sort_by_key(|entry| &entry.variable);
+            mapping
+        });
+        (&each.evaluator_id, mapping)
+    });
+    let mut evaluators: Vec<_> = assignments.collect();
+    evaluators.sort_by_key(|(id, _)| *id);
+    evaluators
 }
 
 /// Waits before a target counts as complete, milliseconds (evaluation.md 1.4). `None`: the default

@@ -80,6 +80,37 @@ pub enum Test {
     Never,
 }
 
+impl Filter {
+    /// Whether both ask the same: the order of conditions and of listed values means nothing, nor do repeats.
+    #[must_use]
+    pub fn asks_the_same_as(&self, other: &Self) -> bool {
+        let canonical = |filter: &Self| -> Vec<Condition> {
+            let conditions = filter.conditions.iter();
+            conditions.map(Condition::canonical).collect()
+        };
+        let (own, theirs) = (canonical(self), canonical(other));
+        own.iter().all(|condition| theirs.contains(condition))
+            && theirs.iter().all(|condition| own.contains(condition))
+    }
+}
+
+impl Condition {
+    /// With its listed values sorted and without repeats.
+    fn canonical(&self) -> Self {
+        let mut own = self.clone();
+        if let Test::AnyOf(values)
+        | Test::NoneOf(values)
+        | Test::List(_, values)
+        | Test::CategoryAnyOf(_, values)
+        | Test::CategoryNoneOf(_, values) = &mut own.test
+        {
+            values.sort_unstable();
+            values.dedup();
+        }
+        own
+    }
+}
+
 /// How two ordered values compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -179,6 +210,31 @@ impl SetOp {
             Self::AnyOf => set.iter().any(has),
             Self::NoneOf => !set.iter().any(has),
             Self::AllOf => set.iter().all(has),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn filters_that_differ_in_order_and_repeats_only_ask_the_same() {
+        let any_of = |values: &[&str]| json!({ "type": "stringOptions", "column": "type", "operator": "any of", "value": values });
+        let named = |name: &str| json!({ "type": "string", "column": "name", "operator": "=", "value": name });
+        let parse = |raw: &[serde_json::Value]| Filter::parse(raw, RULE_OBSERVATION).unwrap();
+        let one = parse(&[named("a"), any_of(&["TOOL", "SPAN"])]);
+        let same = parse(&[any_of(&["SPAN", "TOOL", "SPAN"]), named("a"), named("a")]);
+        assert!(one.asks_the_same_as(&same) && same.asks_the_same_as(&one));
+        for other in [
+            vec![named("a")],
+            vec![named("b"), any_of(&["TOOL", "SPAN"])],
+            vec![named("a"), any_of(&["TOOL"])],
+            vec![],
+        ] {
+            let other = parse(&other);
+            assert!(!one.asks_the_same_as(&other) && !other.asks_the_same_as(&one));
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct ScoreOrigin {
     pub fingerprint: Fingerprint,
     /// Sampling rate in force, 0 to 1.
     pub inclusion_probability: f64,
+    /// The given name: what the plug-in called the score. Ids of scores are derived from it.
+    pub score_name: String,
 }
 
 /// A score as it is written; writing the same id again replaces it.

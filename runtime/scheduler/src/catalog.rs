@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
-use perpend_domain::filter::{Filter, RULE_OBSERVATION, RULE_TRACE};
+use perpend_domain::evaluation::{Evaluator, Rule, ScoreNaming, TargetKind};
+use perpend_domain::filter::Filter;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
 use perpend_domain::observation::Observation;
@@ -28,6 +28,12 @@ pub struct PreparedRule {
 }
 
 impl PreparedRule {
+    /// Its assignment of this evaluator.
+    pub(crate) fn assignment(&self, evaluator: &EvaluatorId) -> Option<&PreparedAssignment> {
+        let mut assignments = self.assignments.iter();
+        assignments.find(|each| each.evaluator.id() == evaluator)
+    }
+
     /// Whether the filter asks for what only the trace of this observation knows.
     pub(crate) fn waits_for_trace(&self, own: &Observation) -> bool {
         self.reads_trace
@@ -51,6 +57,7 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) plugin_evaluator: Arc<str>,
     pub(crate) config: Arc<str>,
     pub(crate) needs: ItemParts,
+    pub(crate) naming: ScoreNaming,
     /// In whose name its calls are made.
     pub(crate) origin: Arc<Origin>,
 }
@@ -144,11 +151,12 @@ pub(crate) async fn prepare_evaluator(
         evaluators.find(|info| info.id == version.plugin_evaluator)
     });
     // Without a description the call fails in the host, which says why.
-    let needs = info.map_or_else(ItemParts::default, |info| info.needs);
+    let needs = info.as_ref().map(|info| info.needs).unwrap_or_default();
     Ok(PreparedEvaluator {
         plugin_evaluator: Arc::from(version.plugin_evaluator.as_str()),
         config: Arc::from(version.config.to_string()),
         needs,
+        naming: ScoreNaming::of(version, info.as_ref()),
         origin: Arc::new(Origin {
             project: project.clone(),
             evaluator: evaluator.id.clone(),
@@ -163,11 +171,7 @@ pub(crate) fn prepare_rule<'e>(
     rule: Rule,
     evaluator: impl Fn(&EvaluatorId) -> Option<&'e Arc<PreparedEvaluator>>,
 ) -> PreparedRule {
-    let columns = match rule.target {
-        TargetKind::Observation => RULE_OBSERVATION,
-        TargetKind::Trace => RULE_TRACE,
-    };
-    let (filter, errors) = Filter::parse_stored(&rule.filter, columns);
+    let (filter, errors) = Filter::parse_stored(&rule.filter, rule.target.filter_columns());
     for error in errors {
         tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");
     }

@@ -189,11 +189,14 @@ impl Inner {
                 .await?;
         }
         let now = self.deps.clock.now();
+        // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
+        let names = self.catalog.current(store).await?;
         let mut given_back = Vec::new();
         let mut results = results.into_iter();
         for each in &prepared {
             let result = results.next().unwrap_or_else(|| no_result(n_calls));
-            match self.outcome(each, result, started_at, now) {
+            let name = evaluator_name(&names, each);
+            match self.outcome(each, name, result, (started_at, now)) {
                 Some(ended) => finished.push(ended),
                 None => given_back.push(each.leased.seq),
             }
@@ -320,11 +323,7 @@ impl Inner {
                 }
                 continue;
             };
-            let assignment = rule
-                .assignments
-                .iter()
-                .find(|each| *each.evaluator.id() == made.evaluator_id);
-            let Some(assignment) = assignment else {
+            let Some(assignment) = rule.assignment(&made.evaluator_id) else {
                 let message = "the rule no longer uses this evaluator";
                 end(Outcome::Cancelled(attempt("assignment_removed", message)));
                 continue;
@@ -499,9 +498,9 @@ impl Inner {
     fn outcome(
         &self,
         prepared: &Prepared<'_>,
+        evaluator_name: &str,
         result: CallResult,
-        started_at: Timestamp,
-        now: Timestamp,
+        (started_at, now): (Timestamp, Timestamp),
     ) -> Option<Finished> {
         let execution = &prepared.leased.execution;
         let evaluator = &prepared.assignment.evaluator;
@@ -512,7 +511,15 @@ impl Inner {
             }
             Ok(given) => {
                 let environment = &prepared.environment;
-                Outcome::Completed(scores(execution, evaluator, environment, given, now))
+                let scores = scores(
+                    execution,
+                    evaluator,
+                    evaluator_name,
+                    environment,
+                    given,
+                    now,
+                );
+                Outcome::Completed(scores)
             }
             Err(failure) => {
                 let attempt = attempt(failure.class.as_str(), &failure.message);
@@ -586,10 +593,18 @@ impl Inner {
 
 /// Why a rule's evaluator must not run now.
 fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
-    let mut assignments = rule.assignments.iter();
-    let used = assignments.find(|each| each.evaluator.id() == evaluator);
+    let used = rule.assignment(evaluator);
     let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
     rule.rule.paused.as_ref().or(of_evaluator)
+}
+
+/// The name of an evaluator in this catalog; the one it had at the call where its rule has left the catalog.
+fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c str {
+    let execution = &prepared.leased.execution;
+    let rule = catalog.rule(&execution.project, &execution.made.rule_id);
+    let found = rule.and_then(|rule| rule.assignment(&execution.made.evaluator_id));
+    let assignment = found.unwrap_or(prepared.assignment);
+    &assignment.evaluator.evaluator.name
 }
 
 /// What an evaluator logged goes to the server's log, for operators that ask for it. Never louder than

@@ -12,11 +12,12 @@ use serde_json::{Map, Value};
 
 use crate::catalog::PreparedEvaluator;
 
-/// The scores of one execution: ids by identity, and the metadata keys that clients know
-/// (evaluation.md 1.1) over whatever the plug-in gave.
+/// The scores of one execution: ids from the names that the plug-in gave, stored names from the evaluator's
+/// `name` (evaluation.md 1.15), and the metadata keys that clients know (1.1) over whatever the plug-in gave.
 pub(crate) fn scores(
     execution: &Execution,
     evaluator: &PreparedEvaluator,
+    name: &str,
     environment: &str,
     given: Vec<PluginScore>,
     now: Timestamp,
@@ -61,7 +62,7 @@ pub(crate) fn scores(
         }
         NewScore {
             id,
-            name: score.name,
+            name: evaluator.naming.stored(name, &score.name).into_owned(),
             value: match score.value {
                 PluginScoreValue::Numeric(number) => ScoreValue::Numeric(number),
                 PluginScoreValue::Boolean(truth) => ScoreValue::Boolean(truth),
@@ -83,6 +84,7 @@ pub(crate) fn scores(
                 rule_id: made.rule_id.clone(),
                 fingerprint: version.fingerprint,
                 inclusion_probability: made.inclusion_probability,
+                score_name: score.name,
             }),
         }
     };

@@ -69,6 +69,10 @@ const STEPS: &[(&str, &str)] = &[
         "used public keys",
         include_str!("../migrations/0024_used_public_keys.sql"),
     ),
+    (
+        "given names",
+        include_str!("../migrations/0025_given_names.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "

@@ -47,6 +47,7 @@ struct OriginRow {
     rule_id: Option<String>,
     fingerprint: Option<Vec<u8>>,
     inclusion_probability: Option<f64>,
+    given_name: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -60,7 +61,7 @@ pub(super) const COLUMNS: &str = "
     s.id, s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.name, s.data_type, s.number,
     s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
     s.author_user_id, s.execution_id, s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,
-    s.inclusion_probability, s.created_at, s.updated_at";
+    s.inclusion_probability, s.given_name, s.created_at, s.updated_at";
 
 fn inconsistent(detail: &str) -> Error {
     Error::Inconsistent {
@@ -70,8 +71,9 @@ fn inconsistent(detail: &str) -> Error {
 }
 
 impl OriginRow {
-    /// The execution decides whether there is one.
-    fn origin(self) -> Result<Option<ScoreOrigin>, Error> {
+    /// The execution decides whether there is one. Scores from before evaluators named them are stored under
+    /// the given name.
+    fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
         let Some(execution) = self.execution_id else {
             return Ok(None);
         };
@@ -83,6 +85,7 @@ impl OriginRow {
             rule_id: checked("score", &self.rule_id.ok_or_else(absent)?)?,
             fingerprint: digest("score", &self.fingerprint.ok_or_else(absent)?)?,
             inclusion_probability: self.inclusion_probability.ok_or_else(absent)?,
+            score_name: self.given_name.unwrap_or_else(|| stored_name.to_owned()),
         }))
     }
 }
@@ -121,6 +124,7 @@ impl TryFrom<ScoreRow> for Score {
 
     fn try_from(row: ScoreRow) -> Result<Self, Error> {
         let subject = row.subject()?;
+        let origin = row.origin.origin(&row.name)?;
         Ok(Self {
             created_at: Timestamp::from_micros(row.created_at),
             updated_at: Timestamp::from_micros(row.updated_at),
@@ -137,7 +141,7 @@ impl TryFrom<ScoreRow> for Score {
                 config_id: row.config_id,
                 queue_id: row.queue_id,
                 author_user_id: row.author_user_id,
-                origin: row.origin.origin()?,
+                origin,
             },
         })
     }

@@ -69,6 +69,7 @@ fn origin(execution: &str) -> ScoreOrigin {
         rule_id: RuleId::new("rule").unwrap(),
         fingerprint: Digest::of(b"all that made it"),
         inclusion_probability: 0.1,
+        score_name: "given".to_owned(),
     }
 }
 
@@ -648,6 +649,27 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
         assert!(
             !plan.contains("Sort") && !plan.contains("TEMP B-TREE"),
             "{plan}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given_one() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let subject = Subject::Trace(trace("t1"));
+        let written = full("1", ScoreValue::Boolean(true), subject);
+        store.put_scores(&home, &[written], at(1)).await.unwrap();
+        store
+            .change("UPDATE scores SET given_name = NULL", &[])
+            .await
+            .unwrap();
+        let read = store.score(&home, &id("1")).await.unwrap().unwrap().written;
+        let origin = read.origin.unwrap();
+        assert_eq!(
+            (read.name.as_str(), origin.score_name.as_str()),
+            ("correct", "correct")
         );
     })
     .await;

@@ -12,7 +12,7 @@ use crate::db::{Arg, As, Db, Sized, query, value_rows};
 use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
 
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "project_id",
     "id",
     "trace_id",
@@ -39,6 +39,7 @@ const COLUMNS: [&str; 26] = [
     "rule_id",
     "fingerprint",
     "inclusion_probability",
+    "given_name",
 ];
 /// From here on in [`COLUMNS`] a second write replaces; those before belong to the first.
 const FIRST_REPLACED: usize = 10;
@@ -161,6 +162,7 @@ fn push_args<'s>(
         origin.map(|o| o.rule_id.as_str()).into(),
         Arg::Blob(origin.map(|o| o.fingerprint.as_bytes().as_slice().into())),
         origin.map(|o| o.inclusion_probability).into(),
+        origin.map(|o| o.score_name.as_str()).into(),
     ]);
 }
 

@@ -1,6 +1,8 @@
 //! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
 
-use perpend_domain::evaluation::EvaluatorVersion;
+use perpend_domain::evaluation::{
+    EvaluatorVersion, JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -9,10 +11,6 @@ use super::definition::Definition;
 use crate::problem::Problem;
 
 const MAX_SOURCE_BYTES: usize = 256 << 10;
-const PYTHON: &str = "perpend/python";
-const JAVASCRIPT: &str = "perpend/javascript";
-/// The evaluator of both that takes source.
-const EVALUATOR: &str = "code";
 
 /// Source text of a module with a function `evaluate(ctx)`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -57,31 +55,30 @@ impl SourceCode {
             return Err(Problem::body("sourceCode", message));
         }
         let (plugin, config) = match language {
-            Language::Python => (PYTHON, json!({ "source": source })),
+            Language::Python => (PYTHON_INTERPRETER, json!({ "source": source })),
             Language::TypeScript => (
-                JAVASCRIPT,
+                JAVASCRIPT_INTERPRETER,
                 json!({ "source": source, "language": "typescript" }),
             ),
             Language::JavaScript => (
-                JAVASCRIPT,
+                JAVASCRIPT_INTERPRETER,
                 json!({ "source": source, "language": "javascript" }),
             ),
         };
-        Ok(Definition::of(plugin, EVALUATOR, config))
+        Ok(Definition::of(plugin, SOURCE_EVALUATOR, config))
     }
 }
 
 /// How a version reads that runs source: `sourceCode` and `sourceCodeLanguage`. `None` for any other.
 pub(super) fn view(version: &EvaluatorVersion, is_closed: bool) -> Option<Value> {
-    let is_code = version.plugin_evaluator == EVALUATOR;
+    if !version.runs_source() {
+        return None;
+    }
     let language = match version.plugin_name.as_str() {
-        PYTHON if is_code => "PYTHON",
+        PYTHON_INTERPRETER => "PYTHON",
         // Closed clients know no JavaScript; all of it is TypeScript.
-        JAVASCRIPT if is_code && (is_closed || version.config["language"] == "typescript") => {
-            "TYPESCRIPT"
-        }
-        JAVASCRIPT if is_code => "JAVASCRIPT",
-        _ => return None,
+        _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
+        _ => "JAVASCRIPT",
     };
     Some(json!({
         "type": "code",

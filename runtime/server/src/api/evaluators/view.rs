@@ -56,7 +56,11 @@ fn definition(version: &EvaluatorVersion, is_closed: bool) -> Value {
 
 /// Why a definition of this kind cannot take the place of a version.
 pub(super) fn changes_kind(version: &EvaluatorVersion, kind: &str) -> Option<String> {
-    let is = code::view(version, false).map_or("plugin", |_| "code");
+    let is = if version.runs_source() {
+        "code"
+    } else {
+        "plugin"
+    };
     // Whoever sees code as a plug-in too may replace it by one.
     (kind != is && kind != "plugin")
         .then(|| format!("the type of an evaluator cannot change: this one is {is:?}"))

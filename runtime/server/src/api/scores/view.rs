@@ -46,6 +46,7 @@ fn origin(score: &Score) -> Value {
             "evaluationRuleId": origin.rule_id,
             "fingerprint": origin.fingerprint,
             "inclusionProbability": origin.inclusion_probability,
+            "scoreName": origin.score_name,
         })
     })
 }

@@ -25,7 +25,7 @@ pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<
         .get("/api/public/v2/evaluators?limit=100")
         .await?
         .json();
-    let mut makers: HashMap<String, (String, String)> = HashMap::new();
+    let mut makers: HashMap<String, String> = HashMap::new();
     for evaluator in evaluators["data"].as_array().into_iter().flatten() {
         let maker = format!(
             "{}@{} {} v{}",
@@ -34,8 +34,7 @@ pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<
             text(evaluator, "/evaluator"),
             evaluator["version"]
         );
-        let name = text(evaluator, "/name").to_owned();
-        makers.insert(text(evaluator, "/id").to_owned(), (name, maker));
+        makers.insert(text(evaluator, "/id").to_owned(), maker);
     }
     let traces = client
         .get("/api/public/traces?fields=core,io&limit=100")
@@ -57,13 +56,13 @@ pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<
                 .get(trace.as_str().unwrap_or(""))
                 .cloned()
                 .unwrap_or_default();
-            let (name, maker) = makers
+            let maker = makers
                 .get(text(score, "/origin/evaluatorId"))
                 .cloned()
                 .unwrap_or_default();
             [
                 ticket.chars().take(44).collect(),
-                name,
+                text(score, "/name").to_owned(),
                 score["value"].to_string(),
                 maker,
                 text(score, "/origin/fingerprint")
