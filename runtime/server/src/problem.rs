@@ -391,6 +391,9 @@ impl From<store::Error> for Problem {
         match error {
             store::Error::NotFound => Self::not_found("resource"),
             store::Error::Conflict(what) => Self::new(Code::Conflict, what),
+            store::Error::NameTaken(what) => {
+                Self::new(Code::NameConflict, what).with("field", "name")
+            }
             store::Error::TooLong => Self::new(
                 Code::InvalidRequest,
                 "a name or an id in the request is too long",

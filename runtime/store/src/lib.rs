@@ -62,6 +62,9 @@ pub enum Error {
     /// A row with this identity stands already and differs, or a state forbids the change.
     #[error("conflict: {0}")]
     Conflict(&'static str),
+    /// Something else has this name, and only one may have it.
+    #[error("the name is taken: {0}")]
+    NameTaken(&'static str),
     /// The store cannot take more now; the caller may try again later.
     #[error("the store cannot take the write now: {0}")]
     Unavailable(String),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::Method;
+use perpend_domain::ids::IdSource as _;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
 use perpend_server::config::{Config, Sources};
@@ -206,13 +207,13 @@ impl TestApp {
         self.make("/api/public/v2/evaluators", &body).await
     }
 
-    /// Makes an enabled rule without waits; `more` are further members. Its id.
+    /// Makes an enabled rule without waits and with a name of its own; `more` are further members. Its id.
     ///
     /// # Errors
     /// When it is refused.
     pub async fn rule(&self, evaluator: &str, more: Value) -> anyhow::Result<String> {
         let mut body = json!({
-            "name": "rule", "enabled": true, "settleMs": 0,
+            "name": format!("rule {}", self.app.ids.uuid()), "enabled": true, "settleMs": 0,
             "evaluatorAssignments": [{ "evaluatorId": evaluator }],
         });
         if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {

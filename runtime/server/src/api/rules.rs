@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
-use perpend_domain::filter::{Filter, FilterError, RULE_OBSERVATION, RULE_TRACE};
+use perpend_domain::filter::{Filter, FilterError};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
 use perpend_store::catalog::RulePatch;
@@ -261,11 +261,7 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
 
 /// Checks what hangs together: filter and mappings with the target, assignments with the switch.
 async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), Problem> {
-    let columns = match rule.target {
-        TargetKind::Observation => RULE_OBSERVATION,
-        TargetKind::Trace => RULE_TRACE,
-    };
-    Filter::parse(&rule.filter, columns).map_err(filter_problem)?;
+    Filter::parse(&rule.filter, rule.target.filter_columns()).map_err(filter_problem)?;
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",

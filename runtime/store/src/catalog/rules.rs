@@ -173,6 +173,13 @@ const LIST_ASSIGNMENTS: &str = "
      WHERE r.project_id = $1
        AND (r.created_at, r.id) <= ($2, $3) AND (r.created_at, r.id) >= ($4, $5)
      ORDER BY a.rule_id, a.place";
+/// Rules with this name and target, but for one.
+const NAMESAKES: &str = "
+    SELECT * FROM rules WHERE project_id = $1 AND name = $2 AND target = $3 AND id <> $4";
+const NAMESAKES_ASSIGNMENTS: &str = "
+    SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+     WHERE r.project_id = $1 AND r.name = $2 AND r.target = $3 AND r.id <> $4
+     ORDER BY a.rule_id, a.place";
 pub(super) const ENABLED: &str = "
     SELECT * FROM rules WHERE enabled = 1 ORDER BY project_id, created_at, id";
 pub(super) const ENABLED_ASSIGNMENTS: &str = "
@@ -225,6 +232,30 @@ async fn read_rule(
     let assignments = assignments.into_iter().map(TryInto::try_into);
     let (_, rule) = row.with(assignments.collect::<Result<_, Error>>()?)?;
     Ok(Some(rule))
+}
+
+/// Refuses a rule that another one equals. Holds until the transaction ends: [`RAISE`] made the writers of rules
+/// queue up.
+async fn refuse_twin(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    let namesakes = |sql: &'static str| {
+        query(sql)
+            .bind(project.as_str())
+            .bind(&rule.name)
+            .bind(rule.target.as_str())
+            .bind(rule.id.as_str())
+    };
+    let rules: Vec<RuleRow> = namesakes(NAMESAKES).fetch_all(&mut *db).await?;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let assignments: Vec<AssignmentRow> = namesakes(NAMESAKES_ASSIGNMENTS).fetch_all(db).await?;
+    let namesakes = assemble(rules, assignments)?;
+    if namesakes.iter().any(|(_, other)| other.is_twin_of(rule)) {
+        return Err(Error::NameTaken(
+            "a rule with this name, target, filter and evaluators exists: change that one, or choose another name",
+        ));
+    }
+    Ok(())
 }
 
 /// Writes one whole rule and checks what must hold for it.
@@ -345,7 +376,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
-    /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already.
+    /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already;
+    /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
     pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
         in_transaction!(&self.pool, |db| {
             query(RAISE).execute(&mut db).await?;
@@ -357,6 +389,7 @@ impl Store {
             if standing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
+            refuse_twin(&mut db, project, rule).await?;
             write_rule(&mut db, project, rule).await?;
         });
         Ok(())
@@ -380,7 +413,12 @@ impl Store {
             let mut rule = read_rule((&mut db).into(), project, id)
                 .await?
                 .ok_or(Error::NotFound)?;
+            let before = rule.clone();
             patch.apply(&mut rule, now);
+            // Twins from before they were refused can still be switched off.
+            if !rule.is_twin_of(&before) {
+                refuse_twin(&mut db, project, &rule).await?;
+            }
             write_rule(&mut db, project, &rule).await?;
             if patch.enabled == Some(true) && rule.paused.take().is_some() {
                 query(UNPAUSE)

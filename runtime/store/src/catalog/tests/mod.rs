@@ -123,7 +123,7 @@ pub(super) async fn evaluator(
 pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
     Rule {
         id: RuleId::new(id).unwrap(),
-        name: "all answers".to_owned(),
+        name: format!("rule {id}"),
         target: TargetKind::Observation,
         enabled: !evaluators.is_empty(),
         paused: None,
