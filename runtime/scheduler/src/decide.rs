@@ -17,6 +17,9 @@ const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
 /// Outputs of server-side experiments, which people start by hand.
 const OPEN: [&str; 2] = ["perpend-prompt-experiment", "langfuse-prompt-experiment"];
 
+/// How much of what a target has a sentence shows.
+const MAX_ACTUAL_CHARS: usize = 200;
+
 /// Why a rule does not take a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
@@ -54,6 +57,34 @@ impl Refusal {
             Self::InternalEnvironment => "internal_environment",
             Self::NotMatched { .. } => "not_matched",
             Self::SampledOut { .. } => "sampled_out",
+        }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::RuleInactive => "The rule is disabled.".to_owned(),
+            Self::RulePaused => "The rule, or each of its evaluators, is paused.".to_owned(),
+            Self::InternalEnvironment => {
+                "The environment is one of the server's own, which is never scored.".to_owned()
+            }
+            Self::NotMatched { index, actual, .. } => {
+                let mut actual = actual.to_string();
+                if let Some((end, _)) = actual.char_indices().nth(MAX_ACTUAL_CHARS) {
+                    actual.truncate(end);
+                    actual.push('…');
+                }
+                format!(
+                    "Condition {} of the filter does not hold: the target has {actual} there.",
+                    index + 1
+                )
+            }
+            Self::SampledOut { value, rate } => format!(
+                "The rule scores {} % of what it matches, and this target is not in the sample: its sampling \
+                 number {value:.6} is not below {rate}.",
+                (rate * 1e6).round() / 1e4
+            ),
         }
     }
 }

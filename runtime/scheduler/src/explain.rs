@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Late, Rule, Target};
-use perpend_domain::filter::Row;
+use perpend_domain::evaluation::{Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
@@ -39,6 +38,15 @@ pub enum Step {
     },
     /// The rule does not take it.
     Refused(Refusal),
+    /// The rule would take it, but was made after it had arrived.
+    OlderThanRule {
+        /// What arrived.
+        target: TargetKind,
+        /// When the last of it arrived.
+        arrived_at: Timestamp,
+        /// When the rule was made.
+        rule_created_at: Timestamp,
+    },
     /// The rule takes it.
     Taken {
         /// The target's place in `[0, 1)`.
@@ -50,6 +58,58 @@ pub enum Step {
         /// One per assignment, in order.
         assignments: Vec<AssignmentExplanation>,
     },
+}
+
+impl Step {
+    /// The name of the step.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NoSuchTarget => "no_such_target",
+            Self::NotComplete { .. } => "not_complete",
+            Self::Refused(refusal) => refusal.reason(),
+            Self::OlderThanRule { .. } => "older_than_rule",
+            Self::Taken { .. } => "taken",
+        }
+    }
+
+    /// What the step means, for people.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::NoSuchTarget => {
+                "The project has no such target; it may not have arrived yet.".to_owned()
+            }
+            Self::NotComplete { complete_at: None } => "The target has not ended yet.".to_owned(),
+            Self::NotComplete {
+                complete_at: Some(at),
+            } => format!(
+                "The target is not complete yet; it will be at {at} if nothing more arrives."
+            ),
+            Self::Refused(refusal) => refusal.sentence(),
+            Self::OlderThanRule { target, .. } => format!(
+                "The {} arrived before the rule existed; a rule scores what arrives after it was made.",
+                target.as_str()
+            ),
+            Self::Taken { assignments, .. } => {
+                let is_made = |each: &&AssignmentExplanation| each.execution.is_some();
+                let n_made = assignments.iter().filter(is_made).count();
+                if n_made == assignments.len() {
+                    return "The rule takes the target; the executions say what became of it."
+                        .to_owned();
+                }
+                let for_whom = if n_made == 0 {
+                    ""
+                } else {
+                    " for some of its evaluators"
+                };
+                format!(
+                    "The rule would take the target as it is now, but made no execution{for_whom} when it \
+                     arrived: the rule, the target or its trace has changed since, or the rule was paused."
+                )
+            }
+        }
+    }
 }
 
 /// One assignment of a rule that takes the target.
@@ -149,7 +209,15 @@ impl Scheduler {
             observation: own,
             trace: asked.rule.reads_trace.then_some(asked.trace),
         };
-        Ok(self.answer(asked, completion, &own.environment, &row, 1))
+        let complete = Complete {
+            project: asked.project,
+            target: asked.target,
+            environment: &own.environment,
+            row: &row,
+            completion,
+            n_observations: 1,
+        };
+        Ok(self.answer(asked, &complete, changed_at))
     }
 
     async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
@@ -169,40 +237,37 @@ impl Scheduler {
             completion: Some(completion.reason),
             scores: &scores,
         };
-        let environment = &asked.trace.environment;
-        Ok(self.answer(
-            asked,
+        let complete = Complete {
+            project: asked.project,
+            target: asked.target,
+            environment: &asked.trace.environment,
+            row: &row,
             completion,
-            environment,
-            &row,
-            asked.progress.n_observations,
-        ))
+            n_observations: asked.progress.n_observations,
+        };
+        Ok(self.answer(asked, &complete, progress.last_seen))
     }
 
-    fn answer(
-        &self,
-        asked: &Asked<'_>,
-        completion: Completion,
-        environment: &str,
-        row: &dyn Row,
-        n_observations: u32,
-    ) -> Step {
+    /// `arrived_at` is when the last of the target arrived.
+    fn answer(&self, asked: &Asked<'_>, complete: &Complete<'_>, arrived_at: Timestamp) -> Step {
+        let completion = complete.completion;
         let scores_again = asked.rule.rule.late == Late::Rescore && asked.watch.is_some();
         let waits = asked.standing.is_empty() || scores_again;
         if waits && self.inner.deps.clock.now() < completion.at {
             let complete_at = Some(completion.at);
             return Step::NotComplete { complete_at };
         }
-        let complete = Complete {
-            project: asked.project,
-            target: asked.target,
-            environment,
-            row,
-            completion,
-            n_observations,
-        };
-        let decision = decide(asked.rule, &complete, asked.standing);
-        answer(&asked.rule.rule, (decision, completion))
+        let rule = &asked.rule.rule;
+        let decision = decide(asked.rule, complete, asked.standing);
+        let is_taken = matches!(decision, Decision::Taken { .. });
+        if is_taken && asked.standing.is_empty() && arrived_at < rule.created_at {
+            return Step::OlderThanRule {
+                target: rule.target,
+                arrived_at,
+                rule_created_at: rule.created_at,
+            };
+        }
+        answer(rule, (decision, completion))
     }
 }
 

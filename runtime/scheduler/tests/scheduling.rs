@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use perpend_domain::evaluation::{CompletionReason, ExecutionState, Pause, Target, TargetKind};
+use perpend_domain::evaluation::{
+    CompletionReason, ExecutionState, Pause, Rule, Target, TargetKind,
+};
 use perpend_domain::observation::ObservationKind;
-use perpend_domain::plugin::FailureClass;
+use perpend_domain::plugin::{FailureClass, ScoreDomain, ScoreSpec};
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::Clock;
 use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
@@ -81,6 +83,123 @@ async fn every_generation_is_scored_once_and_the_score_says_by_what() {
         assert_eq!(counts["made"], 50);
         assert_eq!(counts["completed"], 50);
         assert_eq!(counts["not_matched"], 50);
+    })
+    .await;
+}
+
+fn length_spec() -> ScoreSpec {
+    ScoreSpec {
+        name: "length".to_owned(),
+        description: String::new(),
+        domain: ScoreDomain::Boolean,
+    }
+}
+
+#[tokio::test]
+async fn a_score_is_named_after_its_evaluator_unless_a_person_named_it_in_source() {
+    on_each_database(|store| async move {
+        let mut world = World::new(store).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut expected = BTreeMap::new();
+        let mut rule = async |world: &World, id: &str, name: &str| {
+            world.rule(id, OBSERVATION, |_| {}).await;
+            expected.insert(format!("ev-{id}"), name.to_owned());
+        };
+        rule(&world, "dynamic", "evaluator of dynamic.length").await;
+        world
+            .use_plugin("test/one", |info| {
+                info.dynamic_scores = false;
+                info.scores = vec![length_spec()];
+            })
+            .await;
+        rule(&world, "one", "evaluator of one").await;
+        rule(&world, "two", "evaluator of two").await;
+        world
+            .use_plugin("test/open", |info| info.scores = vec![length_spec()])
+            .await;
+        rule(&world, "open", "evaluator of open.length").await;
+        world
+            .use_plugin("test/many", |info| {
+                info.dynamic_scores = false;
+                info.scores = vec![length_spec(), length_spec()];
+            })
+            .await;
+        rule(&world, "many", "evaluator of many.length").await;
+        world
+            .use_plugin("perpend/python", |info| info.id = "code".to_owned())
+            .await;
+        rule(&world, "source", "length").await;
+
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let mut found = BTreeMap::new();
+        for score in world.scores().await {
+            let origin = score.written.origin.unwrap();
+            assert_eq!(origin.score_name, "length");
+            found.insert(origin.evaluator_id.to_string(), score.written.name);
+        }
+        assert_eq!(found, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rename_between_two_attempts_renames_the_score_and_does_not_double_it() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        world.ingest(vec![generation(1, 1)]).await;
+        let gate = Gate::new();
+        let scheduler = world.scheduler(gate.clone());
+        let rename = async |name: &str| {
+            let id = &rule.assignments[0].evaluator_id;
+            let now = world.clock.now();
+            let renamed = world
+                .store
+                .rename_evaluator(&world.project, id, Some(name), None, now);
+            renamed.await.unwrap();
+        };
+        let during_the_call = async {
+            gate.called().await;
+            rename("second").await;
+            gate.open();
+        };
+        let (ran, ()) = tokio::join!(scheduler.run_until_idle(), during_the_call);
+        ran.unwrap();
+        let names = async || -> Vec<(String, String)> {
+            let scores = world.scores().await.into_iter();
+            let mut names: Vec<_> = scores
+                .map(|score| (score.written.id.to_string(), score.written.name))
+                .collect();
+            names.sort();
+            names
+        };
+        let first = names().await;
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].1, "second.length");
+
+        rename("third").await;
+        world.ingest(vec![generation(2, 2)]).await;
+        // The first attempt is lost before its scores are written.
+        let stop = StopOnce::at(Breakpoint::Evaluated);
+        let evaluate = FakeEvaluate::length();
+        let lost = world.scheduler_with(evaluate.clone(), Some(stop), Options::default());
+        lost.run_until_idle().await.unwrap_err();
+        rename("fourth").await;
+        world.clock.advance(LEASE_MS);
+        let successor = world.scheduler(evaluate.clone());
+        successor.run_until_idle().await.unwrap();
+        let all = names().await;
+        assert!(
+            all.contains(&first[0]),
+            "a rename does not touch stored scores"
+        );
+        let later: Vec<&str> = all
+            .iter()
+            .filter(|score| **score != first[0])
+            .map(|(_, name)| name.as_str())
+            .collect();
+        assert_eq!((later, evaluate.n_calls()), (vec!["fourth.length"], 2));
     })
     .await;
 }
@@ -483,6 +602,59 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
             panic!("{step:?}");
         };
         assert!(assignments[0].execution.is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let arrived_at = world.clock.now();
+        world.clock.advance(3_600_000);
+        let created_at = world.clock.now();
+        let rules = [
+            world.rule("answers", OBSERVATION, |_| {}).await,
+            world.rule("traces", TargetKind::Trace, |_| {}).await,
+        ];
+        let prod = json!({ "type": "stringOptions", "column": "environment", "operator": "any of", "value": ["prod"] });
+        let picky = world
+            .rule("picky", OBSERVATION, |rule| rule.filter = vec![prod])
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        let target = |rule: &Rule, trace: u64| Target {
+            trace_id: trace_id(trace),
+            observation_id: (rule.target == OBSERVATION)
+                .then(|| format!("{trace:016x}").parse().unwrap()),
+        };
+        let explain = async |rule: &Rule, trace: u64| {
+            let target = target(rule, trace);
+            let explained = scheduler.explain(&world.project, rule, &target).await;
+            explained.unwrap().step
+        };
+        for rule in &rules {
+            let step = explain(rule, 1).await;
+            let expected = Step::OlderThanRule {
+                target: rule.target,
+                arrived_at,
+                rule_created_at: created_at,
+            };
+            assert_eq!(step, expected);
+            let sentence = step.sentence();
+            assert!(sentence.contains("arrived before the rule existed"), "{sentence}");
+        }
+        // What the rule would not take is refused for that, whatever its age.
+        assert_eq!(explain(&picky, 1).await.name(), "not_matched");
+
+        world.ingest(vec![generation(2, 2)]).await;
+        world.clock.advance(3_600_000);
+        scheduler.run_until_idle().await.unwrap();
+        for rule in &rules {
+            assert_eq!(explain(rule, 2).await.name(), "taken");
+        }
     })
     .await;
 }

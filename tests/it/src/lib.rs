@@ -11,7 +11,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::Method;
-use perpend_domain::ids::IdSource as _;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
 use perpend_server::config::{Config, Sources};

@@ -30,13 +30,14 @@ async fn main_story(app: TestApp) {
 
     let scores = app.scores(1).await.unwrap();
     let score = &scores[0];
-    assert_eq!(score["name"], "contains_any");
+    assert_eq!(score["name"], "contains-any", "the evaluator's name");
     assert_eq!(score["value"], 1.0);
     assert_eq!(score["source"], "EVAL");
     assert_eq!(score["subject"]["traceId"], trace.id);
     let origin = &score["origin"];
     assert_eq!(origin["evaluatorId"], evaluator);
     assert_eq!(origin["evaluationRuleId"], rule);
+    assert_eq!(origin["scoreName"], "contains_any");
     assert_eq!(origin["fingerprint"].as_str().unwrap().len(), 64);
 
     let executions = app
@@ -183,7 +184,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
 }
 
 #[tokio::test]
-async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_were_made() {
+async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app
         .evaluator("perpend/text", "length", json!({ "max": 1000 }))
@@ -197,6 +198,7 @@ async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_wer
     app.ingest(&older).await.unwrap();
     // It has been looked at.
     app.scores(1).await.unwrap();
+    app.clock.advance(std::time::Duration::from_secs(1));
     let rule = app.rule(&evaluator, generations).await.unwrap();
     let later = Trace::new(5, "root").generation("answer", "x");
     app.ingest(&later).await.unwrap();
@@ -212,8 +214,17 @@ async fn explain_does_not_say_of_what_is_older_than_its_rule_that_executions_wer
     };
     let of_older = explain(&older).await;
     assert_eq!(of_older["executions"], json!([]), "{of_older}");
+    assert_eq!(of_older["step"], "older_than_rule", "{of_older}");
     let said = of_older["explanation"].as_str().unwrap();
-    assert!(said.contains("made no execution"), "{of_older}");
+    assert!(
+        said.contains("arrived before the rule existed"),
+        "{of_older}"
+    );
+    let (arrived, made) = (
+        &of_older["details"]["arrivedAt"],
+        &of_older["details"]["ruleCreatedAt"],
+    );
+    assert!(arrived.as_str() < made.as_str(), "{of_older}");
     let of_later = explain(&later).await;
     assert_eq!(count(&json!({ "data": of_later["executions"] })), 1);
     let said = of_later["explanation"].as_str().unwrap();
@@ -398,4 +409,136 @@ async fn two_projects_do_not_see_each_other() {
         app.client.get(&path).await.unwrap().json()["name"],
         "secret"
     );
+}
+
+#[tokio::test]
+async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins_another() {
+    let app = TestApp::new().await.unwrap();
+    let evaluators = "/api/public/v2/evaluators";
+    let make = async |name: &str, term: &str| {
+        let body = json!({
+            "type": "plugin", "name": name, "plugin": "perpend/text", "evaluator": "contains-any",
+            "config": { "terms": [term] },
+        });
+        let made = app
+            .client
+            .json(Method::POST, evaluators, &body)
+            .await
+            .unwrap();
+        made.json()["id"].as_str().unwrap().to_owned()
+    };
+    let generations = json!([{ "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"] }]);
+    let polite = make("is polite", "please").await;
+    let shipped = make("speaks of shipping", "ship").await;
+    for evaluator in [&polite, &shipped] {
+        let more = json!({ "filter": generations });
+        app.rule(evaluator, more).await.unwrap();
+    }
+    let trace = Trace::new(1, "ticket").generation("answer", "It will ship today.");
+    app.ingest(&trace).await.unwrap();
+    app.scores(2).await.unwrap();
+
+    let of_name = async |name: &str| {
+        let path = format!(
+            "/api/public/v3/scores?fields=details&name={}",
+            name.replace(' ', "%20")
+        );
+        let scores = app.client.get(&path).await.unwrap().json();
+        scores["data"].as_array().unwrap().clone()
+    };
+    for (name, value, evaluator) in [
+        ("is polite", 0.0, &polite),
+        ("speaks of shipping", 1.0, &shipped),
+    ] {
+        let found = of_name(name).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0]["value"], value);
+        assert_eq!(found[0]["origin"]["evaluatorId"], *evaluator);
+        assert_eq!(found[0]["origin"]["scoreName"], "contains_any");
+    }
+    assert!(of_name("contains_any").await.is_empty());
+    let query = json!({
+        "view": "scores-numeric", "dimensions": [{ "field": "name" }],
+        "metrics": [{ "measure": "value", "aggregation": "avg" }],
+        "fromTimestamp": "2020-01-01T00:00:00Z", "toTimestamp": "2100-01-01T00:00:00Z",
+    });
+    let query: String = form_urlencoded::byte_serialize(query.to_string().as_bytes()).collect();
+    let metrics = app
+        .client
+        .get(&format!("/api/public/metrics?query={query}"))
+        .await;
+    let metrics = metrics.unwrap().json();
+    let mut by_name: Vec<(&str, f64)> = metrics["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            (
+                row["name"].as_str().unwrap(),
+                row["avg_value"].as_f64().unwrap(),
+            )
+        })
+        .collect();
+    by_name.sort_by_key(|(name, _)| *name);
+    assert_eq!(
+        by_name,
+        [("is polite", 0.0), ("speaks of shipping", 1.0)],
+        "{metrics}"
+    );
+
+    let before = app
+        .client
+        .get(&format!("{evaluators}/{polite}"))
+        .await
+        .unwrap()
+        .json();
+    let rename = json!({ "name": "is kind" });
+    let path = format!("{evaluators}/{polite}");
+    let renamed = app
+        .client
+        .json(Method::PATCH, &path, &rename)
+        .await
+        .unwrap()
+        .json();
+    assert_eq!(renamed["versionId"], before["versionId"]);
+    assert_eq!(renamed["fingerprint"], before["fingerprint"]);
+    let later = Trace::new(2, "ticket").generation("answer", "One moment please.");
+    app.ingest(&later).await.unwrap();
+    app.scores(4).await.unwrap();
+    assert_eq!(
+        of_name("is polite").await.len(),
+        1,
+        "stored scores keep their names"
+    );
+    assert_eq!(of_name("is kind").await[0]["value"], 1.0);
+    assert_eq!(of_name("speaks of shipping").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_rule_that_equals_another_one_is_a_conflict_of_names() {
+    let app = TestApp::new().await.unwrap();
+    let evaluator = app
+        .evaluator("perpend/text", "length", json!({ "max": 9 }))
+        .await
+        .unwrap();
+    let rules = "/api/public/v2/evaluation-rules";
+    let rule = |name: &str| json!({ "name": name, "enabled": true, "evaluatorAssignments": [{ "evaluatorId": evaluator }] });
+    let send = async |method: Method, path: &str, body: Value| {
+        let answer = app.client.json(method, path, &body).await.unwrap();
+        (answer.status.as_u16(), answer.json())
+    };
+    let (status, made) = send(Method::POST, rules, rule("one")).await;
+    assert_eq!(status, 200, "{made}");
+    let refused = |(status, body): (u16, Value)| {
+        assert_eq!((status, &body["code"]), (409, &json!("conflict")), "{body}");
+        assert_eq!(body["details"]["reason"], "name_conflict", "{body}");
+        assert_eq!(body["details"]["field"], "name", "{body}");
+    };
+    refused(send(Method::POST, rules, rule("one")).await);
+    let (status, other) = send(Method::POST, rules, rule("other")).await;
+    assert_eq!(status, 200, "{other}");
+    let path = format!("{rules}/{}", other["id"].as_str().unwrap());
+    refused(send(Method::PATCH, &path, json!({ "name": "one" })).await);
+    let sampled = json!({ "name": "one", "sampling": 0.5, "target": "trace" });
+    assert_eq!(send(Method::PATCH, &path, sampled).await.0, 200);
 }

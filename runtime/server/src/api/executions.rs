@@ -279,48 +279,44 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
 }
 
 fn explanation_view(rule: &Rule, target: &Target, explanation: &Explanation) -> Value {
-    let (step, sentence, details) = step_view(&explanation.step);
+    let step = &explanation.step;
     let executions: Vec<Value> = explanation.executions.iter().map(view).collect();
     json!({
         "evaluationRuleId": rule.id,
         "traceId": target.trace_id,
         "observationId": target.observation_id,
-        "step": step,
-        "explanation": sentence,
-        "details": details,
+        "step": step.name(),
+        "explanation": step.sentence(),
+        "details": facts(step),
         "executions": executions,
     })
 }
 
-/// Name of the step, a sentence, and the facts behind it.
-fn step_view(step: &Step) -> (&'static str, String, Value) {
+/// The facts behind a step.
+fn facts(step: &Step) -> Value {
     match step {
-        Step::NoSuchTarget => (
-            "no_such_target",
-            "The project has no such target; it may not have arrived yet.".to_owned(),
-            json!({}),
-        ),
-        Step::NotComplete { complete_at } => (
-            "not_complete",
-            match complete_at {
-                Some(at) => format!(
-                    "The target is not complete yet; it will be at {at} if nothing more arrives."
-                ),
-                None => "The target has not ended yet.".to_owned(),
-            },
-            json!({ "completeAt": complete_at }),
-        ),
-        Step::Refused(refusal) => {
-            let (sentence, details) = refusal_view(refusal);
-            (refusal.reason(), sentence, details)
-        }
+        Step::NoSuchTarget => json!({}),
+        Step::NotComplete { complete_at } => json!({ "completeAt": complete_at }),
+        Step::Refused(refusal) => match refusal {
+            Refusal::RuleInactive | Refusal::RulePaused | Refusal::InternalEnvironment => json!({}),
+            Refusal::NotMatched {
+                index,
+                condition,
+                actual,
+            } => json!({ "index": index, "condition": condition, "actual": actual }),
+            Refusal::SampledOut { value, rate } => json!({ "sample": value, "sampling": rate }),
+        },
+        Step::OlderThanRule {
+            arrived_at,
+            rule_created_at,
+            ..
+        } => json!({ "arrivedAt": arrived_at, "ruleCreatedAt": rule_created_at }),
         Step::Taken {
             sample,
             rate,
             completion,
             assignments,
         } => {
-            let is_made = assignments.iter().any(|a| a.execution.is_some());
             let assignments: Vec<Value> = assignments
                 .iter()
                 .map(|assignment| {
@@ -332,52 +328,13 @@ fn step_view(step: &Step) -> (&'static str, String, Value) {
                     })
                 })
                 .collect();
-            let details = json!({
+            json!({
                 "sample": sample,
                 "sampling": rate,
                 "completeAt": completion.at,
                 "completionReason": completion.reason.as_str(),
                 "assignments": assignments,
-            });
-            let sentence = match is_made {
-                true => "The rule takes the target; the executions say what became of it.",
-                false => {
-                    "The rule would take the target as it is now, but made no execution when it arrived: \
-                     the rule, the target or its trace has changed since, or the rule was paused."
-                }
-            };
-            ("taken", sentence.to_owned(), details)
+            })
         }
-    }
-}
-
-fn refusal_view(refusal: &Refusal) -> (String, Value) {
-    match refusal {
-        Refusal::RuleInactive => ("The rule is disabled.".to_owned(), json!({})),
-        Refusal::RulePaused => (
-            "The rule, or each of its evaluators, is paused.".to_owned(),
-            json!({}),
-        ),
-        Refusal::InternalEnvironment => (
-            "The target is one of the server's own evaluations.".to_owned(),
-            json!({}),
-        ),
-        Refusal::NotMatched {
-            index,
-            condition,
-            actual,
-        } => (
-            format!(
-                "Condition {} of the filter does not hold: the target has {actual} there.",
-                index + 1
-            ),
-            json!({ "index": index, "condition": condition, "actual": actual }),
-        ),
-        Refusal::SampledOut { value, rate } => (
-            format!(
-                "The sample leaves it out: its place is {value:.6}, and the rule takes those below {rate}."
-            ),
-            json!({ "sample": value, "sampling": rate }),
-        ),
     }
 }

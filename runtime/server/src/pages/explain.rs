@@ -167,66 +167,37 @@ fn of_execution(execution: &Execution) -> Said {
     said.fact("Execution", execution.made.id.as_str())
 }
 
+/// The scheduler's sentence, with a state and the facts behind it.
 fn of_step(step: &Step) -> Option<Said> {
-    match step {
+    let said = |state, tone| Said::new(state, tone, step.sentence());
+    Some(match step {
         // The target is on the page: it was stored a moment ago.
-        Step::NoSuchTarget => None,
-        Step::NotComplete { complete_at: None } => {
-            Some(Said::new("waiting", Tone::Waiting, "It has not ended yet."))
-        }
-        Step::NotComplete {
-            complete_at: Some(at),
-        } => {
-            let sentence = "More may still arrive. It is scored when it counts as complete.";
-            let said = Said::new("waiting", Tone::Waiting, sentence);
-            Some(said.fact("Complete at", format!("{} UTC", clock(*at))))
-        }
-        Step::Refused(refusal) => Some(of_refusal(refusal)),
-        Step::Taken { sample, rate, .. } => {
-            let sentence = "The rule would take it as it is now, but did not when it arrived: the rule, \
-                            the target or its trace has changed since, or the rule was paused.";
-            let said = Said::new("not scored", Tone::Plain, sentence);
-            Some(
-                said.fact("Sampling number", sampled(*sample))
-                    .fact("Rate", rate.to_string()),
-            )
-        }
-    }
-}
-
-fn of_refusal(refusal: &Refusal) -> Said {
-    match refusal {
-        Refusal::RuleInactive => Said::new("off", Tone::Plain, "The rule is switched off."),
-        Refusal::RulePaused => Said::new(
-            "paused",
-            Tone::Waiting,
-            "The rule is paused, or all of its evaluators are.",
-        ),
-        Refusal::InternalEnvironment => Said::new(
-            "left out",
-            Tone::Plain,
-            "The environment is one of Perpend's own, which is never scored.",
-        ),
-        Refusal::NotMatched {
-            index,
-            condition,
-            actual,
-        } => {
-            let sentence = format!("Condition {} of the rule does not hold.", index + 1);
-            Said::new("not matched", Tone::Plain, sentence)
-                .fact("Wanted", self::sentence(condition))
-                .fact("Found", shown(actual))
-        }
-        Refusal::SampledOut { value, rate } => {
-            let sentence = format!(
-                "The rule scores {} % of what it matches, and this is not in the sample.",
-                (rate * 1e6).round() / 1e4
-            );
-            Said::new("not sampled", Tone::Plain, sentence)
+        Step::NoSuchTarget => return None,
+        Step::NotComplete { .. } => said("waiting", Tone::Waiting),
+        Step::OlderThanRule {
+            arrived_at,
+            rule_created_at,
+            ..
+        } => said("older than the rule", Tone::Plain)
+            .fact("Arrived", format!("{} UTC", clock(*arrived_at)))
+            .fact("Rule made", format!("{} UTC", clock(*rule_created_at))),
+        Step::Taken { sample, rate, .. } => said("not scored", Tone::Plain)
+            .fact("Sampling number", sampled(*sample))
+            .fact("Rate", rate.to_string()),
+        Step::Refused(refusal) => match refusal {
+            Refusal::RuleInactive => said("off", Tone::Plain),
+            Refusal::RulePaused => said("paused", Tone::Waiting),
+            Refusal::InternalEnvironment => said("left out", Tone::Plain),
+            Refusal::NotMatched {
+                condition, actual, ..
+            } => said("not matched", Tone::Plain)
+                .fact("Wanted", sentence(condition))
+                .fact("Found", shown(actual)),
+            Refusal::SampledOut { value, rate } => said("not sampled", Tone::Plain)
                 .fact("Sampling number", sampled(*value))
-                .fact("Needed", format!("below {rate}"))
-        }
-    }
+                .fact("Needed", format!("below {rate}")),
+        },
+    })
 }
 
 fn sampled(value: f64) -> String {
@@ -244,7 +215,6 @@ fn shown(actual: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perpend_domain::time::Timestamp;
     use serde_json::json;
 
     #[test]
@@ -252,29 +222,28 @@ mod tests {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
-        let said = of_refusal(&Refusal::NotMatched {
+        let said = of_step(&Step::Refused(Refusal::NotMatched {
             index: 1,
             condition,
             actual,
-        });
-        assert_eq!(said.sentence, "Condition 2 of the rule does not hold.");
+        }))
+        .unwrap();
+        assert_eq!(
+            said.sentence,
+            "Condition 2 of the filter does not hold: the target has \"staging\" there."
+        );
         assert_eq!(said.facts[0].1, Text::from("environment = prod"));
         assert_eq!(said.facts[1].1, Text::from("staging"));
-        let said = of_refusal(&Refusal::SampledOut {
+        let said = of_step(&Step::Refused(Refusal::SampledOut {
             value: 0.5,
             rate: 0.1,
-        });
+        }))
+        .unwrap();
         assert!(said.sentence.contains("10 %") && said.facts[1].1 == Text::from("below 0.1"));
     }
 
     #[test]
-    fn an_incomplete_target_says_when_it_will_be_complete() {
-        let at = Timestamp::from_millis(1_772_359_200_000);
-        let said = of_step(&Step::NotComplete {
-            complete_at: Some(at),
-        })
-        .unwrap();
-        assert_eq!(said.facts[0].1, Text::from("2026-03-01 10:00:00 UTC"));
+    fn a_target_that_is_on_the_page_is_not_said_to_be_missing() {
         assert!(of_step(&Step::NoSuchTarget).is_none());
     }
 }
