@@ -13,7 +13,7 @@ const PLUGINS: &str = "/api/v1/plugins";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 /// As it calls itself; the tests of this file register it under this name.
-const OURS: &str = "ourco/text";
+const OURS: &str = "ourfirm/text";
 
 /// The component of the server's own plug-in `perpend/text`.
 async fn first_party(app: &TestApp) -> Vec<u8> {
@@ -115,7 +115,7 @@ async fn other_bytes_under_the_same_name_and_version_are_refused_and_nothing_is_
     assert_eq!(refused.status, 409, "{}", refused.text());
     let problem = refused.json();
     let detail = problem["detail"].as_str().unwrap();
-    for part in ["ourco/text@0.1.0", &digest, "raise the version"] {
+    for part in ["ourfirm/text@0.1.0", &digest, "raise the version"] {
         assert!(detail.contains(part), "{part}: {detail}");
     }
     assert_eq!(problem["digest"], digest);
@@ -280,7 +280,7 @@ async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_t
         problem["detail"].as_str().unwrap().contains("0.1.0, 0.2.0"),
         "{problem}"
     );
-    let (status, _) = roll_back(&app, json!({ "name": "ourco/none" })).await;
+    let (status, _) = roll_back(&app, json!({ "name": "ourfirm/none" })).await;
     assert_eq!(status, 404);
     let (status, problem) = roll_back(&app, json!({ "name": OURS, "too": "1" })).await;
     assert_eq!(status, 400, "{problem}");
