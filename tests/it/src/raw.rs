@@ -55,7 +55,7 @@ impl RawRequest {
         let read = tokio::time::timeout(PATIENCE, read).await;
         match read.context("no answer")? {
             // What was sent and not read any more cuts the connection behind the answer.
-            Err(error) if answer.is_empty() => return Err(error.into()),
+            Err(error) if answer.is_empty() => Err(error.into()),
             _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }
     }
@@ -74,7 +74,7 @@ impl RawRequest {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            read = reading.read_to_end(&mut answer) => { let _ = read; }
+            _ = reading.read_to_end(&mut answer) => {}
             () = write => {}
             () = tokio::time::sleep(PATIENCE) => anyhow::bail!("no answer"),
         }

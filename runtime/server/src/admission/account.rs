@@ -176,10 +176,7 @@ impl Held {
             return;
         }
         self.n_bytes += n_bytes;
-        match self.by_holder.get_mut(holder) {
-            Some(held) => *held += n_bytes,
-            None => drop(self.by_holder.insert(holder.clone(), n_bytes)),
-        }
+        *self.by_holder.entry(holder.clone()).or_default() += n_bytes;
     }
 
     fn give_back(&mut self, holder: &Holder, n_bytes: usize) {
