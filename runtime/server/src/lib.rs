@@ -11,11 +11,13 @@ mod admission;
 pub mod api;
 mod app;
 pub mod auth;
+pub mod backup;
 mod broker;
 mod built_apart;
 pub mod client;
 pub mod client_address;
 pub mod commands;
+mod compression;
 pub mod config;
 mod descriptors;
 mod edge;
@@ -57,9 +59,10 @@ pub fn router(app: App) -> Router {
     if limits::are_on(&app.config.limits) {
         paths = paths.layer(from_fn_with_state(app.clone(), limits::keep));
     }
-    paths
+    let paths = paths
         .layer(from_fn(api::scim::as_scim))
-        .layer(from_fn(edge::cors))
+        .layer(from_fn(edge::cors));
+    compression::around(paths)
         .layer(from_fn_with_state(app.clone(), edge::log))
         .layer(from_fn_with_state(app.clone(), client_address::insert))
         .with_state(app)

@@ -10,6 +10,7 @@
 //!
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
+pub mod backup;
 pub mod blob_exports;
 pub mod catalog;
 pub mod comments;

@@ -75,12 +75,15 @@ const STEPS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The version of a database that has all steps.
+pub(crate) const KNOWN: i64 = STEPS.len() as i64;
+
 const CREATE_LEDGER: &str = "
     CREATE TABLE IF NOT EXISTS schema_steps (
         version BIGINT PRIMARY KEY,
         name TEXT NOT NULL
     )";
-const CURRENT: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_steps";
+pub(crate) const CURRENT: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_steps";
 const RECORD: &str = "INSERT INTO schema_steps (version, name) VALUES ($1, $2)";
 
 fn for_sqlite(step: &str) -> String {

@@ -36,7 +36,9 @@ pub use reference::{Reference, ReferencePage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
 pub use simple::{ErrorPage, LoginPage};
-pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, VISIBLE_ROWS, total_tokens};
+pub use trace::{
+    DetailInput, DetailPage, Pieces, TraceInput, TracePage, VISIBLE_ROWS, total_tokens,
+};
 pub use traces::{Pager, TraceLine, TracesPage, TracesQuery};
 
 /// What every page shows around its content.

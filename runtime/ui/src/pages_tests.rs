@@ -169,7 +169,10 @@ fn assert_well_formed(page: &str) {
 }
 
 fn checked(page: &impl askama::Template) -> String {
-    let html = render(page).unwrap();
+    checked_html(render(page).unwrap())
+}
+
+fn checked_html(html: String) -> String {
     assert_inert(&html);
     assert_well_formed(&html);
     html
@@ -368,12 +371,28 @@ fn five_thousand_steps_show_the_first_thousand_and_lead_to_all() {
     let steps: Vec<_> = (0..5_000)
         .map(|i| observation(&format!("o{i}"), (i > 0).then_some("o0"), i, 1_000))
         .collect();
-    let html = checked(&trace_page(steps.clone(), None));
+    let page = trace_page(steps.clone(), None);
+    assert!(!page.is_long());
+    let html = checked(&page);
     assert_eq!(html.matches("role=\"treeitem\"").count(), VISIBLE_ROWS + 1);
     assert!(html.contains("Show all 5000 observations"));
     // A step beyond the limit brings all rows with it, so that it is always in its place.
-    let html = checked(&trace_page(steps, Some("o4999")));
-    assert_eq!(html.matches("role=\"treeitem\"").count(), 5_001);
+    let page = trace_page(steps, Some("o4999"));
+    assert!(page.is_long());
+    let pieces: Result<Vec<String>, _> = page.into_pieces().unwrap().collect();
+    let pieces = pieces.unwrap();
+    let n_rows = pieces
+        .iter()
+        .map(|piece| piece.matches("role=\"treeitem\"").count());
+    assert_eq!(
+        n_rows.collect::<Vec<_>>(),
+        [1_001, 1_000, 1_000, 1_000, 1_000, 0]
+    );
+    let html = checked_html(pieces.concat());
+    let place = |step: &str| html.find(&format!("observation={step}\"")).unwrap();
+    assert!(place("o999") < place("o1000") && place("o4998") < place("o4999"));
+    assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);
+    assert!(html.trim_end().ends_with("</html>") && !html.contains("<!--"));
     assert!(
         html.contains("?all=1&#38;observation=o1\"")
             || html.contains("?all=1&amp;observation=o1\"")

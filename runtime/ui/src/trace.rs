@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use askama::Template;
+use askama::{Error, Template};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
 use perpend_domain::payload::Payload;
@@ -14,7 +14,7 @@ use crate::format::{clock, count, dollars, duration};
 use crate::scores::{ScoreView, Verdict};
 use crate::timeline::{Axis, Bar};
 use crate::traces::encode;
-use crate::tree::{Oddity, place};
+use crate::tree::{Oddity, Placed, place};
 use crate::{Shell, Text};
 
 /// Rows on the page unless all are asked for, or the step looked at comes later.
@@ -50,7 +50,7 @@ pub struct DetailInput {
     pub verdicts: Vec<Verdict>,
 }
 
-/// The page of one trace.
+/// The page of one trace. One that [is long](TracePage::is_long) is shown in [pieces](TracePage::into_pieces).
 #[derive(Debug, Template)]
 #[template(path = "trace.html")]
 pub struct TracePage {
@@ -61,6 +61,7 @@ pub struct TracePage {
     labels: Vec<Label>,
     ticks: Vec<String>,
     rows: Vec<Row>,
+    more: Option<MoreRows>,
     trace_bar: Bar,
     trace_selected: bool,
     trace_scores: usize,
@@ -68,8 +69,89 @@ pub struct TracePage {
     tokens: String,
     cost: String,
     n_rows: usize,
+    n_hidden: usize,
     query: &'static str,
     detail: Detail,
+}
+
+/// Rows alone.
+#[derive(Debug, Template)]
+#[template(path = "rows.html")]
+struct Rows {
+    rows: Vec<Row>,
+    query: &'static str,
+}
+
+/// Where the rows of [`MoreRows`] come in. No text from outside looks like it: that is escaped.
+const MORE: &str = "<!--more-->";
+
+/// The rows that are not made yet.
+#[derive(Debug)]
+struct MoreRows {
+    observations: Vec<Observation>,
+    placed: Vec<Placed>,
+    n_made: usize,
+    looked_at: Option<usize>,
+    n_scores: HashMap<ObservationId, usize>,
+    axis: Axis,
+    query: &'static str,
+}
+
+impl MoreRows {
+    fn rows(&mut self, n: usize) -> Vec<Row> {
+        let left = self.placed.iter().skip(self.n_made).take(n);
+        let rows: Vec<Row> = left.map(|placed| self.row(placed)).collect();
+        self.n_made += rows.len();
+        rows
+    }
+
+    fn row(&self, placed: &Placed) -> Row {
+        let step = &self.observations[placed.index];
+        let (mark, mark_class) = mark(step, placed.oddity);
+        Row {
+            encoded: encode(step.id.as_str()),
+            name: Text::from(step.name.as_str()),
+            kind: kind_word(step.kind),
+            depth: placed.depth.min(MAX_DEPTH),
+            level: placed.depth + 2,
+            has_children: placed.has_children,
+            mark,
+            mark_class,
+            n_scores: self.n_scores.get(&step.id).copied().unwrap_or_default(),
+            bar: self.axis.bar(step),
+            duration: step.end.map_or("open".to_owned(), |end| {
+                duration(end.micros_since(step.start))
+            }),
+            tokens: nonzero(total_tokens(&step.usage)),
+            cost: nonzero_dollars(total_cost(step.effective_cost())),
+            is_selected: Some(placed.index) == self.looked_at,
+        }
+    }
+}
+
+/// A page piece by piece: rows become HTML as they are taken.
+#[derive(Debug)]
+pub struct Pieces {
+    head: Option<String>,
+    more: Option<MoreRows>,
+    tail: Option<String>,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<String, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(head) = self.head.take() {
+            return Some(Ok(head));
+        }
+        if let Some(more) = &mut self.more {
+            let (rows, query) = (more.rows(VISIBLE_ROWS), more.query);
+            if !rows.is_empty() {
+                return Some(crate::render(&Rows { rows, query }));
+            }
+        }
+        self.tail.take().map(Ok)
+    }
 }
 
 /// The detail pane alone, for the script that swaps it.
@@ -177,50 +259,46 @@ impl TracePage {
         } = input;
         let axis = Axis::new(trace.first_start, trace.last_end);
         let looked_at = selected.and_then(|id| observations.iter().position(|o| o.id == id));
-        let mut n_scores: HashMap<&ObservationId, usize> = HashMap::new();
+        let mut n_scores: HashMap<ObservationId, usize> = HashMap::new();
         for id in scored.iter().flatten() {
-            *n_scores.entry(id).or_default() += 1;
+            *n_scores.entry(id.clone()).or_default() += 1;
         }
-        let placed = place(&observations);
+        let mut placed = place(&observations);
+        let n_rows = placed.len();
         let is_beyond = placed
             .iter()
             .skip(VISIBLE_ROWS)
             .any(|row| Some(row.index) == looked_at);
         let show_all = show_all || is_beyond;
-        let n_shown = if show_all {
-            placed.len()
-        } else {
-            VISIBLE_ROWS.min(placed.len())
+        if !show_all {
+            placed.truncate(VISIBLE_ROWS);
+        }
+        let n_hidden = n_rows - placed.len();
+        let query = match show_all && VISIBLE_ROWS < n_rows {
+            true => "all=1&",
+            false => "",
         };
-        let rows = placed[..n_shown].iter().map(|row| {
-            let step = &observations[row.index];
-            let (mark, mark_class) = mark(step, row.oddity);
-            Row {
-                encoded: encode(step.id.as_str()),
-                name: Text::from(step.name.as_str()),
-                kind: kind_word(step.kind),
-                depth: row.depth.min(MAX_DEPTH),
-                level: row.depth + 2,
-                has_children: row.has_children,
-                mark,
-                mark_class,
-                n_scores: n_scores.get(&step.id).copied().unwrap_or_default(),
-                bar: axis.bar(step),
-                duration: step.end.map_or("open".to_owned(), |end| {
-                    duration(end.micros_since(step.start))
-                }),
-                tokens: nonzero(total_tokens(&step.usage)),
-                cost: nonzero_dollars(total_cost(step.effective_cost())),
-                is_selected: Some(row.index) == looked_at,
-            }
-        });
-        let rows: Vec<Row> = rows.collect();
+        let detail = match looked_at {
+            Some(index) => Detail::of_observation(&observations[index], detail),
+            None => Detail::of_trace(&trace, detail),
+        };
+        let ticks = axis.ticks();
+        let mut more = MoreRows {
+            observations,
+            placed,
+            n_made: 0,
+            looked_at,
+            n_scores,
+            axis,
+            query,
+        };
+        let rows = more.rows(VISIBLE_ROWS);
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
             figures: figures(&trace),
             labels: labels(&trace),
-            ticks: axis.ticks(),
+            ticks,
             trace_bar: Bar {
                 x: 0.0,
                 width: 1000.0,
@@ -232,23 +310,34 @@ impl TracePage {
             latency: duration(trace.latency_us),
             tokens: nonzero(total_tokens(&trace.usage)),
             cost: nonzero_dollars(trace.total_cost),
-            n_rows: placed.len(),
-            query: if show_all && VISIBLE_ROWS < placed.len() {
-                "all=1&"
-            } else {
-                ""
-            },
-            detail: match looked_at {
-                Some(index) => Detail::of_observation(&observations[index], detail),
-                None => Detail::of_trace(&trace, detail),
-            },
+            n_rows,
+            n_hidden,
+            query,
+            detail,
+            more: (more.n_made < more.placed.len()).then_some(more),
             rows,
             shell,
         }
     }
 
-    fn n_hidden(&self) -> usize {
-        self.n_rows - self.rows.len()
+    /// Whether it has more than one piece.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.more.is_some()
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// Only when formatting into memory fails, which is a bug in a template.
+    pub fn into_pieces(mut self) -> Result<Pieces, Error> {
+        let html = crate::render(&self)?;
+        let (head, tail) = html.split_once(MORE).unwrap_or((html.as_str(), ""));
+        Ok(Pieces {
+            head: Some(head.to_owned()),
+            more: self.more.take(),
+            tail: Some(tail.to_owned()),
+        })
     }
 
     fn trace_scores_text(&self) -> String {

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::handler::Handler;
+use axum::middleware::map_response;
 use axum::routing::{MethodFilter, on};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
@@ -14,7 +15,7 @@ use utoipa::openapi::{
 };
 
 use crate::extract::Param;
-use crate::{App, ingress};
+use crate::{App, compression, ingress};
 
 /// What a caller must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Operation {
     answer: RefOr<Schema>,
     /// What the two refer to by name.
     named: Vec<(String, RefOr<Schema>)>,
+    /// The answer holds a key, or an address that opens something without one.
+    is_secret: bool,
 }
 
 impl Operation {
@@ -68,6 +71,7 @@ impl Operation {
             media_type: Some("application/json"),
             answer: object(),
             named: Vec::new(),
+            is_secret: false,
         }
     }
 
@@ -93,6 +97,13 @@ impl Operation {
 
     pub(crate) fn access(mut self, access: Access) -> Self {
         self.access = access;
+        self
+    }
+
+    /// The answer holds a key, or an address that opens something without one: no cache keeps it and it is
+    /// not compressed. Needless for [`Access::Organization`], which is about keys and people throughout.
+    pub(crate) fn secret(mut self) -> Self {
+        self.is_secret = true;
         self
     }
 
@@ -277,7 +288,10 @@ impl Routes {
         H: Handler<T, App>,
         T: 'static,
     {
-        let route = on(operation.filter(), handler);
+        let mut route = on(operation.filter(), handler);
+        if operation.is_secret || operation.access == Access::Organization {
+            route = route.route_layer(map_response(compression::keep_secret));
+        }
         let is_own = operation.path.starts_with("/api/v1/");
         let router = if is_own {
             &mut self.own

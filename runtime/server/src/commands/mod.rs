@@ -1,5 +1,6 @@
 //! What the `perpend` program does.
 
+mod backup;
 mod demo;
 mod docs;
 mod log;
@@ -64,6 +65,10 @@ enum Command {
         #[command(subcommand)]
         command: SecretsCommand,
     },
+    /// Copy the database of an installation to a directory, while its server may be running
+    Backup(backup::BackupArgs),
+    /// Make a data directory out of a backup
+    Restore(backup::RestoreArgs),
     /// Make, build, check, try, test, measure and register plug-ins
     Plugin(plugin::PluginArgs),
     /// Look into OTLP payloads
@@ -140,6 +145,8 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Otlp {
             command: OtlpCommand::Show { file, json },
         } => otlp::show(&file, json),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Plugin(args) => plugin::plugin(args, bundle),
         Command::Docs { page } => docs::print(page),
     };

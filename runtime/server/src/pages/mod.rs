@@ -37,10 +37,11 @@ use perpend_domain::time::Timestamp;
 use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
 use tokio::sync::OnceCell;
 
-use crate::App;
 use crate::edge::REQUEST_ID;
 use crate::problem::{Code, Problem};
+use crate::{App, compression};
 
+pub(crate) use session::SESSION_KEY;
 use session::Sessions;
 
 /// What the handlers of pages share.
@@ -66,6 +67,7 @@ pub fn router<S>(app: App) -> Router<S> {
         .route("/", get(login::home))
         .route("/login", get(login::form).post(login::submit))
         .route("/logout", post(login::logout))
+        .route_layer(middleware::map_response(compression::keep_secret))
         .route("/traces", get(list::show))
         .route("/traces/{trace}", get(trace::show))
         .route("/traces/{trace}/detail", get(trace::detail))
@@ -154,18 +156,17 @@ impl FromRequestParts<Pages> for Viewer {
     }
 }
 
-/// A page as an answer. Rendering fails only on a fault in a template.
+/// A page as an answer.
 fn page(status: StatusCode, view: &impl perpend_ui::Template) -> Result<Response, Problem> {
-    match perpend_ui::render(view) {
-        Ok(html) => Ok((status, Html(html)).into_response()),
-        Err(error) => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "page not rendered"
-            );
-            Err(Problem::internal())
-        }
-    }
+    let html = perpend_ui::render(view).map_err(|error| unrendered(&error))?;
+    Ok((status, Html(html)).into_response())
+}
+
+/// Rendering fails only on a fault in a template.
+fn unrendered(error: &perpend_ui::Error) -> Problem {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, "page not rendered");
+    Problem::internal()
 }
 
 async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {

@@ -20,7 +20,7 @@ const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 /// The cookie's name.
 const COOKIE: &str = "perpend_session";
 /// Name of the signing key among the installation's secrets.
-const KEY_NAME: &str = "session-key";
+pub(crate) const SESSION_KEY: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"session/1";
 
@@ -51,7 +51,7 @@ impl Sessions {
         is_secure: bool,
     ) -> Result<Self, perpend_store::Error> {
         let fresh = random(ids);
-        let key = store.secret(KEY_NAME, || fresh.into_bytes()).await?;
+        let key = store.secret(SESSION_KEY, || fresh.into_bytes()).await?;
         Ok(Self::new(&key, is_secure))
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use futures_util::stream;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
 use perpend_domain::score::{Score, ScoreOrigin, Subject};
@@ -13,7 +15,7 @@ use perpend_ui::{
 };
 use serde::Deserialize;
 
-use super::{Pages, Viewer, explain, page, read};
+use super::{Pages, Viewer, explain, page, read, unrendered};
 use crate::problem::Problem;
 
 /// Which step is looked at, and whether all rows are wanted.
@@ -111,7 +113,14 @@ pub(super) async fn show(
             .collect(),
         show_all: look.all.is_some(),
     });
-    page(StatusCode::OK, &view)
+    if !view.is_long() {
+        return page(StatusCode::OK, &view);
+    }
+    let pieces = view.into_pieces().map_err(|error| unrendered(&error))?;
+    // A piece that cannot be made breaks the connection off: half a page does not pass for a whole one.
+    let pieces = pieces.map(|piece| piece.inspect_err(|error| drop(unrendered(error))));
+    let body = Body::from_stream(stream::iter(pieces));
+    Ok(Html(body).into_response())
 }
 
 /// `GET /traces/{trace}/detail`: the pane alone, for the script that swaps it.

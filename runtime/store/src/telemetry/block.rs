@@ -47,6 +47,14 @@ pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
     })
 }
 
+/// The longest head of a packed block.
+pub(super) const HEAD_BYTES: usize = 18;
+
+/// How long a block is unpacked, by its head.
+pub(super) fn size(head: &[u8]) -> usize {
+    zstd::bulk::Decompressor::upper_bound(head).unwrap_or(FULL_BYTES)
+}
+
 /// An unpacked block.
 #[derive(Debug)]
 pub(super) struct Block(Vec<u8>);

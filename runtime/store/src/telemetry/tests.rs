@@ -6,6 +6,7 @@ mod long;
 mod parts;
 mod plans;
 mod races;
+mod reader;
 mod recent;
 mod retention;
 mod searches;

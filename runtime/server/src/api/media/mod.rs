@@ -39,11 +39,12 @@ const FIELDS: &[&str] = &["input", "output", "metadata", "expectedOutput"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let announce = Operation::post(ALL, "Announce a medium; the answer says where to send it");
-    routes.add(announce.body::<MediaInput>().status(201), announce_media);
+    let announce = announce.body::<MediaInput>().status(201);
+    routes.add(announce.secret(), announce_media);
     let report = Operation::patch(ONE, "Say how an upload went").status(204);
     routes.add(report.body::<ReportInput>(), report_upload);
     routes.add(
-        Operation::get(ONE, "A medium, with an address to read it from"),
+        Operation::get(ONE, "A medium, with an address to read it from").secret(),
         get_medium,
     );
     let put = Operation::new(

@@ -1,29 +1,29 @@
 //! Traces: listed, read whole, deleted.
 
+mod whole;
+
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use perpend_domain::filter::TRACES;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::patch::record_id;
 use perpend_domain::payload::Payload;
-use perpend_domain::score::{Score, ScoreDataType};
+use perpend_domain::score::Score;
 use perpend_store::telemetry::{StoredTrace, TraceOrder, TraceQuery};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::observations::looked_up::LookedUp;
-use super::observations::whole::Whole;
 use super::routes::{Operation, Routes};
-use super::scores::view::{Categories, place, v2 as score_view};
+use super::scores::view::place;
 use super::{cursor, page};
 use crate::App;
 use crate::auth::{Reader, Writer};
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use whole::Rest;
 
 const LIST: &[Param] = &[
     page::PAGE,
@@ -229,15 +229,6 @@ async fn list_traces(
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 
-/// A trace with what is in it.
-#[derive(Serialize)]
-struct WholeTrace<'a> {
-    #[serde(flatten)]
-    trace: Value,
-    observations: Vec<Whole<'a>>,
-    scores: Vec<Value>,
-}
-
 async fn get_trace(
     State(app): State<App>,
     caller: Reader,
@@ -250,41 +241,20 @@ async fn get_trace(
     let fields = Fields::read(&params);
     let stored = app.store.trace(project, &id, fields.has("io")).await?;
     let stored = stored.ok_or_else(missing)?;
-    let steps = match fields.has("observations") {
-        true => app.store.trace_observations(project, &id, true).await?,
-        false => Vec::new(),
+    let observations = match fields.has("observations") {
+        true => app.store.read_trace(project, &id).await?,
+        false => None,
     };
-    let steps = steps
-        .iter()
-        .filter(|stored| !stored.observation.is_trace_record());
-    let observations = steps.clone().map(|stored| &stored.observation);
-    let known = LookedUp::of(&app, project, observations).await?;
-    let scores = match fields.has("scores") {
-        true => {
-            let found = app.store.scores_of_traces(project, &[id]).await?;
-            // The score model of this answer knows no corrections.
-            let known =
-                |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
-            let categories = Categories::of(&app, project, &found).await?;
-            let view = |score| score_view(score, &categories);
-            found.iter().filter(known).map(view).collect()
-        }
-        false => Vec::new(),
+    let trace = view(project, &stored, &fields);
+    let rest = Rest {
+        app,
+        project: caller.project,
+        trace: id,
+        observations,
+        is_empty: true,
+        with_scores: fields.has("scores"),
     };
-    let whole = WholeTrace {
-        trace: view(project, &stored, &fields),
-        observations: steps.map(|step| Whole::new(step, &known)).collect(),
-        scores,
-    };
-    // Room for all of it: a body that grows is copied again and again.
-    let n_bytes = (4_096 * (1 + whole.observations.len())).min(32 << 20);
-    let mut body = Vec::with_capacity(n_bytes);
-    serde_json::to_writer(&mut body, &whole).map_err(|error| {
-        let error: &dyn std::error::Error = &error;
-        tracing::error!(error, "a trace cannot be written as JSON");
-        Problem::internal()
-    })?;
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    whole::answer(&trace, rest).await
 }
 
 /// Traces to be deleted.

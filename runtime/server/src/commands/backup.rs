@@ -1,0 +1,152 @@
+//! `perpend backup` and `perpend restore`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use perpend_domain::time::Clock as _;
+
+use super::{load, say, serve};
+use crate::SystemClock;
+use crate::backup::{self, Manifest, SecretsKey, Wanted};
+use crate::config::SettingArgs;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct BackupArgs {
+    #[command(subcommand)]
+    verify: Option<BackupCommand>,
+    /// The directory to make; nothing may be there
+    #[arg(value_name = "TO", required = true)]
+    to: Option<PathBuf>,
+    /// Include `secrets.key`, which opens the stored secrets: then the backup is one itself
+    #[arg(long)]
+    with_keys: bool,
+    /// Print the manifest as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Read a whole backup and compare it with its manifest
+    Verify {
+        /// The directory of the backup
+        #[arg(value_name = "BACKUP")]
+        backup: PathBuf,
+        /// Print the manifest as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RestoreArgs {
+    /// The directory of the backup
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// Print the manifest as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+/// For people, and apart from the result.
+fn progress(line: String) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
+    if let Some(BackupCommand::Verify { backup, json }) = &args.verify {
+        let manifest = serve::runtime()?.block_on(backup::verify(backup, &mut progress))?;
+        return shown(&manifest, *json, || {
+            say(&format!("{} is whole.", backup.display()));
+            describe(&manifest);
+        });
+    }
+    let to = args.to.as_deref().unwrap_or(Path::new(""));
+    let config = load(&args.settings)?;
+    let wanted = Wanted {
+        to,
+        with_keys: args.with_keys,
+        now: SystemClock.now(),
+    };
+    let runtime = serve::runtime()?;
+    let manifest = runtime.block_on(backup::create(&config, &wanted, &mut progress))?;
+    shown(&manifest, args.json, || {
+        say(&format!("{} is made and verified.", to.display()));
+        describe(&manifest);
+        if manifest.secrets_key == SecretsKey::LeftOut {
+            let key = config.data_dir.join(backup::KEY);
+            say(&format!(
+                "{} is not in it. Keep a copy of that file elsewhere: without it the stored secrets, such as keys of \
+                 model providers, cannot be read after a restore. --with-keys includes it.",
+                key.display()
+            ));
+        }
+    })
+}
+
+pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    let config = load(&args.settings)?;
+    let runtime = serve::runtime()?;
+    let manifest = runtime.block_on(backup::restore(&config, &args.backup, &mut progress))?;
+    shown(&manifest, args.json, || {
+        let data_dir = config.data_dir.display();
+        say(&format!("{data_dir} is restored."));
+        describe(&manifest);
+        match manifest.secrets_key {
+            SecretsKey::LeftOut => say(&format!(
+                "The backup was made without secrets.key. Put it into {data_dir} before the server starts, or give its \
+                 text in PERPEND_SECRETS_KEY: without it the stored secrets cannot be read."
+            )),
+            SecretsKey::InSettings => {
+                say("Start the server with the same secrets.key setting as before.");
+            }
+            SecretsKey::Included | SecretsKey::None => {}
+        }
+        say(&format!(
+            "Start it with: perpend serve --data-dir {data_dir}"
+        ));
+    })
+}
+
+fn describe(manifest: &Manifest) {
+    let n_bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+    let rows = |table| manifest.rows.get(table).copied().unwrap_or_default();
+    say(&format!(
+        "  made       {} by Perpend {}, schema version {}",
+        manifest.created_at, manifest.perpend_version, manifest.schema_version
+    ));
+    say(&format!(
+        "  size       {} MiB in {} files",
+        n_bytes.div_ceil(1 << 20),
+        manifest.files.len()
+    ));
+    say(&format!(
+        "  holds      {} traces, {} observations, {} scores",
+        rows("traces"),
+        rows("observations"),
+        rows("scores")
+    ));
+    let key = match manifest.secrets_key {
+        SecretsKey::Included => "included: keep the backup as safe as the key",
+        SecretsKey::LeftOut => "not included",
+        SecretsKey::InSettings => "in the settings of the server, not included",
+        SecretsKey::None => "there was none",
+    };
+    say(&format!("  secrets.key  {key}"));
+}
+
+fn shown(manifest: &Manifest, json: bool, people: impl FnOnce()) -> anyhow::Result<ExitCode> {
+    if json {
+        say(&serde_json::to_string_pretty(manifest)?);
+    } else {
+        people();
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,320 @@
+//! `perpend backup` and `perpend restore`, as processes beside a server that runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use axum::http::Method;
+use perpend_it::{Child, OTLP, PATIENCE, Trace, command, trace_id};
+use perpend_server::client::Client;
+use serde_json::Value;
+
+/// Writes traces one after the other; how many are acknowledged can be read at any time.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    n_acknowledged: Arc<AtomicU64>,
+    writing: tokio::task::JoinHandle<()>,
+}
+
+impl Load {
+    fn start(client: &Client) -> Self {
+        let (is_over, n_acknowledged) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (client, over, n) = (
+            client.clone(),
+            Arc::clone(&is_over),
+            Arc::clone(&n_acknowledged),
+        );
+        let writing = tokio::spawn(async move {
+            while !over.load(Ordering::SeqCst) {
+                let trace = Trace::new(n.load(Ordering::SeqCst), "load")
+                    .generation("answer", &"some text ".repeat(400));
+                let sent = client.json(Method::POST, OTLP, &trace.to_json()).await;
+                assert_eq!(sent.unwrap().status, 200);
+                n.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self {
+            is_over,
+            n_acknowledged,
+            writing,
+        }
+    }
+
+    fn n(&self) -> u64 {
+        self.n_acknowledged.load(Ordering::SeqCst)
+    }
+
+    async fn reach(&self, n: u64) {
+        let reached = async {
+            while self.n() < n {
+                assert!(!self.writing.is_finished(), "the load broke off");
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reached).await.unwrap();
+    }
+
+    async fn end(self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.writing.await.unwrap();
+    }
+}
+
+async fn run(args: &[&str]) -> Output {
+    command(args).unwrap().output().await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+async fn succeed(args: &[&str]) -> Value {
+    let output = run(&[args, &["--json"]].concat()).await;
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What the command says when it fails.
+async fn refused(args: &[&str]) -> String {
+    let output = run(args).await;
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{args:?}: {}",
+        text(&output.stdout)
+    );
+    text(&output.stderr)
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A folder with a small installation in `data`, its server stopped, and a backup of it in `backup`.
+async fn small() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let mut child = Child::start(&data).await.unwrap();
+    let trace = Trace::new(1, "root").generation("answer", "text");
+    let sent = child
+        .client
+        .json(Method::POST, OTLP, &trace.to_json())
+        .await;
+    assert_eq!(sent.unwrap().status, 200);
+    child.terminate().await.unwrap();
+    succeed(&[
+        "backup",
+        utf8(&backup),
+        "--data-dir",
+        utf8(&data),
+        "--with-keys",
+    ])
+    .await;
+    (folder, data, backup)
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_and_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut child = Child::start(&data).await.unwrap();
+    std::fs::create_dir(data.join("components")).unwrap();
+    std::fs::write(data.join("components/own.wasm"), b"\0asm").unwrap();
+    let load = Load::start(&child.client);
+    load.reach(200).await;
+    let n_before = load.n();
+    let backup = folder.path().join("backup");
+    let made = succeed(&["backup", utf8(&backup), "--data-dir", utf8(&data)]).await;
+    let n_during = load.n();
+    load.reach(n_during + 1).await;
+    load.end().await;
+    assert_eq!(made["secretsKey"], "leftOut");
+    assert!(!backup.join("secrets.key").exists());
+    let n_traces = made["rows"]["traces"].as_u64().unwrap();
+    // Readers of the clock of another process: one trace may be committed and not yet acknowledged.
+    assert!(
+        (n_before..=n_during + 1).contains(&n_traces),
+        "{n_before} {n_traces} {n_during}"
+    );
+    let verified = succeed(&["backup", "verify", utf8(&backup)]).await;
+    assert_eq!(verified, made);
+    child.terminate().await.unwrap();
+
+    let again = folder.path().join("again");
+    let restored = run(&["restore", utf8(&backup), "--data-dir", utf8(&again)]).await;
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert!(text(&restored.stdout).contains("made without secrets.key"));
+    assert_eq!(
+        std::fs::read(again.join("components/own.wasm")).unwrap(),
+        b"\0asm"
+    );
+    std::fs::copy(data.join("secrets.key"), again.join("secrets.key")).unwrap();
+    let child = Child::start(&again).await.unwrap();
+    for number in 0..n_before {
+        let path = format!("/api/public/traces/{}", trace_id(number));
+        let found = child.client.get(&path).await.unwrap();
+        assert_eq!(found.status, 200, "trace {number} of {n_before}");
+        assert_eq!(found.json()["observations"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_anywhere_in_a_backup_is_found_by_verify_and_by_restore() {
+    let (folder, _, backup) = small().await;
+    let target = folder.path().join("again");
+    for name in [
+        "perpend.db",
+        "secrets.key",
+        "manifest.json",
+        "manifest.sha256",
+    ] {
+        let path = backup.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        for at in [0, whole.len() / 2, whole.len() - 1] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            let said = refused(&["backup", "verify", utf8(&backup)]).await;
+            assert!(
+                said.contains("damaged") || said.contains("whole backup"),
+                "{name}: {said}"
+            );
+            let said = refused(&["restore", utf8(&backup), "--data-dir", utf8(&target)]).await;
+            assert!(said.contains(utf8(&backup)), "{name}: {said}");
+            assert!(!target.exists());
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+    std::fs::write(backup.join("more"), b"").unwrap();
+    let said = refused(&["backup", "verify", utf8(&backup)]).await;
+    assert!(said.contains("does not name: more"), "{said}");
+    std::fs::remove_file(backup.join("more")).unwrap();
+    std::fs::remove_file(backup.join("secrets.key")).unwrap();
+    let said = refused(&["backup", "verify", utf8(&backup)]).await;
+    assert!(said.contains("lacks secrets.key"), "{said}");
+    assert_eq!(names_in(folder.path()), ["backup", "data", "data.log"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_leaves_nothing_behind_a_backup_and_a_restore() {
+    let (folder, data, backup) = small().await;
+    let (to, again) = (folder.path().join("more"), folder.path().join("again"));
+    let before = names_in(folder.path());
+    let program = command(&[]).unwrap().as_std().get_program().to_owned();
+    let limited = async |args: &[&str]| {
+        // A limit on the size of files ends writes as a full disk does.
+        let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"";
+        let mut shell = tokio::process::Command::new("sh");
+        let output = shell
+            .args(["-c", script])
+            .arg(&program)
+            .args(args)
+            .env_clear()
+            .output();
+        let output = output.await.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let said = limited(&["backup", utf8(&to), "--data-dir", utf8(&data)]).await;
+    assert!(said.contains("cannot copy"), "{said}");
+    let said = limited(&["restore", utf8(&backup), "--data-dir", utf8(&again)]).await;
+    assert!(said.contains("cannot write"), "{said}");
+    assert_eq!(names_in(folder.path()), before);
+}
+
+#[tokio::test]
+async fn a_backup_that_was_killed_does_not_pass_for_one() {
+    let (folder, data, _) = small().await;
+    let to = folder.path().join("killed");
+    let args = ["backup", utf8(&to), "--data-dir", utf8(&data)];
+    let mut process = command(&args).unwrap().spawn().unwrap();
+    let partial = async {
+        loop {
+            let names = names_in(folder.path());
+            if let Some(name) = names
+                .iter()
+                .find(|name| name.starts_with(".killed.partial-"))
+            {
+                return folder.path().join(name);
+            }
+            assert!(!to.exists(), "it is seen before it is whole");
+            tokio::task::yield_now().await;
+        }
+    };
+    let partial = tokio::time::timeout(PATIENCE, partial).await.unwrap();
+    process.kill().await.unwrap();
+    if to.exists() {
+        // It was killed after the rename.
+        succeed(&["backup", "verify", utf8(&to)]).await;
+        return;
+    }
+    if !partial.join("manifest.sha256").exists() {
+        let said = refused(&["backup", "verify", utf8(&partial)]).await;
+        assert!(said.contains("not a whole backup"), "{said}");
+    }
+    // The name is free for the next one.
+    succeed(&args).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_over() {
+    let (folder, data, backup) = small().await;
+    let said = refused(&["backup", utf8(&backup), "--data-dir", utf8(&data)]).await;
+    assert!(said.contains("exists already"), "{said}");
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("note"), b"mine").unwrap();
+    for occupied in [&data, &other] {
+        let said = refused(&["restore", utf8(&backup), "--data-dir", utf8(occupied)]).await;
+        assert!(said.contains("is not empty"), "{said}");
+    }
+    assert_eq!(names_in(&other), ["note"]);
+    std::fs::remove_file(other.join("note")).unwrap();
+    succeed(&["restore", utf8(&backup), "--data-dir", utf8(&other)]).await;
+    assert!(other.join("secrets.key").exists());
+    let mut child = Child::start(&other).await.unwrap();
+    let path = format!("/api/public/traces/{}", trace_id(1));
+    assert_eq!(child.client.get(&path).await.unwrap().status, 200);
+    child.terminate().await.unwrap();
+}
+
+#[tokio::test]
+async fn postgresql_is_left_to_its_own_tools_and_a_wrong_directory_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let url = "postgres://user:hidden@db.example:5432/perpend";
+    for args in [
+        ["backup", utf8(&to), "--database-url", url],
+        ["restore", utf8(&to), "--database-url", url],
+    ] {
+        let said = refused(&args).await;
+        assert!(
+            said.contains("pg_dump") && !said.contains("hidden"),
+            "{said}"
+        );
+    }
+    let said = refused(&["backup", utf8(&to), "--data-dir", utf8(folder.path())]).await;
+    assert!(
+        said.contains("there is no database") && said.contains("--data-dir"),
+        "{said}"
+    );
+    let said = refused(&["backup", "verify", utf8(folder.path())]).await;
+    assert!(said.contains("not a whole backup"), "{said}");
+}
