@@ -7,11 +7,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, exit};
-use std::time::SystemTime;
 use std::{env, fs};
 
-/// Plug-ins that other toolchains build, by `cargo xtask plugins`: embedded when they are there.
-const APART: [&str; 4] = ["javascript", "autoevals-js", "python", "autoevals-py"];
 /// Each plug-in: what comes after `perpend/` in its name.
 const PLUGINS: [&str; 2] = ["text", "json"];
 const TARGET: &str = "wasm32-wasip2";
@@ -54,39 +51,6 @@ fn main() {
             ));
         }
     }
-    let components = target_dir.with_file_name("components");
-    if let Err(why) = embed_apart(&components, &out_dir) {
-        fail(&format!("{} cannot be read: {why}", components.display()));
-    }
-}
-
-/// Writes `apart.rs`: name and packed bytes of those that are there, nothing for the others.
-fn embed_apart(components: &Path, out_dir: &Path) -> std::io::Result<()> {
-    let mut table = String::from("&[\n");
-    // The folder and not what may be in it: a file that is missing would make cargo build at each start, and
-    // so would, once, a folder that is younger than the start of this build.
-    if !components.is_dir() {
-        fs::create_dir_all(components)?;
-        let folder = fs::File::open(components)?;
-        // Where it cannot be, one build is repeated.
-        let _ = folder.set_modified(SystemTime::UNIX_EPOCH);
-    }
-    println!("cargo::rerun-if-changed={}", components.display());
-    for name in APART {
-        let file = components.join(format!("{name}.wasm.zst"));
-        let bytes = if file.is_file() {
-            let copy = out_dir.join(format!("{name}.wasm.zst"));
-            fs::copy(&file, &copy)?;
-            format!("Some(|| zstd::decode_all(&include_bytes!({copy:?})[..]))")
-        } else {
-            "None".to_owned()
-        };
-        table.push_str(&format!(
-            "    Apart {{ name: \"perpend/{name}\", component: {bytes} }},\n"
-        ));
-    }
-    table.push(']');
-    fs::write(out_dir.join("apart.rs"), table)
 }
 
 fn variable(name: &str) -> String {

@@ -1,8 +1,8 @@
-//! `cargo xtask plugins`: the plug-ins that cargo alone cannot build, into `target/components`.
+//! `cargo xtask plugins`: the plug-ins that cargo alone cannot build, into `target/share/perpend/components`.
 //!
 //! Interpreters and scorer libraries become components by the toolchains of their languages, which
-//! `.ci/guests` installs. `plugins/bundle` embeds what is there; a server without them says so when one is
-//! asked for. A component that is newer than everything it is made from is left as it is.
+//! `.ci/guests` installs. Every program in `target` finds them there, without a new build
+//! (docs/decisions/0004-components-beside-the-program.md). A component that is newer than everything it is made from is left as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,6 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context, bail, ensure};
 
 use crate::shell::{self, coloured};
-
-/// Level of the embedded form: beyond it a few per cent less for many times the work.
-const ZSTD_LEVEL: i32 = 10;
 
 /// What to build.
 #[derive(clap::Args)]
@@ -93,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         );
     }
     let target = shell::target_dir()?;
-    let folder = target.join("components");
+    let folder = target.join("share/perpend/components");
     fs::create_dir_all(&folder)?;
     let toolchains = toolchains(args, &target);
     let wanted =
@@ -112,10 +109,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         }
         eprintln!("{told} {}: building", coloured(1, recipe.name));
         let begun = Instant::now();
-        let (size, packed) = build(recipe, &places)?;
-        let (size, packed) = (size as f64 / 1e6, packed as f64 / 1e6);
+        let size = build(recipe, &places)? as f64 / 1e6;
         let took = begun.elapsed().as_secs_f64();
-        eprintln!("      {size:.1} MB, {packed:.1} MB packed, {took:.1} s");
+        eprintln!("      {size:.1} MB, {took:.1} s");
     }
     Ok(true)
 }
@@ -127,8 +123,8 @@ fn toolchains(args: &Args, target: &Path) -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }
 
-/// Makes the component and, beside it, its packed form; gives the sizes of both.
-fn build(recipe: &Recipe, places: &Places) -> anyhow::Result<(usize, usize)> {
+/// Makes the component; its size.
+fn build(recipe: &Recipe, places: &Places) -> anyhow::Result<u64> {
     let missing = || {
         format!(
             "plugins/{} needs the toolchains that .ci/guests installs; looked in {}",
@@ -156,23 +152,14 @@ fn build(recipe: &Recipe, places: &Places) -> anyhow::Result<(usize, usize)> {
         "plugins/{} does not build ({built})",
         recipe.name
     );
-    let component = fs::read(&new.out)?;
-    let packed = zstd::encode_all(component.as_slice(), ZSTD_LEVEL)?;
-    // The packed form first: with the component there, both are.
-    fs::write(packed_form(&places.out), &packed)?;
     fs::rename(&new.out, &places.out)?;
-    Ok((component.len(), packed.len()))
+    Ok(fs::metadata(&places.out)?.len())
 }
 
-fn packed_form(component: &Path) -> PathBuf {
-    component.with_extension("wasm.zst")
-}
-
-/// Whether both forms are newer than everything they are made from.
+/// Whether the component is newer than everything it is made from.
 fn is_fresh(recipe: &Recipe, places: &Places) -> anyhow::Result<bool> {
     let modified = |file: &Path| fs::metadata(file).and_then(|found| found.modified());
-    let made = [modified(&places.out), modified(&packed_form(&places.out))];
-    let [Ok(component), Ok(_)] = made else {
+    let Ok(component) = modified(&places.out) else {
         return Ok(false);
     };
     let mut newest = SystemTime::UNIX_EPOCH;

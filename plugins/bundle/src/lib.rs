@@ -1,8 +1,8 @@
 //! The first-party plug-ins as components, embedded in whatever depends on this crate.
 
-use perpend_domain::bundle::{Apart, Bundle, Component};
+use perpend_domain::bundle::{Bundle, Component};
 
-/// Every plug-in that comes with the server.
+/// Every plug-in that comes with the server; the optional ones by name alone.
 pub const BUNDLE: Bundle = Bundle {
     first_party: &[
         Component {
@@ -14,22 +14,17 @@ pub const BUNDLE: Bundle = Bundle {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/json.wasm")),
         },
     ],
-    apart: include!(concat!(env!("OUT_DIR"), "/apart.rs")),
-    build_apart: "cargo xtask plugins",
+    optional: &[
+        "perpend/javascript",
+        "perpend/python",
+        "perpend/autoevals-js",
+        "perpend/autoevals-py",
+    ],
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_built_apart_unpacks_to_a_component_or_is_not_here() {
-        for plugin in BUNDLE.apart {
-            if let Some(component) = plugin.component {
-                assert_eq!(component().unwrap()[..4], *b"\0asm", "{}", plugin.name);
-            }
-        }
-    }
 
     #[test]
     fn every_file_is_a_component_and_no_core_module() {
@@ -42,10 +37,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_have_a_vendor() {
-        let plugins = BUNDLE.first_party.iter();
-        let mut names: Vec<_> = plugins.map(|plugin| plugin.name).collect();
+        let embedded = BUNDLE.first_party.iter().map(|plugin| plugin.name);
+        let names: Vec<_> = embedded.chain(BUNDLE.optional.iter().copied()).collect();
         assert!(names.iter().all(|name| name.starts_with("perpend/")));
-        names.dedup();
-        assert_eq!(names.len(), BUNDLE.first_party.len());
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
     }
 }

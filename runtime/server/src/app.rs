@@ -14,6 +14,7 @@ use crate::admission::Admission;
 use crate::api::media::Signer;
 use crate::api::plugins::Turns;
 use crate::auth::{KeyCache, Throttle};
+use crate::components::Components;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::exports::outbound::Outbound;
@@ -50,6 +51,8 @@ pub struct AppParts {
     pub home_project: ProjectId,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
+    /// Where its optional plug-ins are.
+    pub components: Components,
     /// The token in the login link: new at each start, as notebook servers do it.
     pub login_token: String,
     pub(crate) admission: Admission,
@@ -84,6 +87,8 @@ pub struct NewApp {
     pub home_project: ProjectId,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
+    /// Where its optional plug-ins are.
+    pub components: Components,
     /// Decode what comes in.
     pub decoders: Decoders,
 }
@@ -117,6 +122,7 @@ impl App {
             ids: new.ids,
             home_project: new.home_project,
             bundle: new.bundle,
+            components: new.components,
         }))
     }
 

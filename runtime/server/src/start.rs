@@ -14,13 +14,16 @@ use perpend_store::{DatabaseUrl, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::components::Components;
 use crate::config::{Config, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
 use crate::lock::Lock;
 use crate::vault::key;
-use crate::{App, NewApp, descriptors, exports, listen, pages, router, sweep, walls};
+use crate::{
+    App, NewApp, components, descriptors, exports, listen, pages, router, sweep, walls,
+};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
+    /// Where its optional plug-ins are.
+    pub components: Components,
     /// Shows the key pair that the first start makes, the only time that it can be seen.
     pub show: fn(&KeyPair),
 }
@@ -111,29 +116,10 @@ async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()>
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
         }
-        let info = app
-            .engine
-            .inspect(component.bytes)
-            .await
-            .map_err(|problems| {
-                let problems: Vec<_> = problems
-                    .iter()
-                    .map(|p| format!("{}: {}", p.at, p.message))
-                    .collect();
-                anyhow::anyhow!(
-                    "the plug-in {} cannot be used: {}",
-                    component.name,
-                    problems.join("; ")
-                )
-            })?;
-        app.store
-            .put_plugin(None, &info, component.bytes, app.clock.now())
-            .await?;
-        tracing::info!(
-            plugin.name = info.name,
-            plugin.version = info.version,
-            "plug-in registered"
-        );
+        let inspected = components::inspect(&app.engine, component.bytes).await;
+        let info =
+            inspected.with_context(|| format!("the plug-in {} cannot be used", component.name))?;
+        components::put(&app.store, &info, component.bytes, app.clock.now()).await?;
     }
     Ok(())
 }
@@ -150,6 +136,7 @@ impl Server {
             ids,
             program,
             bundle,
+            components,
             show,
         } = setup;
         make_private(&config.data_dir)?;
@@ -202,6 +189,7 @@ impl Server {
             ids,
             home_project: home_project.clone(),
             bundle,
+            components,
             decoders: Decoders::start()?,
         });
         register_first_party(&app, &home_project).await?;

@@ -1,9 +1,7 @@
-//! Plug-ins that `cargo xtask plugins` builds, as the server carries them.
+//! Plug-ins that `cargo xtask plugins` builds, as an installation has them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-
-use perpend_plugins_bundle::BUNDLE;
 
 use crate::{Guest, Missing};
 
@@ -13,19 +11,32 @@ static LOADED: Mutex<BTreeMap<&str, &Guest>> = Mutex::new(BTreeMap::new());
 /// The plug-in of this name, such as `perpend/javascript`, loaded; nothing is granted to it.
 ///
 /// # Errors
-/// When it was not built before this program was.
+/// When it was not built.
 ///
 /// # Panics
-/// When there is no such plug-in, or it is refused.
+/// When it is refused.
 pub fn apart(name: &'static str) -> Result<&'static Guest, Missing> {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(guest) = loaded.get(name) {
         return Ok(guest);
     }
-    let Some(component) = BUNDLE.apart(name).unwrap().component else {
-        return Err(Missing::tool(name, BUNDLE.build_apart));
-    };
-    let guest = &*Box::leak(Box::new(Guest::new(&component().unwrap())));
+    let guest = &*Box::leak(Box::new(Guest::new(&component(name)?)));
     loaded.insert(name, guest);
     Ok(guest)
+}
+
+/// The bytes of the plug-in of this name.
+///
+/// # Errors
+/// When it was not built.
+///
+/// # Panics
+/// When this program is not where cargo puts tests.
+pub fn component(name: &str) -> Result<Vec<u8>, Missing> {
+    // The test is `target/PROFILE/deps/NAME`.
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap();
+    let short = name.trim_start_matches("perpend/");
+    let file = target.join(format!("share/perpend/components/{short}.wasm"));
+    std::fs::read(&file).map_err(|_| Missing::tool(name, "cargo xtask plugins"))
 }

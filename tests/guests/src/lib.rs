@@ -38,7 +38,7 @@ use std::sync::{Mutex, PoisonError};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tempfile::TempDir;
 
-pub use apart::apart;
+pub use apart::{apart, component};
 pub use guest::{Guest, item, output};
 pub use model::Model;
 pub use template::{Template, build, new_project, template};

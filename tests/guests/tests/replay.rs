@@ -16,7 +16,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
 use perpend_host::{Host, NothingGranted, Settings};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_tests_guests::{Missing, Tested, scratch, template, tests};
+use perpend_tests_guests::{Missing, Tested, component, scratch, template, tests};
 use perpend_workers::{Components, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
@@ -56,10 +56,8 @@ fn of_template(language: &'static str, share: usize) -> Result<Subject, Missing>
 }
 
 fn of_source(name: &str, source: &str, share: usize) -> Result<Subject, Missing> {
-    let component = BUNDLE.apart(name).and_then(|plugin| plugin.component);
-    let component = component.ok_or_else(|| Missing::tool(name, BUNDLE.build_apart))?;
     Ok(Subject {
-        component: component().unwrap(),
+        component: component(name)?,
         evaluator: "code",
         config: json!({ "source": source }),
         share,

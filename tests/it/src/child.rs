@@ -42,6 +42,11 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
         command.status().is_ok_and(|status| status.success())
     });
     anyhow::ensure!(is_built, "perpend did not build");
+    place()
+}
+
+/// Where a build puts the program.
+pub(crate) fn place() -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test.ancestors().nth(2).context("the folder of the build")?;
     Ok(folder.join("perpend"))

@@ -14,7 +14,7 @@ use axum::http::Method;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
 use perpend_server::config::{Config, Sources};
-use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
+use perpend_server::{App, Components, RandomIds, Server, Setup, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -125,6 +125,7 @@ impl TestApp {
                 false => std::env::current_exe()?,
             },
             bundle: perpend_plugins_bundle::BUNDLE,
+            components: Components::beside(&child::place()?),
             show: |_| (),
         })
         .await?;

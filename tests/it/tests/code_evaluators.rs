@@ -21,14 +21,14 @@ fn code(language: &str, source: &str) -> Value {
     json!({ "type": "code", "name": "words", "sourceCodeLanguage": language, "sourceCode": source })
 }
 
-/// Whether the interpreter of a language is in this program; where it is not, the answer has to say how it
+/// Whether the interpreter of a language is there; where it is not, the answer has to say how it
 /// gets there.
 async fn is_here(app: &TestApp, language: &str, source: &str) -> bool {
     let (status, body) = post(app, &code(language, source)).await;
     if status == 404 {
         let text = body.to_string();
-        assert!(text.contains("cargo xtask plugins"), "{text}");
-        eprintln!("not run: the interpreter for {language} is not built in (cargo xtask plugins)");
+        assert!(text.contains("perpend plugin add FILE"), "{text}");
+        eprintln!("not run: the interpreter for {language} is not built (cargo xtask plugins)");
         return false;
     }
     assert_eq!(status, 200, "{body}");

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
 use crate::config::{Config, SettingArgs};
-use crate::{KeyPair, RandomIds, Server, Setup, SystemClock};
+use crate::{Components, KeyPair, RandomIds, Server, Setup, SystemClock};
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
@@ -25,6 +25,7 @@ pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Serve
         config,
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
+        components: Components::beside(&program),
         program,
         bundle,
         show,

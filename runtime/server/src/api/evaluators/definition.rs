@@ -17,7 +17,7 @@ use super::EvaluatorInput;
 use super::code::SourceCode;
 use super::config::checked_config;
 use crate::App;
-use crate::built_apart;
+use crate::components;
 use crate::extract::from_json;
 use crate::problem::{Code, Issue, Problem};
 
@@ -138,17 +138,9 @@ impl Definition {
         app: &App,
         project: &ProjectId,
     ) -> Result<NewVersion, Problem> {
-        let mut plugin = app.store.resolve_plugin(project, &self.plugin).await?;
-        if plugin.is_none() && built_apart::register(app, &self.plugin).await? {
-            plugin = app.store.resolve_plugin(project, &self.plugin).await?;
-        }
-        let plugin = plugin.ok_or_else(|| {
-            let message = format!(
-                "no plug-in {:?} in this project; GET /api/v1/plugins lists them",
-                self.plugin
-            );
-            Problem::new(Code::NotFound, message).with("field", "plugin")
-        })?;
+        components::register(app, &self.plugin).await?;
+        let plugin = app.store.resolve_plugin(project, &self.plugin).await?;
+        let plugin = plugin.ok_or_else(|| components::missing(app, &self.plugin))?;
         let found = plugin
             .info
             .evaluators

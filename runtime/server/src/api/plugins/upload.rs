@@ -12,10 +12,8 @@ use super::view;
 use crate::App;
 use crate::admission::read;
 use crate::auth::Writer;
+pub(super) use crate::components::MAX_COMPONENT_BYTES;
 use crate::problem::{Code, Problem};
-
-/// Largest component.
-pub(super) const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 

@@ -1,0 +1,264 @@
+//! Optional first-party components: interpreters and scorer libraries, which an installation has as files.
+//!
+//! For a program `PREFIX/bin/perpend` they are in `PREFIX/share/perpend/components`
+//! (docs/decisions/0004-components-beside-the-program.md). They are large and take seconds to compile, so that
+//! each is registered when an evaluator first needs it: a server that never does pays neither time nor memory.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_store::Store;
+
+use crate::problem::{Code, Problem};
+use crate::{App, Engine};
+
+/// The largest component, unpacked, that is registered.
+pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
+/// Every vendor name of first-party plug-ins.
+const VENDOR: &str = "perpend/";
+
+/// One at a time: a compilation uses every processor, and the second request finds the first one's result.
+static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// The folder of optional components, and which of its files are known to be registered.
+#[derive(Debug, Default)]
+pub struct Components {
+    folder: PathBuf,
+    registered: Mutex<HashMap<String, Stamp>>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    path: PathBuf,
+    n_bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Components {
+    /// Those that were installed together with `program`.
+    #[must_use]
+    pub fn beside(program: &Path) -> Self {
+        let prefix = program.ancestors().nth(2).unwrap_or(Path::new("."));
+        Self {
+            folder: prefix.join("share/perpend/components"),
+            registered: Mutex::default(),
+        }
+    }
+
+    /// Where they are looked for.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`.
+    fn find(&self, name: &str) -> Option<Stamp> {
+        let short = name.strip_prefix(VENDOR)?;
+        ["wasm", "wasm.zst"].into_iter().find_map(|ending| {
+            let path = self.folder.join(format!("{short}.{ending}"));
+            let found = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+            Some(Stamp {
+                n_bytes: found.len(),
+                modified: found.modified().ok(),
+                path,
+            })
+        })
+    }
+
+    /// Whether the installation has the plug-in of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn is_registered(&self, name: &str, stamp: &Stamp) -> bool {
+        let registered = self.registered.lock();
+        let registered = registered.unwrap_or_else(PoisonError::into_inner);
+        registered.get(name) == Some(stamp)
+    }
+
+    fn note(&self, name: &str, stamp: Stamp) {
+        let registered = self.registered.lock();
+        let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
+        registered.insert(name.to_owned(), stamp);
+    }
+}
+
+/// The name in a reference `vendor/name` or `vendor/name@version`.
+fn name_in(reference: &str) -> &str {
+    reference
+        .split_once('@')
+        .map_or(reference, |(name, _)| name)
+}
+
+/// Registers the optional plug-in that `reference` names, where the installation has it and this process has
+/// not registered it yet. The program of a later version brings a later component: that is why a plug-in which
+/// is in the database already does not settle it.
+///
+/// # Errors
+/// When the file cannot be used; the log says why.
+pub(crate) async fn register(app: &App, reference: &str) -> Result<(), Problem> {
+    let name = name_in(reference);
+    if !app.bundle.optional.contains(&name) {
+        return Ok(());
+    }
+    let Some(stamp) = app.components.find(name) else {
+        return Ok(());
+    };
+    if app.components.is_registered(name, &stamp) {
+        return Ok(());
+    }
+    // A task of its own: it takes longer than some clients wait, and has to go on when the caller does not.
+    let task = put_file(app.clone(), name.to_owned(), stamp);
+    let registered = tokio::spawn(task).await;
+    let registered = registered.unwrap_or_else(|error| Err(error.into()));
+    registered.map_err(|error| {
+        let error: &dyn std::error::Error = error.as_ref();
+        tracing::error!(error, plugin.name = name, "optional plug-in not registered");
+        Problem::unavailable(format!("{name} cannot be registered; the log says why"))
+    })
+}
+
+async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
+    let _one = REGISTERING.lock().await;
+    if app.components.is_registered(&name, &stamp) {
+        return Ok(());
+    }
+    let path = stamp.path.clone();
+    let component = tokio::task::spawn_blocking(move || read(&path)).await??;
+    let digest = Digest::of(&component);
+    let known = app.store.plugin(&app.home_project, &digest).await?;
+    if !known.is_some_and(|known| known.owner.is_none()) {
+        let info = inspect(&app.engine, &component).await?;
+        anyhow::ensure!(
+            info.name == name,
+            "{} holds the plug-in {}, not {name}",
+            stamp.path.display(),
+            info.name
+        );
+        put(&app.store, &info, &component, app.clock.now()).await?;
+    }
+    app.components.note(&name, stamp);
+    Ok(())
+}
+
+/// What a component is, behind the sandbox of the server.
+pub(crate) async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result<PluginInfo> {
+    let inspected = engine.inspect(component).await;
+    inspected.map_err(|problems| {
+        let problems = problems.iter().map(|p| format!("{}: {}", p.at, p.message));
+        anyhow::anyhow!(problems.collect::<Vec<_>>().join("; "))
+    })
+}
+
+/// Registers a plug-in for all projects.
+pub(crate) async fn put(
+    store: &Store,
+    info: &PluginInfo,
+    component: &[u8],
+    now: perpend_domain::time::Timestamp,
+) -> anyhow::Result<Digest> {
+    let digest = store.put_plugin(None, info, component, now).await?;
+    tracing::info!(
+        plugin.name = info.name,
+        plugin.version = info.version,
+        "plug-in registered"
+    );
+    Ok(digest)
+}
+
+/// The component in a file, unpacked where it is packed.
+///
+/// # Errors
+/// When it cannot be read, or is too large.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let shown = path.display();
+    let unpacked = || -> io::Result<Vec<u8>> {
+        let file = File::open(path)?;
+        let is_packed = path.extension().is_some_and(|ending| ending == "zst");
+        let bytes: Box<dyn io::Read> = match is_packed {
+            true => Box::new(zstd::Decoder::new(file)?),
+            false => Box::new(file),
+        };
+        let mut component = Vec::new();
+        let limit = MAX_COMPONENT_BYTES as u64 + 1;
+        bytes.take(limit).read_to_end(&mut component)?;
+        Ok(component)
+    };
+    let component = unpacked().with_context(|| format!("cannot read {shown}"))?;
+    anyhow::ensure!(
+        component.len() <= MAX_COMPONENT_BYTES,
+        "{shown} is larger than {} MiB, the limit for plug-ins",
+        MAX_COMPONENT_BYTES >> 20
+    );
+    Ok(component)
+}
+
+/// No plug-in has this reference: for an optional one, with the way to get it.
+pub(crate) fn missing(app: &App, reference: &str) -> Problem {
+    let message = match app.bundle.optional.contains(&name_in(reference)) {
+        true => format!(
+            "{} is not part of this installation; the operator adds its component with \
+             `perpend plugin add FILE` (from source, `cargo xtask plugins` builds it)",
+            name_in(reference)
+        ),
+        false => {
+            format!("no plug-in {reference:?} in this project; GET /api/v1/plugins lists them")
+        }
+    };
+    Problem::new(Code::NotFound, message).with("field", "plugin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_files(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Components) {
+        let prefix = tempfile::tempdir().unwrap();
+        let components = Components::beside(&prefix.path().join("bin/perpend"));
+        fs::create_dir_all(components.folder()).unwrap();
+        for (name, bytes) in files {
+            fs::write(components.folder().join(name), bytes).unwrap();
+        }
+        (prefix, components)
+    }
+
+    #[test]
+    fn components_are_found_below_the_prefix_of_the_program_packed_or_not() {
+        let packed = zstd::encode_all(&b"packed"[..], 1).unwrap();
+        let (_prefix, components) =
+            with_files(&[("python.wasm.zst", &packed), ("javascript.wasm", b"plain")]);
+        let read_by_name = |name| read(&components.find(name).unwrap().path).unwrap();
+        assert_eq!(read_by_name("perpend/python"), b"packed");
+        assert_eq!(read_by_name("perpend/javascript"), b"plain");
+        assert!(!components.has("perpend/autoevals-py"));
+        assert!(!components.has("acme/python"));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_not_taken_for_the_registered_one() {
+        let (_prefix, components) = with_files(&[("python.wasm", b"one")]);
+        let first = components.find("perpend/python").unwrap();
+        components.note("perpend/python", first.clone());
+        assert!(components.is_registered("perpend/python", &first));
+        fs::write(&first.path, b"another").unwrap();
+        let second = components.find("perpend/python").unwrap();
+        assert!(!components.is_registered("perpend/python", &second));
+    }
+
+    #[test]
+    fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
+        let large = zstd::encode_all(io::repeat(0).take(MAX_COMPONENT_BYTES as u64 + 1), 1);
+        let (_prefix, components) = with_files(&[("python.wasm.zst", &large.unwrap())]);
+        let path = components.find("perpend/python").unwrap().path;
+        let refused = read(&path).unwrap_err().to_string();
+        assert!(refused.contains("64 MiB"), "{refused}");
+    }
+}
