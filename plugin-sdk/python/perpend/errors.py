@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 
 
@@ -84,14 +85,18 @@ def explained(error: BaseException) -> EvalError:
     return Internal(text)
 
 
+#: The folder of this package, as its frames have it: an author's project may be below a folder of any name.
+_PACKAGE = os.path.dirname(explained.__code__.co_filename)
+
+
 def _innermost(error: BaseException) -> str:
-    """`file.py, line 3, in function`: the innermost frame that is not ours."""
+    """`file.py, line 3, in function`: the innermost frame outside this package."""
     found = ""
     step: TracebackType | None = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if "/perpend/" not in code.co_filename:
-            name = code.co_filename.rsplit("/", 1)[-1]
+        if os.path.dirname(code.co_filename) != _PACKAGE:
+            name = os.path.basename(code.co_filename)
             found = f"{name}, line {step.tb_lineno}, in {code.co_name}"
         step = step.tb_next
     return found

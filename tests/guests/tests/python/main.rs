@@ -10,12 +10,15 @@ mod first_party;
 mod sdk;
 mod source;
 
-use std::path;
+use std::fs;
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use perpend_author::Tools;
 use perpend_domain::plugin::{FailureClass, PluginScoreValue};
-use perpend_tests_guests::{Missing, Test, Tested, item, new_project, output, template, tests};
+use perpend_tests_guests::{
+    Missing, Test, Tested, item, new_project, output, scratch, template, tests,
+};
 use serde_json::json;
 
 fn a_new_project_gives_scores() -> Tested {
@@ -49,24 +52,17 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
-fn what_runs_without_a_sandbox_passes_its_own_tests() -> Tested {
+/// Runs the unit tests in each folder with the Python at hand.
+fn pass_their_own_tests(folders: &[PathBuf]) -> Tested {
     let tools = Tools::from_env();
     let Some(python) = tools.find("python3") else {
         return Err(Missing::tool("python3", "your system's package python3"));
     };
-    let root = path::absolute("../..").unwrap();
-    let project = new_project("python");
-    let folders = [
-        root.join("plugin-sdk/python"),
-        root.join("plugins/python"),
-        root.join("plugins/autoevals-py"),
-        project.dir().to_owned(),
-    ];
     for folder in folders {
         let mut command = tools.command(&python);
         command
             .args(["-m", "unittest"])
-            .current_dir(&folder)
+            .current_dir(folder)
             .env("PYTHONDONTWRITEBYTECODE", "1");
         let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
@@ -80,12 +76,47 @@ fn what_runs_without_a_sandbox_passes_its_own_tests() -> Tested {
     Ok(())
 }
 
+fn what_runs_without_a_sandbox_passes_its_own_tests() -> Tested {
+    let root = path::absolute("../..").unwrap();
+    pass_their_own_tests(&[
+        root.join("plugin-sdk/python"),
+        root.join("plugins/python"),
+        root.join("plugins/autoevals-py"),
+        new_project("python").dir().to_owned(),
+    ])
+}
+
+fn the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product() -> Tested {
+    let sdk = path::absolute("../../plugin-sdk/python").unwrap();
+    // The second is the product's former name, which is not written out anywhere.
+    let copies = ["perpend".to_owned(), ["ass", "ay"].concat()].map(|name| {
+        let copy = scratch("names").join(name).join("python");
+        copy_folder(&sdk, &copy);
+        copy
+    });
+    pass_their_own_tests(&copies)
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &copy);
+        } else {
+            fs::copy(entry.path(), copy).unwrap();
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let own: Vec<Test> = tests![
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
         what_runs_without_a_sandbox_passes_its_own_tests,
+        the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product,
     ];
     let all = [own, sdk::tests(), source::tests(), autoevals::tests()];
     perpend_tests_guests::run(all.concat())
