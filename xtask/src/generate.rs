@@ -1,10 +1,11 @@
 //! The files that are generated, documents and bindings, written or compared.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::{bindings, contract, shell};
+use crate::{contract, shell};
 
 /// A document, and what `perpend docs` calls it.
 const DOCUMENTS: &[(&str, &str)] = &[
@@ -13,11 +14,14 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/openapi.json", "openapi"),
 ];
 
-fn render(what: &str) -> anyhow::Result<String> {
-    let out = shell::cargo(&["run", "--quiet", "-p", "perpend", "--", "docs", what]).output()?;
+/// What a program of the workspace prints.
+fn printed(package: &str, args: &[&str]) -> anyhow::Result<String> {
+    let mut command = shell::cargo(&["run", "--quiet", "-p", package, "--"]);
+    let out = command.args(args).output()?;
     anyhow::ensure!(
         out.status.success(),
-        "perpend docs {what}: {}",
+        "{package} {}: {}",
+        args.join(" "),
         String::from_utf8_lossy(&out.stderr)
     );
     String::from_utf8(out.stdout).context("not UTF-8")
@@ -27,12 +31,18 @@ fn render(what: &str) -> anyhow::Result<String> {
 type Part = fn() -> anyhow::Result<Vec<(PathBuf, String)>>;
 
 /// What needs no server first: it is there whatever state the server is in.
-const PARTS: &[Part] = &[bindings::files, contract::files, documents];
+const PARTS: &[Part] = &[bindings, contract::files, documents];
+
+fn bindings() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let files: BTreeMap<PathBuf, String> =
+        serde_json::from_str(&printed("perpend-bindings", &[])?)?;
+    Ok(files.into_iter().collect())
+}
 
 fn documents() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let rendered = DOCUMENTS
         .iter()
-        .map(|(path, what)| Ok((PathBuf::from(path), render(what)?)));
+        .map(|(path, what)| Ok((PathBuf::from(path), printed("perpend", &["docs", what])?)));
     rendered.collect()
 }
 

@@ -1,6 +1,5 @@
 //! One command for people and CI: `cargo xtask check`, `generate`, `bench`.
 
-mod bindings;
 mod check;
 mod contract;
 mod generate;

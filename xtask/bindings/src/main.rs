@@ -1,29 +1,33 @@
-//! The bindings that the SDKs for C and Go are built on, generated from the contract.
+//! Prints the bindings that the SDKs for C and Go are built on, generated from the contract: a JSON object with
+//! the path and the text of each file. `cargo xtask generate` writes them.
 //!
-//! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK.
+//! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK. A program of
+//! its own, so that the first command of a newcomer does not wait for the generators.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
 
 use anyhow::Context;
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
 
-use crate::shell;
-
 /// Where the runtime half of the Go bindings comes from in the generated text, and where ours is.
 const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "perpend/internal/wit/");
 
-/// Each generated file with its text, the paths below the repository's root.
-pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let mut files = c()?;
-    files.extend(go()?);
-    Ok(files)
+fn main() -> anyhow::Result<()> {
+    let files: BTreeMap<String, String> = c()?.into_iter().chain(go()?).collect();
+    let json = serde_json::to_vec(&files)?;
+    Ok(std::io::stdout().write_all(&json)?)
 }
 
 /// The contract, and its world of this name.
-pub(crate) fn contract(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+fn contract(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(shell::root().join("plugin-sdk/wit"))?;
+    let (package, _) = resolve.push_dir(Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../plugin-sdk/wit"
+    )))?;
     let world = resolve.select_world(&[package], Some(world))?;
     Ok((resolve, world))
 }
@@ -40,7 +44,7 @@ fn generated(mut generator: Box<dyn WorldGenerator>) -> anyhow::Result<Vec<(Stri
 }
 
 /// `wit.h` and `wit.c`, all names of which begin with `wit_`, or with the name of an interface.
-fn c() -> anyhow::Result<Vec<(PathBuf, String)>> {
+fn c() -> anyhow::Result<Vec<(String, String)>> {
     let options = wit_bindgen_c::Opts {
         no_object_file: true,
         rename_world: Some("wit".to_owned()),
@@ -48,12 +52,12 @@ fn c() -> anyhow::Result<Vec<(PathBuf, String)>> {
     };
     let files = generated(options.build())?.into_iter();
     Ok(files
-        .map(|(name, text)| (PathBuf::from("plugin-sdk/c").join(name), text))
+        .map(|(name, text)| (format!("plugin-sdk/c/{name}"), text))
         .collect())
 }
 
 /// The packages below `perpend/internal`.
-fn go() -> anyhow::Result<Vec<(PathBuf, String)>> {
+fn go() -> anyhow::Result<Vec<(String, String)>> {
     let options = wit_bindgen_go::Opts {
         // Not formatted: what comes out must not depend on whether gofmt is there.
         format: wit_bindgen_go::Format::False,
@@ -63,7 +67,7 @@ fn go() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let files = generated(options.build())?.into_iter();
     Ok(files
         .map(|(name, text)| {
-            let path = PathBuf::from("plugin-sdk/go/internal").join(name);
+            let path = format!("plugin-sdk/go/internal/{name}");
             (path, text.replace(GO_RUNTIME.0, GO_RUNTIME.1))
         })
         .collect())
