@@ -1,9 +1,13 @@
 //! `cargo xtask check`: the gate, step by step, with what took how long.
+//!
+//! What the tests need besides cargo is installed first, or while the steps before them run.
 
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::setup::Variables;
 use crate::shell::{self, coloured};
-use crate::{generate, rooms, tests, tidy};
+use crate::{generate, rooms, setup, tests, tidy};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -117,6 +121,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let n_wanted = wanted().count();
+    let mut tools = None;
+    if wanted().any(|step| matches!(step.work, Work::Tests)) {
+        setup::system()?;
+        tools = Some(thread::spawn(setup::toolchains));
+    }
     let mut outcomes = Vec::new();
     for (at, step) in wanted().enumerate() {
         eprintln!(
@@ -126,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             step.about
         );
         let begun = Instant::now();
-        let passed = perform(&step.work)?;
+        let passed = perform(&step.work, &mut tools)?;
         outcomes.push(Outcome {
             step,
             passed,
@@ -144,7 +153,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     report(&outcomes, n_wanted, args.json)
 }
 
-fn perform(work: &Work) -> anyhow::Result<bool> {
+/// What is installed meanwhile.
+type Tools = Option<JoinHandle<anyhow::Result<Variables>>>;
+
+fn perform(work: &Work, tools: &mut Tools) -> anyhow::Result<bool> {
     match work {
         Work::Cargo(args) => {
             let mut command = shell::cargo(args);
@@ -156,7 +168,11 @@ fn perform(work: &Work) -> anyhow::Result<bool> {
             found.iter().for_each(|sentence| eprintln!("  {sentence}"));
             Ok(found.is_empty())
         }
-        Work::Tests => tests::run(),
+        Work::Tests => tests::run(|| match tools.take().map(JoinHandle::join) {
+            Some(Ok(variables)) => variables,
+            Some(Err(_)) => anyhow::bail!("a thread panicked"),
+            None => setup::toolchains(),
+        }),
         Work::Examples => examples(),
     }
 }

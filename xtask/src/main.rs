@@ -1,13 +1,17 @@
-//! One command for people and CI: `cargo xtask check`, `generate`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `generate`, `bench`.
 
 mod check;
 mod contract;
+mod demo;
 mod generate;
 mod plugins;
+mod progress;
 mod rooms;
+mod setup;
 mod shell;
 mod tests;
 mod tidy;
+mod toolchains;
 
 use std::process::ExitCode;
 
@@ -22,11 +26,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Builds everything and shows it: sample traces and their scores.
+    Demo(demo::Args),
     /// Everything that must hold before a change lands.
     Check(check::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
-    /// Builds the plug-ins that need toolchains of other languages, into `target/components`.
+    /// Builds the plug-ins that need toolchains of other languages, into `target/share/perpend/components`.
     Plugins(plugins::Args),
     /// Measures the release build and prints a table; `--json FILE` also writes the figures.
     Bench {
@@ -38,6 +44,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),

@@ -1,17 +1,21 @@
 //! `cargo xtask plugins`: the plug-ins that cargo alone cannot build, into `target/share/perpend/components`.
 //!
-//! Interpreters and scorer libraries become components by the toolchains of their languages, which
-//! `.ci/guests` installs. Every program in `target` finds them there, without a new build
-//! (docs/decisions/0004-components-beside-the-program.md). A component that is newer than everything it is made from is left as it is.
+//! Interpreters and scorer libraries become components by the toolchains of their languages, which are installed
+//! first. Every program in `target` finds them there, without a new build
+//! (docs/decisions/0004-components-beside-the-program.md). A component that is newer than everything it is made
+//! from is left as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Instant, SystemTime};
+use std::thread;
+use std::time::SystemTime;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 
-use crate::shell::{self, coloured};
+use crate::progress::{Part, Progress};
+use crate::shell;
+use crate::toolchains::{self, Extent, Source};
 
 /// What to build.
 #[derive(clap::Args)]
@@ -22,15 +26,14 @@ pub(crate) struct Args {
     /// Also those that are up to date.
     #[arg(long)]
     force: bool,
-    /// Where the toolchains are; without it `PERPEND_TOOLCHAINS`, else what `.ci/guests` installs.
-    #[arg(long, value_name = "FOLDER")]
-    toolchains: Option<PathBuf>,
 }
 
 /// One component.
 struct Recipe {
-    /// What comes after `perpend/` in its name; also its folder in `plugins/`.
+    /// What comes after the vendor in its name; also its folder in `plugins/`.
     name: &'static str,
+    /// Where its toolchain comes from.
+    source: Source,
     /// Further folders it is made from.
     sources: &'static [&'static str],
     /// The command that makes it.
@@ -47,14 +50,19 @@ pub(crate) struct Places {
     pub(crate) toolchains: PathBuf,
 }
 
+/// What the names of all of them begin with.
+const VENDOR: &str = "perpend/";
+
 const RECIPES: &[Recipe] = &[
     Recipe {
         name: "javascript",
+        source: Source::Node,
         sources: &["plugin-sdk/javascript", "plugin-sdk/wit"],
         command: |places| javascript(places, &[]),
     },
     Recipe {
         name: "autoevals-js",
+        source: Source::Node,
         sources: &["plugin-sdk/javascript", "plugin-sdk/wit"],
         command: |places| {
             let stand_ins = [
@@ -66,11 +74,13 @@ const RECIPES: &[Recipe] = &[
     },
     Recipe {
         name: "python",
+        source: Source::Python,
         sources: &["plugin-sdk/python", "plugin-sdk/wit"],
         command: python,
     },
     Recipe {
         name: "autoevals-py",
+        source: Source::Python,
         sources: &["plugin-sdk/python", "plugin-sdk/wit"],
         command: python,
     },
@@ -90,49 +100,96 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         );
     }
     let target = shell::target_dir()?;
+    let failed = Progress::show(|progress| {
+        thread::scope(|scope| {
+            let sources = Source::ALL.map(|source| {
+                let (part, target) = (progress.part(source.name()), &target);
+                scope.spawn(move || build(source, args, Extent::Components, target, part))
+            });
+            let failed = sources.map(|source| shell::joined(source).err());
+            failed.into_iter().flatten().collect::<Vec<_>>()
+        })
+    });
+    failed.iter().for_each(|error| eprintln!("{error:#}"));
+    Ok(failed.is_empty())
+}
+
+/// All components of one source, its toolchain first.
+pub(crate) fn build_all(
+    source: Source,
+    extent: Extent,
+    target: &Path,
+    part: Part<'_>,
+) -> anyhow::Result<()> {
+    let args = Args {
+        only: Vec::new(),
+        force: false,
+    };
+    build(source, &args, extent, target, part)
+}
+
+fn build(
+    source: Source,
+    args: &Args,
+    extent: Extent,
+    target: &Path,
+    part: Part<'_>,
+) -> anyhow::Result<()> {
     let folder = target.join("share/perpend/components");
     fs::create_dir_all(&folder)?;
-    let toolchains = toolchains(args, &target);
-    let wanted =
-        |recipe: &&Recipe| args.only.is_empty() || args.only.iter().any(|n| n == recipe.name);
-    let wanted: Vec<&Recipe> = RECIPES.iter().filter(wanted).collect();
-    for (at, recipe) in wanted.iter().enumerate() {
-        let told = coloured(36, &format!("[{}/{}]", at + 1, wanted.len()));
-        let places = Places {
-            folder: shell::root().join("plugins").join(recipe.name),
-            out: folder.join(format!("{}.wasm", recipe.name)),
-            toolchains: toolchains.clone(),
-        };
-        if !args.force && is_fresh(recipe, &places)? {
-            eprintln!("{told} {}: up to date", recipe.name);
-            continue;
+    let (toolchains, is_given) = toolchains::guests(target);
+    let mut stale = Vec::new();
+    for recipe in RECIPES.iter().filter(|recipe| recipe.source == source) {
+        let is_wanted = args.only.is_empty() || args.only.iter().any(|name| name == recipe.name);
+        let out = folder.join(format!("{}.wasm", recipe.name));
+        if is_wanted && (args.force || !is_fresh(recipe, &out)?) {
+            stale.push((recipe, out));
         }
-        eprintln!("{told} {}: building", coloured(1, recipe.name));
-        let begun = Instant::now();
-        let size = build(recipe, &places)? as f64 / 1e6;
-        let took = begun.elapsed().as_secs_f64();
-        eprintln!("      {size:.1} MB, {took:.1} s");
     }
-    Ok(true)
-}
-
-fn toolchains(args: &Args, target: &Path) -> PathBuf {
-    let named = args.toolchains.clone();
-    let named = named.or_else(|| std::env::var_os("PERPEND_TOOLCHAINS").map(PathBuf::from));
-    let folder = named.unwrap_or_else(|| target.join("guests"));
-    folder.canonicalize().unwrap_or(folder)
-}
-
-/// Makes the component; its size.
-fn build(recipe: &Recipe, places: &Places) -> anyhow::Result<u64> {
-    let missing = || {
-        format!(
-            "plugins/{} needs the toolchains that .ci/guests installs; looked in {}",
-            recipe.name,
-            places.toolchains.display()
-        )
+    if stale.is_empty() && extent == Extent::Components {
+        return Ok(());
+    }
+    let toolchain = || {
+        if !is_given {
+            if let Some(lack) = source.lack() {
+                bail!("this machine has no {lack}");
+            }
+            toolchains::install(source, extent, &toolchains, part)?;
+        }
+        let found = toolchains.canonicalize();
+        found.with_context(|| toolchains.display().to_string())
     };
-    ensure!(places.toolchains.is_dir(), missing());
+    let make_all = || {
+        let toolchains = toolchain()?;
+        stale.iter().try_for_each(|(recipe, out)| {
+            let places = Places {
+                folder: shell::root().join("plugins").join(recipe.name),
+                out: out.clone(),
+                toolchains: toolchains.clone(),
+            };
+            let what = format!("building {VENDOR}{}", recipe.name);
+            part.step(&what, || make(recipe, &places))
+        })
+    };
+    make_all().with_context(|| left_out(source, &stale))
+}
+
+/// One line: what is left out on this machine, and how it comes later.
+fn left_out(source: Source, stale: &[(&Recipe, PathBuf)]) -> String {
+    let names = stale
+        .iter()
+        .map(|(recipe, _)| format!("{VENDOR}{}", recipe.name));
+    let names: Vec<String> = names.collect();
+    format!(
+        "{}: left out {} (later, without a new build: `cargo xtask plugins`, or `perpend plugin add FILE` with a \
+         component from elsewhere)",
+        source.name(),
+        names.join(" and ")
+    )
+}
+
+/// Makes the component.
+fn make(recipe: &Recipe, places: &Places) -> anyhow::Result<()> {
     let new = Places {
         folder: places.folder.clone(),
         out: places.out.with_extension("new"),
@@ -143,23 +200,15 @@ fn build(recipe: &Recipe, places: &Places) -> anyhow::Result<u64> {
     let folders =
         std::iter::once(places.toolchains.join("bin")).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(folders)?);
-    let built = command
-        .current_dir(&places.folder)
-        .status()
-        .with_context(missing)?;
-    ensure!(
-        built.success(),
-        "plugins/{} does not build ({built})",
-        recipe.name
-    );
-    fs::rename(&new.out, &places.out)?;
-    Ok(fs::metadata(&places.out)?.len())
+    toolchains::run(command.current_dir(&places.folder))
+        .with_context(|| format!("plugins/{} does not build", recipe.name))?;
+    Ok(fs::rename(&new.out, &places.out)?)
 }
 
 /// Whether the component is newer than everything it is made from.
-fn is_fresh(recipe: &Recipe, places: &Places) -> anyhow::Result<bool> {
+fn is_fresh(recipe: &Recipe, out: &Path) -> anyhow::Result<bool> {
     let modified = |file: &Path| fs::metadata(file).and_then(|found| found.modified());
-    let Ok(component) = modified(&places.out) else {
+    let Ok(component) = modified(out) else {
         return Ok(false);
     };
     let mut newest = SystemTime::UNIX_EPOCH;
@@ -167,12 +216,13 @@ fn is_fresh(recipe: &Recipe, places: &Places) -> anyhow::Result<bool> {
         .sources
         .iter()
         .map(|folder| shell::root().join(folder));
-    for folder in shared.chain([places.folder.clone()]) {
+    let own = shell::root().join("plugins").join(recipe.name);
+    for folder in shared.chain([own]) {
         newest = newest.max(newest_below(&folder)?);
     }
     // The versions of what is installed stand there.
     for file in [
-        shell::root().join(".ci/guests"),
+        shell::root().join("xtask/src/toolchains.rs"),
         shell::root().join("xtask/src/plugins.rs"),
     ] {
         newest = newest.max(modified(&file)?);

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
 
 use anyhow::Context;
 
@@ -52,6 +53,12 @@ pub(crate) fn target_dir() -> anyhow::Result<PathBuf> {
         .as_str()
         .context("no target directory")?
         .into())
+}
+
+/// What a thread gave.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, anyhow::Result<T>>) -> anyhow::Result<T> {
+    let ended = thread.join();
+    ended.map_err(|_| anyhow::anyhow!("a thread panicked"))?
 }
 
 /// Text in a colour, when standard error is a terminal.

@@ -18,6 +18,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::setup::Variables;
 use crate::shell::{self, coloured};
 
 const BUILD: &[&str] = &[
@@ -56,11 +57,12 @@ struct Built {
     perpend: Option<PathBuf>,
 }
 
-/// Builds and runs all of them; `true` when all passed.
-pub(crate) fn run() -> anyhow::Result<bool> {
+/// Builds and runs all of them; `true` when all passed. What they need besides is waited for in between.
+pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyhow::Result<bool> {
     let Some(mut built) = build()? else {
         return Ok(false);
     };
+    let variables = variables()?;
     let perpend = built.perpend.context("no program perpend was built")?;
     let rank = |program: &Program| {
         let at = LONGEST
@@ -81,7 +83,7 @@ pub(crate) fn run() -> anyhow::Result<bool> {
                 let Some(program) = next else {
                     return Ok(());
                 };
-                if !perform(&program, &perpend, &logs)? {
+                if !perform(&program, &perpend, &logs, &variables)? {
                     lock(&failed).push(program.name);
                 }
             }
@@ -144,7 +146,12 @@ impl Built {
 }
 
 /// Runs it as cargo does, from the folder of its package. What it prints is shown when it failed.
-fn perform(program: &Program, perpend: &Path, logs: &Path) -> anyhow::Result<bool> {
+fn perform(
+    program: &Program,
+    perpend: &Path,
+    logs: &Path,
+    variables: &Variables,
+) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let log = logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
@@ -152,6 +159,7 @@ fn perform(program: &Program, perpend: &Path, logs: &Path) -> anyhow::Result<boo
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env("PERPEND_TEST_PROGRAM", perpend)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)

@@ -1,6 +1,6 @@
 //! Runs scripts of clients against a server of their own, on each database.
 //!
-//! `PERPEND_SDKS` names the folder with the clients, which `.ci/sdk` makes and prints. A test that lacks its
+//! `PERPEND_SDKS` names the folder with the clients, which `cargo xtask check` installs. A test that lacks its
 //! client says so and is counted as left out; with `PERPEND_TEST_SDK=require` it fails.
 
 mod s3;
@@ -67,7 +67,9 @@ fn installed(client: &str, program: &str) -> Result<Result<PathBuf, Completion>,
     if let Some(found) = folder.filter(|folder| folder.join(program).exists()) {
         return Ok(Ok(found));
     }
-    let message = format!("not run: {client} missing (install: {SDKS}=$(.ci/sdk))");
+    let message = format!(
+        "not run: {client} missing (install: `cargo xtask check --only tests` does, below target/sdk)"
+    );
     match is_required {
         true => Err(message.into()),
         false => Ok(Err(Completion::ignored_with(message))),

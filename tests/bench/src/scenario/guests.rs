@@ -285,7 +285,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Where `.ci/guests` puts the toolchains: beside the programs of this build.
+/// Where `cargo xtask` puts the toolchains: beside the programs of this build.
 fn installed() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.parent()?.parent()?.join("guests"))

