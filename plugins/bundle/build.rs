@@ -77,6 +77,7 @@ fn watch(root: &Path) {
     }
     // The profile and the versions of the libraries too.
     for path in [
+        "plugin-sdk/rust/bindings",
         "plugin-sdk/wit",
         "rust-toolchain.toml",
         "Cargo.toml",

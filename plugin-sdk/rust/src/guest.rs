@@ -10,44 +10,37 @@ use crate::{Domain, EvalError, Item, Json, Parts, Payload, Plugin, Score, ScoreV
 use bindings::exports::perpend::evaluator::evaluator::Guest;
 use bindings::perpend::evaluator::types;
 
-/// Generated from the contract. A component imports only what is called: the linker leaves out the rest.
-#[expect(missing_docs, reason = "generated; the WIT files carry the text")]
+/// Generated from the contract by `cargo xtask generate`. A component imports only what is called: the linker leaves out the rest.
+#[expect(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    reason = "generated; the WIT files carry the text"
+)]
 pub mod bindings {
-    wit_bindgen::generate!({
-        path: "../wit",
-        world: "judge",
-        pub_export_macro: true,
-        export_macro_name: "export_component",
-        default_bindings_module: "perpend_plugin::guest::bindings",
-    });
+    include!("../bindings/bindings.rs");
 }
 
 /// The optional exports have worlds of their own, so that a plug-in opts in to each.
-#[expect(missing_docs, reason = "generated; the WIT files carry the text")]
+#[expect(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    reason = "generated; the WIT files carry the text"
+)]
 pub mod batch {
-    wit_bindgen::generate!({
-        path: "../wit",
-        inline: "package perpend:batch; world batch { export perpend:evaluator/batch@1.0.0; }",
-        world: "perpend:batch/batch",
-        pub_export_macro: true,
-        export_macro_name: "export_batch",
-        default_bindings_module: "perpend_plugin::guest::batch",
-        with: { "perpend:evaluator/types@1.0.0": super::bindings::perpend::evaluator::types },
-    });
+    include!("../bindings/batch.rs");
 }
 
 /// See [`batch`].
-#[expect(missing_docs, reason = "generated; the WIT files carry the text")]
+#[expect(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    reason = "generated; the WIT files carry the text"
+)]
 pub mod config_check {
-    wit_bindgen::generate!({
-        path: "../wit",
-        inline: "package perpend:config-check; world config-check { export perpend:evaluator/config-check@1.0.0; }",
-        world: "perpend:config-check/config-check",
-        pub_export_macro: true,
-        export_macro_name: "export_config_check",
-        default_bindings_module: "perpend_plugin::guest::config_check",
-        with: { "perpend:evaluator/types@1.0.0": super::bindings::perpend::evaluator::types },
-    });
+    include!("../bindings/config_check.rs");
 }
 
 pub use batch::export_batch;

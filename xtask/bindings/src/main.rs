@@ -1,8 +1,9 @@
-//! Prints the bindings that the SDKs for C and Go are built on, generated from the contract: a JSON object with
-//! the path and the text of each file. `cargo xtask generate` writes them.
+//! Prints the bindings that the SDKs for Rust, C and Go are built on, generated from the contract: a JSON object
+//! with the path and the text of each file. `cargo xtask generate` writes them.
 //!
-//! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK. A program of
-//! its own, so that the first command of a newcomer does not wait for the generators.
+//! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK. Rust could make
+//! them by a macro, for which every build of a plug-in would compile the generator first. A program of its own, so
+//! that the first command of a newcomer does not wait for the generators.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,12 +12,15 @@ use std::path::Path;
 use anyhow::Context;
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
+use wit_bindgen_rust::WithOption;
 
 /// Where the runtime half of the Go bindings comes from in the generated text, and where ours is.
 const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "perpend/internal/wit/");
 
+const WIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin-sdk/wit");
+
 fn main() -> anyhow::Result<()> {
-    let files: BTreeMap<String, String> = c()?.into_iter().chain(go()?).collect();
+    let files: BTreeMap<String, String> = [c()?, go()?, rust()?].into_iter().flatten().collect();
     let json = serde_json::to_vec(&files)?;
     Ok(std::io::stdout().write_all(&json)?)
 }
@@ -32,8 +36,16 @@ fn contract(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     Ok((resolve, world))
 }
 
-fn generated(mut generator: Box<dyn WorldGenerator>) -> anyhow::Result<Vec<(String, String)>> {
-    let (mut resolve, world) = contract("judge")?;
+fn generated(generator: Box<dyn WorldGenerator>) -> anyhow::Result<Vec<(String, String)>> {
+    let (resolve, world) = contract("judge")?;
+    generated_of(generator, resolve, world)
+}
+
+fn generated_of(
+    mut generator: Box<dyn WorldGenerator>,
+    mut resolve: Resolve,
+    world: WorldId,
+) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = Files::default();
     generator.generate(&mut resolve, world, &mut files)?;
     let texts = files.iter().map(|(name, bytes)| {
@@ -71,4 +83,50 @@ fn go() -> anyhow::Result<Vec<(String, String)>> {
             (path, text.replace(GO_RUNTIME.0, GO_RUNTIME.1))
         })
         .collect())
+}
+
+/// One file for each world: that of a plug-in, and those of the optional exports.
+fn rust() -> anyhow::Result<Vec<(String, String)>> {
+    let (resolve, world) = contract("judge")?;
+    let mut files = vec![rust_world("bindings", resolve, world, Vec::new())?];
+    for export in ["batch", "config-check"] {
+        let mut resolve = Resolve::default();
+        resolve.push_dir(Path::new(WIT))?;
+        let text = format!(
+            "package perpend:{export}; world {export} {{ export perpend:evaluator/{export}@1.0.0; }}"
+        );
+        let package = resolve.push_str("inline", &text)?;
+        let world = resolve.select_world(&[package], Some(export))?;
+        let types = "super::bindings::perpend::evaluator::types".to_owned();
+        let with = (
+            "perpend:evaluator/types@1.0.0".to_owned(),
+            WithOption::Path(types),
+        );
+        let module = export.replace('-', "_");
+        files.push(rust_world(&module, resolve, world, vec![with])?);
+    }
+    Ok(files)
+}
+
+fn rust_world(
+    module: &str,
+    resolve: Resolve,
+    world: WorldId,
+    with: Vec<(String, WithOption)>,
+) -> anyhow::Result<(String, String)> {
+    let macro_name = match module {
+        "bindings" => "export_component".to_owned(),
+        other => format!("export_{other}"),
+    };
+    let options = wit_bindgen_rust::Opts {
+        format: true,
+        pub_export_macro: true,
+        export_macro_name: Some(macro_name),
+        default_bindings_module: Some(format!("perpend_plugin::guest::{module}")),
+        with,
+        ..wit_bindgen_rust::Opts::default()
+    };
+    let mut files = generated_of(Box::new(options.build()), resolve, world)?;
+    let (_, text) = files.pop().context("no bindings for Rust")?;
+    Ok((format!("plugin-sdk/rust/bindings/{module}.rs"), text))
 }

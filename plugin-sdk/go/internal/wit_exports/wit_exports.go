@@ -7,8 +7,8 @@ package wit_exports
 
 import (
         "runtime"
-        "perpend/internal/perpend_evaluator_types"
-"perpend/internal/export_perpend_evaluator_evaluator"
+        "perpend/internal/export_perpend_evaluator_evaluator"
+"perpend/internal/perpend_evaluator_types"
 witRuntime "perpend/internal/wit/runtime"
 witTypes "perpend/internal/wit/types"
 "unsafe"
