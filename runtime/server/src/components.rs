@@ -20,8 +20,8 @@ use crate::{App, Engine};
 
 /// The largest component, unpacked, that is registered.
 pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// Every vendor name of first-party plug-ins.
-const VENDOR: &str = "perpend/";
+/// What the names of first-party plug-ins begin with.
+pub(crate) const VENDOR: &str = "perpend/";
 
 /// One at a time: a compilation uses every processor, and the second request finds the first one's result.
 static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

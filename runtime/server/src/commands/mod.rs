@@ -7,6 +7,7 @@ mod log;
 mod organization_key;
 mod otlp;
 mod plugin;
+mod plugin_add;
 mod plugin_remote;
 mod secrets;
 mod serve;

@@ -75,12 +75,13 @@ async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     }
 }
 
+/// The database of a server, for a command of its operator.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
     let url = config.database();
     if let DatabaseUrl::Sqlite(path) = &url {
         anyhow::ensure!(
             path.exists(),
-            "there is no database {} (--data-dir): start the server once, it makes the organization",
+            "there is no database {} (--data-dir): start the server once, it makes the database",
             path.display()
         );
     }

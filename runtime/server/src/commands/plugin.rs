@@ -16,8 +16,9 @@ use perpend_domain::time::Clock as _;
 use serde_json::json;
 
 use super::plugin_remote::{Access, ServerRemote};
-use super::say;
+use super::{plugin_add, say};
 use crate::SystemClock;
+use crate::config::SettingArgs;
 
 /// `perpend plugin` with what all of its commands take.
 #[derive(Debug, Args)]
@@ -114,6 +115,15 @@ enum PluginCommand {
         file: Option<PathBuf>,
         #[command(flatten)]
         access: Access,
+    },
+    /// Add a first-party component to an installation that lacks it, for all projects; needs its database
+    #[command(after_help = "Example:\n  perpend plugin add python.wasm --data-dir ./data")]
+    Add {
+        /// The component: .wasm, or packed .wasm.zst
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        settings: SettingArgs,
     },
     /// List the plug-ins of a server
     #[command(after_help = "Example:\n  perpend plugin list --json")]
@@ -270,6 +280,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
             bench(&selected.selection(), measure, bundle, progress)?
         }
         Asked::Push { file, access } => push(file, &access, progress)?,
+        Asked::Add { file, settings } => plugin_add::add(&file, &settings, bundle, progress)?,
         Asked::List { access } => Registry::of(&ServerRemote::new(&access)?).list()?,
         Asked::Show { reference, access } => {
             Registry::of(&ServerRemote::new(&access)?).show(&reference)?
