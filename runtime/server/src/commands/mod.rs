@@ -38,14 +38,7 @@ enum Command {
         settings: SettingArgs,
     },
     /// Start a server on a fresh database, send it sample traces and show their scores
-    Demo {
-        /// Exit after the scores; the status says whether all of them came
-        #[arg(long)]
-        once: bool,
-        /// Keep the data here, instead of a temporary directory
-        #[arg(long, value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-    },
+    Demo(demo::DemoArgs),
     /// Make a key pair that manages an organization (its projects, their keys and its members), or take
     /// one away
     OrganizationKey {
@@ -142,7 +135,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Secrets {
             command: SecretsCommand::Reset { confirm, settings },
         } => secrets::reset(&settings, confirm),
-        Command::Demo { once, data_dir } => demo::demo(once, data_dir, bundle),
+        Command::Demo(args) => demo::demo(args, bundle),
         Command::Otlp {
             command: OtlpCommand::Show { file, json },
         } => otlp::show(&file, json),

@@ -13,18 +13,24 @@ use anyhow::Context as _;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{log, say, serve};
+use self::rules::Made;
+use super::{environment, log, say, serve};
 use crate::client::Client;
 use crate::config::{Config, Sources};
 use crate::{KeyPair, RandomIds, Server, SystemClock};
 
-/// Longest wait for the scores; a cold machine compiles two plug-ins in it.
+/// Longest wait for the scores.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for an evaluator: a slow machine compiles an interpreter in it.
+const COMPILE_PATIENCE: Duration = Duration::from_secs(300);
+/// An evaluator that took longer to make is worth a line.
+const NOTICED: Duration = Duration::from_secs(1);
 const OTLP_PATH: &str = "/api/public/otel/v1/traces";
 
 /// Removes the demo's data when it ends.
@@ -38,33 +44,55 @@ impl Drop for Scratch {
     }
 }
 
-fn config(dir: &Path, pair: &KeyPair, listen: &str) -> anyhow::Result<Config> {
+/// What the demo is asked for.
+#[derive(Debug, clap::Args)]
+pub(super) struct DemoArgs {
+    /// Exit after the scores; the status says whether all of them came
+    #[arg(long)]
+    once: bool,
+    /// Keep the data here, instead of a temporary directory
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address and port to listen on, as `PERPEND_LISTEN` [default: 127.0.0.1:4717, another port where it is taken]
+    #[arg(long, value_name = "VALUE")]
+    listen: Option<String>,
+}
+
+/// Variables that the demo reads as a server does. The others are for servers with data that matter: a demo
+/// must not write into the database that one of them names.
+const READ: [&str; 2] = ["PERPEND_LISTEN", "PERPEND_DATA_PLUGIN_CACHE"];
+
+fn config(dir: &Path, pair: &KeyPair, listen: Option<&str>) -> anyhow::Result<Config> {
+    let mut env = environment()?;
+    env.retain(|name, _| READ.contains(&name.as_str()));
+    let dir = dir.to_str().context("the directory's name is not UTF-8")?;
     let flags = [
-        ("server.listen", listen),
-        (
-            "data.dir",
-            dir.to_str().context("the directory's name is not UTF-8")?,
-        ),
+        ("data.dir", dir),
         ("log.level", "warn"),
         ("init.public_key", pair.public_key.as_str()),
         ("init.secret_key", pair.secret_key.as_str()),
         ("init.project_name", "Support agent"),
         ("init.org_name", "Demo"),
     ];
-    Ok(Config::load(&Sources {
-        flags: flags.map(|(key, value)| (key, value.to_owned())).to_vec(),
+    let listen = listen.map(|listen| ("server.listen", listen));
+    let flags = flags.into_iter().chain(listen);
+    let mut config = Config::load(&Sources {
+        flags: flags.map(|(key, value)| (key, value.to_owned())).collect(),
+        env: env.clone(),
         ..Sources::default()
-    })?)
+    })?;
+    let is_asked_for = listen.is_some() || env.contains_key("PERPEND_LISTEN");
+    if !is_asked_for && std::net::TcpListener::bind(config.listen).is_err() {
+        config.listen.set_port(0);
+    }
+    Ok(config)
 }
 
-pub(super) fn demo(
-    once: bool,
-    data_dir: Option<PathBuf>,
-    bundle: Bundle,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     use perpend_domain::ids::IdSource as _;
     let name = format!("perpend-demo-{}", RandomIds.uuid().simple());
-    let dir = data_dir
+    let kept = args.data_dir;
+    let dir = kept
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(
@@ -73,35 +101,29 @@ pub(super) fn demo(
          there with `perpend serve --data-dir`, or name another directory",
         dir.display()
     );
-    let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
+    let _scratch = Scratch(kept.is_none().then(|| dir.clone()));
     let pair = KeyPair::made(&RandomIds);
-    let config_at = |listen: &str| config(&dir, &pair, listen);
-    log::start(&config_at("127.0.0.1:4717")?)?;
+    let config = config(&dir, &pair, args.listen.as_deref())?;
+    log::start(&config)?;
     let runtime = serve::runtime()?;
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         serve::cancel_on_signal(&shutdown)?;
         say("Starting Perpend on an embedded SQLite database ...");
-        let usual = config_at("127.0.0.1:4717")?;
-        let is_free = std::net::TcpListener::bind(usual.listen).is_ok();
-        let config = if is_free {
-            usual
-        } else {
-            config_at("127.0.0.1:0")?
-        };
         let server = serve::open(config, bundle).await?;
         let (origin, login_url) = (server.origin(), server.login_url());
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
 
         let client = Client::new(&origin).with_keys(&pair.public_key, &pair.secret_key);
         let all_came = tokio::select! {
-            shown = show(&client, &origin) => shown?,
+            shown = show(&client, &origin, &dir) => shown?,
             () = shutdown.cancelled() => false,
         };
-        if once {
+        if args.once {
             shutdown.cancel();
         } else {
             invite(&origin, &login_url, &pair);
+            say(&farewell(kept.as_deref()));
         }
         serving.await??;
         Ok(if all_came {
@@ -112,17 +134,38 @@ pub(super) fn demo(
     })
 }
 
-/// Makes rules, sends traces, waits for the scores and prints them. `true` when all of them came.
-async fn show(client: &Client, origin: &str) -> anyhow::Result<bool> {
+/// Makes the evaluators and their rules; how many. What is not installed is left out, in a line.
+async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
     let measures = rules::all();
-    let n_expected: usize = measures
-        .iter()
-        .map(|measure| measure.n_per_trace)
-        .sum::<usize>()
-        * sample::N_TRACES;
-    for measure in measures {
-        measure.create(client).await?;
-    }
+    say(&format!(
+        "Making {} evaluators; the interpreters are compiled when they are first used ...",
+        measures.len()
+    ));
+    let client = client.clone().with_timeout(COMPILE_PATIENCE);
+    let making = measures.into_iter().map(|measure| async {
+        let name = measure.name().to_owned();
+        let begun = Instant::now();
+        let made = measure.create(&client).await?;
+        let took = begun.elapsed();
+        match &made {
+            Made::LeftOut(why) => say(&format!(
+                "  left out \"{name}\": {why} (here with --data-dir {})",
+                data.display()
+            )),
+            Made::Yes if NOTICED < took => {
+                say(&format!("  \"{name}\": {:.1} s", took.as_secs_f64()));
+            }
+            Made::Yes => {}
+        }
+        Ok(usize::from(matches!(made, Made::Yes)))
+    });
+    let made: anyhow::Result<Vec<usize>> = join_all(making).await.into_iter().collect();
+    Ok(made?.iter().sum())
+}
+
+/// Makes rules, sends traces, waits for the scores and prints them. `true` when all of them came.
+async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool> {
+    let n_expected = make(client, data).await? * sample::N_TRACES;
     say(&format!(
         "Sending {} traces of a support agent to {origin}{OTLP_PATH} ...",
         sample::N_TRACES
@@ -191,5 +234,16 @@ fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
     say(&format!("  export PERPEND_SERVER={origin}"));
     say(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));
     say(&format!("  export PERPEND_SECRET_KEY={secret_key}"));
-    say("Stop with Ctrl+C; the data of the demo goes with it.");
+}
+
+/// How it ends, and what becomes of the data.
+fn farewell(kept: Option<&Path>) -> String {
+    match kept {
+        None => "Stop with Ctrl+C; the data of the demo are deleted then.".to_owned(),
+        Some(dir) => format!(
+            "Stop with Ctrl+C; the data stay in {}: open them again with `perpend serve --data-dir {}`.",
+            dir.display(),
+            dir.display()
+        ),
+    }
 }

@@ -5,13 +5,39 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 
-/// An evaluator, the rule that applies it, and how many scores it must give.
+/// What people paste into a form: the Python of a team, and its TypeScript.
+const PYTHON: &str = r#"import re
+
+
+def evaluate(ctx):
+    asked = set(re.findall(r"\d{4}", str(ctx.observation.input)))
+    named = set(re.findall(r"\d{4}", str(ctx.observation.output)))
+    missing = sorted(asked - named)
+    comment = "missing: " + ", ".join(missing) if missing else "all named"
+    return {"scores": [{"name": "order_named", "value": 0 if missing else 1, "comment": comment}]}
+"#;
+const TYPESCRIPT: &str = r#"type Context = { observation: { output: string } };
+
+export function evaluate(ctx: Context) {
+  const sentences: string[] = ctx.observation.output.split(/[.!?]+\s*/).filter((text) => text !== "");
+  const words: number[] = sentences.map((text) => text.split(/\s+/).length);
+  return { scores: [{ name: "longest_sentence", value: Math.max(...words), comment: `of ${words.length}` }] };
+}
+"#;
+
+/// An evaluator and the rule that applies it. It gives one score to a trace.
 pub(super) struct Measure {
     evaluator: Value,
     target: &'static str,
     filter: Value,
-    /// Scores expected per trace.
-    pub(super) n_per_trace: usize,
+}
+
+/// What became of a measure.
+pub(super) enum Made {
+    /// Each trace gets its score.
+    Yes,
+    /// The plug-in is not installed, as the server says.
+    LeftOut(String),
 }
 
 fn named(name: &str) -> Value {
@@ -24,7 +50,6 @@ pub(super) fn all() -> Vec<Measure> {
         evaluator,
         target: "observation",
         filter: named(name),
-        n_per_trace: 1,
     };
     vec![
         on(
@@ -71,17 +96,57 @@ pub(super) fn all() -> Vec<Measure> {
             }),
             target: "trace",
             filter: json!([]),
-            n_per_trace: 1,
         },
+        on(
+            "write answer",
+            json!({
+                "type": "code",
+                "name": "sentences are short",
+                "sourceCodeLanguage": "TYPESCRIPT",
+                "sourceCode": TYPESCRIPT,
+            }),
+        ),
+        on(
+            "classify intent",
+            json!({
+                "name": "intent is close",
+                "plugin": "perpend/autoevals-js",
+                "evaluator": "levenshtein",
+                "variableMapping": [
+                    { "variable": "output", "source": "output" },
+                    { "variable": "expected_output", "source": "metadata", "jsonPath": "$.expected_intent" },
+                ],
+            }),
+        ),
+        on(
+            "write answer",
+            json!({
+                "type": "code",
+                "name": "answer names the order number",
+                "sourceCodeLanguage": "PYTHON",
+                "sourceCode": PYTHON,
+            }),
+        ),
     ]
 }
 
 impl Measure {
+    /// The evaluator's name.
+    pub(super) fn name(&self) -> &str {
+        self.evaluator["name"].as_str().unwrap_or_default()
+    }
+
     /// Makes the evaluator and its rule.
-    pub(super) async fn create(mut self, client: &Client) -> anyhow::Result<()> {
-        self.evaluator["type"] = "plugin".into();
+    pub(super) async fn create(mut self, client: &Client) -> anyhow::Result<Made> {
+        if self.evaluator.get("type").is_none() {
+            self.evaluator["type"] = "plugin".into();
+        }
         let path = "/api/public/v2/evaluators";
         let made = client.json(Method::POST, path, &self.evaluator).await?;
+        if made.status == 404 {
+            let why = made.json()["message"].as_str().map(str::to_owned);
+            return Ok(Made::LeftOut(why.unwrap_or_else(|| made.text())));
+        }
         anyhow::ensure!(
             made.status.is_success(),
             "{}: {}",
@@ -105,6 +170,6 @@ impl Measure {
             rule["name"],
             made.text()
         );
-        Ok(())
+        Ok(Made::Yes)
     }
 }

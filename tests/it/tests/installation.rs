@@ -1,0 +1,174 @@
+//! What an installation has beside the program, what an operator adds to it, and the demo that shows it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use axum::http::Method;
+use perpend_it::{Child, command, origin_in};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+const PLUGINS: &str = "/api/v1/plugins";
+const EVALUATORS: &str = "/api/public/v2/evaluators";
+
+/// The component of `perpend/text`, which calls itself `name`, as a file.
+async fn renamed(child: &Child, name: &str, folder: &Path) -> PathBuf {
+    let path = format!("{PLUGINS}?name=perpend/text");
+    let found = child.client.get(&path).await.unwrap().json();
+    let digest = found["data"][0]["digest"].as_str().unwrap();
+    let path = format!("{PLUGINS}/{digest}/component");
+    let mut component = child.client.get(&path).await.unwrap().body.to_vec();
+    let own = b"perpend/text";
+    assert_eq!(own.len(), name.len());
+    let places: Vec<usize> = component
+        .windows(own.len())
+        .enumerate()
+        .filter_map(|(at, window)| (window == own).then_some(at))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        component[at..at + name.len()].copy_from_slice(name.as_bytes());
+    }
+    let file = folder.join("added.wasm");
+    std::fs::write(&file, component).unwrap();
+    file
+}
+
+/// `perpend plugin add`: whether it succeeded, and what it said.
+async fn add(file: &Path, data: &Path) -> (bool, String) {
+    let mut add = command(&["plugin", "add"]).unwrap();
+    let done = add.arg(file).arg("--data-dir").arg(data).output();
+    let done = done.await.unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    (
+        done.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+async fn make(child: &Child, plugin: &str) -> (u16, Value) {
+    let body = json!({
+        "type": "plugin", "name": "same", "plugin": plugin, "evaluator": "exact-match",
+    });
+    let made = child.client.json(Method::POST, EVALUATORS, &body).await;
+    let made = made.unwrap();
+    (made.status.as_u16(), made.json())
+}
+
+#[tokio::test]
+async fn a_component_that_the_operator_adds_is_used_by_the_server_that_runs() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let child = Child::start(&data).await.unwrap();
+    let file = renamed(&child, "perpend/word", scratch.path()).await;
+    assert_eq!(make(&child, "perpend/word").await.0, 404);
+    // Twice is once.
+    for _ in 0..2 {
+        let (is_added, said) = add(&file, &data).await;
+        assert!(is_added, "{said}");
+        assert!(said.contains("perpend/word@0.1.0"), "{said}");
+    }
+    let (status, made) = make(&child, "perpend/word").await;
+    assert_eq!(status, 200, "{made}");
+    let path = format!("{PLUGINS}?name=perpend/word");
+    let listed = child.client.get(&path).await.unwrap().json();
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["data"][0]["isFirstParty"], true, "{listed}");
+}
+
+#[tokio::test]
+async fn what_is_no_optional_component_is_not_added() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let refused = async |file: &Path, why: &str| {
+        let (is_added, said) = add(file, &data).await;
+        assert!(!is_added && said.contains(why), "{said}");
+    };
+    let file = scratch.path().join("text.wasm");
+    std::fs::write(&file, "no component").unwrap();
+    refused(&file, "--data-dir").await;
+    let child = Child::start(&data).await.unwrap();
+    refused(&file, "cannot be used as a plug-in").await;
+    refused(&scratch.path().join("missing.wasm"), "missing.wasm").await;
+    let theirs = renamed(&child, "example/text", scratch.path()).await;
+    refused(&theirs, "perpend plugin push").await;
+    let embedded = renamed(&child, "perpend/text", scratch.path()).await;
+    refused(&embedded, "embedded").await;
+}
+
+/// A demo that stays up: its lines until it invites, and the process.
+async fn demo_until(mut demo: Command, last: &str) -> (tokio::process::Child, Vec<String>) {
+    let mut process = demo.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut said = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let is_last = line.contains(last);
+        said.push(line);
+        if is_last {
+            return (process, said);
+        }
+    }
+    (process, said)
+}
+
+#[tokio::test]
+async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("kept");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    let mut taken = command(&["demo", "--once", "--listen", &address]).unwrap();
+    let taken = taken.output().await.unwrap();
+    assert!(!taken.status.success());
+    assert!(String::from_utf8_lossy(&taken.stderr).contains("--listen"));
+    drop(free);
+    for is_flag in [true, false] {
+        let data = data.join(is_flag.to_string());
+        let mut demo = command(&["demo", "--data-dir"]).unwrap();
+        demo.arg(&data);
+        match is_flag {
+            true => demo.args(["--listen", &address]),
+            false => demo.env("PERPEND_LISTEN", &address),
+        };
+        let (mut process, said) = demo_until(demo, "Stop with Ctrl+C").await;
+        let said = said.join("\n");
+        assert_eq!(
+            origin_in(&said).unwrap(),
+            format!("http://{address}"),
+            "{said}"
+        );
+        assert!(said.contains("the data stay in"), "{said}");
+        process.kill().await.unwrap();
+        assert!(data.join("perpend.db").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_rest() {
+    // The same program in a folder of its own has nothing beside it.
+    let usual = command(&[]).unwrap();
+    let program = Path::new(usual.as_std().get_program()).to_owned();
+    let prefix = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+    let alone = prefix.path().join("bin/perpend");
+    std::fs::create_dir(prefix.path().join("bin")).unwrap();
+    std::fs::hard_link(&program, &alone).unwrap();
+    let mut demo = Command::new(alone);
+    let demo = demo.args(["demo", "--once", "--listen", "127.0.0.1:0"]);
+    let done = demo.env_clear().output().await.unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}");
+    for part in [
+        "perpend/python",
+        "perpend/javascript",
+        "perpend/autoevals-js",
+    ] {
+        let left_out = said.lines().any(|line| {
+            line.contains("left out") && line.contains(part) && line.contains("perpend plugin add")
+        });
+        assert!(left_out, "{part}: {said}");
+    }
+    assert!(said.contains("All 25 scores came"), "{said}");
+}
