@@ -21,9 +21,7 @@ use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
 use crate::lock::Lock;
 use crate::vault::key;
-use crate::{
-    App, NewApp, components, descriptors, exports, listen, pages, router, sweep, walls,
-};
+use crate::{App, NewApp, components, descriptors, exports, listen, pages, router, sweep, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
