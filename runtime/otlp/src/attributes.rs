@@ -32,8 +32,6 @@ pub(crate) struct Attributes<'s> {
     native_filter: [u64; 8],
     /// The same for the first four bytes of keys: most prefixes that are asked for are absent.
     heads: u64,
-    /// Attributes beyond the limit, which are not in here.
-    pub(crate) n_over_limit: usize,
 }
 
 /// A position in the filter, from a few bytes that differ between known keys.
@@ -56,13 +54,12 @@ fn head_bit(key: &str) -> u64 {
 }
 
 impl<'s> Attributes<'s> {
-    pub(crate) fn new(pairs: &'s Pairs<'s>, max_attributes: usize) -> Self {
+    pub(crate) fn new(pairs: &'s Pairs<'s>) -> Self {
         let mut attributes = Self {
-            n_over_limit: pairs.len().saturating_sub(max_attributes),
             plain: Vec::with_capacity(pairs.len()),
             ..Self::default()
         };
-        for (order, (key, value)) in pairs.iter().take(max_attributes).enumerate() {
+        for (order, (key, value)) in pairs.iter().enumerate() {
             let (list, prefix, key, order) = if let Some(suffix) = key.strip_prefix("perpend.") {
                 // Sorted behind every `langfuse.` entry, so that it is the last and wins.
                 let order = order + pairs.len();
@@ -246,7 +243,7 @@ pub(crate) fn any_text<'s>(value: &'s Value<'s>) -> Option<Cow<'s, str>> {
             Some(json::Node::Text(inner)) => inner,
             _ => Cow::Borrowed(text.as_ref()),
         },
-        Value::Text(text) => Cow::Borrowed(text.as_ref()),
+        Value::Text(text) | Value::Plain(text) => Cow::Borrowed(text.as_ref()),
         Value::Absent => return None,
         other => Cow::Owned(other.to_json().to_string()),
     };
@@ -328,14 +325,13 @@ mod tests {
         .into_iter()
         .map(|(key, value)| (Cow::Borrowed(key), value))
         .collect();
-        let attributes = Attributes::new(&pairs, 100);
+        let attributes = Attributes::new(&pairs);
         assert_eq!(attributes.native_text("version"), Some("ours"));
         assert_eq!(attributes.native_text("release"), Some("theirs"));
         assert_eq!(attributes.native_text("tags"), None);
         assert_eq!(attributes.text("dup"), Some("last"));
         assert!(attributes.get("zero").is_some());
         assert!(attributes.get("empty").is_none());
-        assert_eq!(Attributes::new(&pairs, 2).n_over_limit, 9);
     }
 
     #[test]

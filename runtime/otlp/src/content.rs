@@ -60,7 +60,7 @@ struct Rows<'r, 's> {
 /// By the default rule: JSON objects and arrays held as text become JSON.
 fn default_payload(value: &Value<'_>) -> Payload {
     match value {
-        Value::Text(text) => json::payload(text),
+        Value::Text(text) | Value::Plain(text) => json::payload(text),
         other => Payload::from_value(other.to_json()),
     }
 }
@@ -68,7 +68,7 @@ fn default_payload(value: &Value<'_>) -> Payload {
 /// By the JSON-any rule.
 fn any_payload(value: &Value<'_>) -> Payload {
     match value {
-        Value::Text(text) => json::payload_any(text),
+        Value::Text(text) | Value::Plain(text) => json::payload_any(text),
         other => Payload::from_value(other.to_json()),
     }
 }
@@ -118,7 +118,7 @@ impl Rows<'_, '_> {
         if takes_system && attributes.get(SYSTEM).is_some() {
             return self.list(Some(default_json(value)));
         }
-        let Value::Text(text) = value else {
+        let (Value::Text(text) | Value::Plain(text)) = value else {
             return Self::plain_list(Some(value.to_json()));
         };
         let payload = json::payload(text);
@@ -455,10 +455,9 @@ impl Rows<'_, '_> {
             .events
             .iter()
             .find(|event| event.name == name)?;
-        let attributes =
-            crate::attributes::Attributes::new(&event.attributes, event.attributes.len());
+        let attributes = crate::attributes::Attributes::new(&event.attributes.pairs);
         let value = messages::traceloop(&attributes, key)
-            .unwrap_or_else(|| Json::Object(to_content(&event.attributes)));
+            .unwrap_or_else(|| Json::Object(to_content(&event.attributes.pairs)));
         is_present(&value).then(|| Payload::from_value(value))
     }
 

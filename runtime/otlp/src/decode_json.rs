@@ -1,177 +1,120 @@
 //! OTLP/JSON, leniently (otlp.md 2.2): ids in hex or base64, numbers as text or numbers, enums by name,
 //! unknown fields ignored, and shape errors that cost one span, not the request (6.1).
+//!
+//! The body is checked once and then walked in place: only one span or record is held decoded.
 
 use std::borrow::Cow;
 
 use crate::DecodeError;
 use crate::decode_protobuf::double;
-use crate::json::{Node, base64_of, from_base64, parse_body};
-use crate::limits::MAX_DEPTH;
+use crate::json::{Elements, Raw, Reader, base64_of, check_body, from_base64};
+use crate::limits::{Limits, MAX_DEPTH};
+use crate::logs::LogMapper;
+use crate::mapping::{Resource, SpanMapper};
 use crate::model::{
-    Event, Id, Link, LogRecord, LogsRequest, Pairs, Request, ResourceLogs, ResourceSpans, Scope,
-    ScopeSpans, Span, Value,
+    Attributed, Event, Id, Link, LogRecord, Pairs, Room, Scope, Span, Value, check_ids,
 };
 
-pub(crate) const NO_TRACES: &str = "this endpoint takes traces, but the body holds logs or metrics";
-const SPANS_NOT_AN_ARRAY: &str = "spans is not an array";
+const NO_TRACES: &str = "this endpoint takes traces, but the body holds logs or metrics";
 
-pub(crate) fn traces(bytes: &[u8]) -> Result<Request<'_>, DecodeError> {
-    let Some(mut body) = top_level(bytes)? else {
-        return Ok(Request::default());
+pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<(), DecodeError> {
+    let Some(body) = top_level(bytes)? else {
+        return Ok(());
     };
-    if (body.has("resourceLogs") || body.has("resourceMetrics")) && !body.has("resourceSpans") {
+    let [spans, logs, metrics, wrong_case] = members(
+        Some(body),
+        [
+            "resourceSpans",
+            "resourceLogs",
+            "resourceMetrics",
+            "resource_spans",
+        ],
+    );
+    if (logs.is_some() || metrics.is_some()) && spans.is_none() {
         return Err(DecodeError::Shape(NO_TRACES));
     }
-    let mut request = Request {
-        has_wrong_case: body.has("resource_spans") && !body.has("resourceSpans"),
-        ..Request::default()
-    };
-    match body.list("resourceSpans") {
-        Ok(resources) => request.resources = resources.into_iter().map(resource_spans).collect(),
-        Err(NotAnArray) => return Err(DecodeError::Shape("resourceSpans is not an array")),
+    if wrong_case.is_some() && spans.is_none() {
+        mapper.hint_at_wrong_case();
     }
-    Ok(request)
+    let resources =
+        list(spans).map_err(|NotAnArray| DecodeError::Shape("resourceSpans is not an array"))?;
+    for resource in resources {
+        resource_spans(resource, mapper)?;
+    }
+    Ok(())
 }
 
-pub(crate) fn logs(bytes: &[u8]) -> Result<LogsRequest<'_>, DecodeError> {
-    let Some(mut body) = top_level(bytes)? else {
-        return Ok(LogsRequest::default());
-    };
-    match body.list("resourceLogs") {
-        Ok(resources) => Ok(LogsRequest {
-            resources: resources.into_iter().map(resource_logs).collect(),
-        }),
-        Err(NotAnArray) => Err(DecodeError::Shape("resourceLogs is not an array")),
+pub(crate) fn logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<(), DecodeError> {
+    let [resources] = members(top_level(bytes)?, ["resourceLogs"]);
+    let resources =
+        list(resources).map_err(|NotAnArray| DecodeError::Shape("resourceLogs is not an array"))?;
+    for resource in resources {
+        resource_logs(resource, mapper)?;
     }
+    Ok(())
 }
 
 pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
     top_level(bytes).map(|_| ())
 }
 
-/// The members of the body; none for an empty body, which is an empty request.
-fn top_level(bytes: &[u8]) -> Result<Option<Members<'_>>, DecodeError> {
+/// The body; none when it is empty, which is an empty request.
+fn top_level(bytes: &[u8]) -> Result<Option<Raw<'_>>, DecodeError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    match parse_body(bytes)? {
-        Node::Object(members) => Ok(Some(Members(members))),
-        _ => Err(DecodeError::Shape("the top level is not an object")),
+    let body = check_body(bytes)?;
+    match body.is_object() {
+        true => Ok(Some(body)),
+        false => Err(DecodeError::Shape("the top level is not an object")),
     }
 }
 
 struct NotAnArray;
 
-/// The members of an object, taken out one by one so that texts move instead of being copied.
-struct Members<'a>(Vec<(Cow<'a, str>, Node<'a>)>);
+/// The members of these names; none of them where there is no object.
+fn members<'a, const N: usize>(object: Option<Raw<'a>>, names: [&str; N]) -> [Option<Raw<'a>>; N] {
+    object
+        .and_then(|object| object.object(names))
+        .unwrap_or([None; N])
+}
 
-impl<'a> Members<'a> {
-    fn of(node: Node<'a>) -> Option<Self> {
-        match node {
-            Node::Object(members) => Some(Self(members)),
-            _ => None,
-        }
-    }
+/// Null counts as absent.
+fn present(value: Option<Raw<'_>>) -> Option<Raw<'_>> {
+    value.filter(|value| !value.is_null())
+}
 
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(key, _)| key == name)
-    }
-
-    /// Takes the last member of that name; null counts as absent.
-    fn take(&mut self, name: &str) -> Option<Node<'a>> {
-        let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        let node = std::mem::replace(&mut self.0[at].1, Node::Null);
-        (node != Node::Null).then_some(node)
-    }
-
-    fn object(&mut self, name: &str) -> Self {
-        self.take(name)
-            .and_then(Self::of)
-            .unwrap_or(Self(Vec::new()))
-    }
-
-    fn list(&mut self, name: &str) -> Result<Vec<Node<'a>>, NotAnArray> {
-        match self.take(name) {
-            None => Ok(Vec::new()),
-            Some(Node::Array(items)) => Ok(items),
-            Some(_) => Err(NotAnArray),
-        }
-    }
-
-    fn text(&mut self, name: &str) -> Cow<'a, str> {
-        match self.take(name) {
-            Some(Node::Text(text)) => text,
-            Some(Node::Number(text)) => Cow::Borrowed(text),
-            _ => Cow::Borrowed(""),
-        }
-    }
-
-    fn unsigned(&mut self, name: &str) -> u64 {
-        self.take(name).map_or(0, |node| unsigned(&node))
-    }
-
-    fn count(&mut self, name: &str) -> u32 {
-        u32::try_from(self.unsigned(name)).unwrap_or(u32::MAX)
-    }
-
-    fn id<const N: usize>(&mut self, name: &str) -> Id<N> {
-        match self.take(name) {
-            None => Id::Absent,
-            Some(Node::Text(text)) => id(&text),
-            Some(_) => Id::Malformed,
-        }
-    }
-
-    fn attributes(&mut self, name: &str) -> Result<Pairs<'a>, NotAnArray> {
-        Ok(pairs(self.list(name)?, 0))
+fn list(value: Option<Raw<'_>>) -> Result<Elements<'_>, NotAnArray> {
+    match present(value) {
+        None => Ok(Elements::NONE),
+        Some(value) => value.elements().ok_or(NotAnArray),
     }
 }
 
-/// Hex of any case, else base64 of the right length.
-fn id<const N: usize>(text: &str) -> Id<N> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Id::Absent;
-    }
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|d| u8::try_from(d).ok())
-    };
-    if text.len() == 2 * N {
-        let bytes: Option<Vec<u8>> = text
-            .as_bytes()
-            .chunks_exact(2)
-            .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-            .collect();
-        if let Some(bytes) = bytes {
-            return Id::from_bytes(&bytes);
-        }
-    }
-    match from_base64(text) {
-        Some(bytes) if bytes.len() == N => Id::from_bytes(&bytes),
-        _ => Id::Malformed,
-    }
+fn text(value: Option<Raw<'_>>) -> Cow<'_, str> {
+    let text = value.and_then(|value| value.text().or_else(|| value.number().map(Cow::Borrowed)));
+    text.unwrap_or_default()
+}
+
+/// A number, also one that was sent as text.
+fn digits(value: Raw<'_>) -> Option<Cow<'_, str>> {
+    value.number().map(Cow::Borrowed).or_else(|| value.text())
 }
 
 /// Whole numbers as text or number; also with a fraction or exponent, cut.
-fn unsigned(node: &Node<'_>) -> u64 {
-    let text = match node {
-        Node::Number(text) => text,
-        Node::Text(text) => text.trim(),
-        _ => return 0,
+fn unsigned(value: Option<Raw<'_>>) -> u64 {
+    let Some(text) = value.and_then(digits) else {
+        return 0;
     };
+    let text = text.trim();
     text.parse::<u64>()
         .or_else(|_| text.parse::<f64>().map(|value| value as u64))
         .unwrap_or(0)
 }
 
-fn signed(node: &Node<'_>) -> Option<i64> {
-    let text = match node {
-        Node::Number(text) => text,
-        Node::Text(text) => text.trim(),
-        _ => return None,
-    };
+fn signed(value: Raw<'_>) -> Option<i64> {
+    let text = digits(value)?;
+    let text = text.trim();
     let whole = |value: f64| {
         let is_whole = value.is_finite() && value.fract() == 0.0 && value.abs() < 9.3e18;
         is_whole.then_some(value as i64)
@@ -181,218 +124,383 @@ fn signed(node: &Node<'_>) -> Option<i64> {
         .or_else(|| text.parse::<f64>().ok().and_then(whole))
 }
 
-fn resource_spans(node: Node<'_>) -> ResourceSpans<'_> {
-    let mut result = ResourceSpans::default();
-    let Some(mut members) = Members::of(node) else {
-        return result;
+fn count(value: Option<Raw<'_>>) -> u32 {
+    u32::try_from(unsigned(value)).unwrap_or(u32::MAX)
+}
+
+/// Hex of any case, else base64 of the right length.
+fn id<const N: usize>(value: Option<Raw<'_>>) -> Id<N> {
+    let Some(value) = present(value) else {
+        return Id::Absent;
     };
-    let attributes = members.object("resource").attributes("attributes");
-    let is_sound = attributes.is_ok();
-    result.attributes = attributes.unwrap_or_default();
-    match members.list("scopeSpans") {
-        Ok(scopes) => {
-            result.scopes = scopes
-                .into_iter()
-                .map(|scope| scope_spans(scope, is_sound))
-                .collect();
+    let Some(text) = value.text() else {
+        return Id::Malformed;
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Id::Absent;
+    }
+    if let Some(bytes) = from_hex(text) {
+        return Id::from_bytes(&bytes as &[u8; N]);
+    }
+    // Padded or not, base64 of an id is shorter than its hex.
+    let bytes = (text.len() <= 2 * N).then(|| from_base64(text)).flatten();
+    match bytes {
+        Some(bytes) if bytes.len() == N => Id::from_bytes(&bytes),
+        _ => Id::Malformed,
+    }
+}
+
+fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+fn attributes<'a>(
+    value: Option<Raw<'a>>,
+    room: &mut Room,
+    limits: &Limits,
+) -> Result<Attributed<'a>, NotAnArray> {
+    let mut attributes = Attributed::default();
+    for pair in list(value)? {
+        if pair.is_object() {
+            let read = |room: &mut Room| Ok::<_, NotAnArray>(key_value(pair, room));
+            attributes.add(room, limits, read)?;
         }
-        Err(NotAnArray) => result
-            .scopes
-            .push(one_rejected(Scope::default(), "scopeSpans is not an array")),
     }
-    result
+    Ok(attributes)
 }
 
-/// Spans that cannot even be counted stand as one rejected span.
-fn one_rejected<'a>(scope: Scope<'a>, reason: &'static str) -> ScopeSpans<'a> {
-    ScopeSpans {
-        scope,
-        spans: vec![Err(reason)],
-    }
-}
-
-fn scope_spans(node: Node<'_>, is_resource_sound: bool) -> ScopeSpans<'_> {
-    let Some(mut members) = Members::of(node) else {
-        return ScopeSpans::default();
+fn resource_spans(value: Raw<'_>, mapper: &mut SpanMapper<'_>) -> Result<(), DecodeError> {
+    mapper.begin_group()?;
+    let [resource, scopes] = members(Some(value), ["resource", "scopeSpans"]);
+    mapper.describe(resource.map_or(0, Raw::len))?;
+    let [found] = members(resource, ["attributes"]);
+    let mut room = Room::new(mapper.limits().max_values);
+    let found = attributes(found, &mut room, mapper.limits());
+    let is_sound = found.is_ok();
+    let found = found.unwrap_or_default();
+    let mut resource = Resource::new(&found.pairs, mapper.limits());
+    let Ok(scopes) = list(scopes) else {
+        return mapper.rejected(&Scope::default(), "scopeSpans is not an array");
     };
-    let mut scope = members.object("scope");
-    let attributes = scope.attributes("attributes");
-    let is_scope_sound = attributes.is_ok();
+    for scope in scopes {
+        scope_spans(scope, &mut resource, is_sound, mapper)?;
+    }
+    Ok(())
+}
+
+fn scope_spans(
+    value: Raw<'_>,
+    resource: &mut Resource<'_>,
+    is_resource_sound: bool,
+    mapper: &mut SpanMapper<'_>,
+) -> Result<(), DecodeError> {
+    mapper.begin_group()?;
+    let [scope, spans] = members(Some(value), ["scope", "spans"]);
+    mapper.describe(scope.map_or(0, Raw::len))?;
+    let [name, version, found] = members(scope, ["name", "version", "attributes"]);
+    let mut room = Room::new(mapper.limits().max_values);
+    let found = attributes(found, &mut room, mapper.limits());
+    let unsound = match (is_resource_sound, found.is_ok()) {
+        (false, _) => Some("the resource's attributes are not an array"),
+        (_, false) => Some("the scope's attributes are not an array"),
+        _ => None,
+    };
     let scope = Scope {
-        name: scope.text("name"),
-        version: scope.text("version"),
-        attributes: attributes.unwrap_or_default(),
+        name: text(name),
+        version: text(version),
+        attributes: found.unwrap_or_default(),
     };
-    let Ok(spans) = members.list("spans") else {
-        return one_rejected(scope, SPANS_NOT_AN_ARRAY);
+    // Spans that cannot even be counted are one rejected span.
+    let Ok(spans) = list(spans) else {
+        return mapper.rejected(&scope, "spans is not an array");
     };
-    let spans = spans
-        .into_iter()
-        .map(|node| {
-            if !is_resource_sound {
-                Err("the resource's attributes are not an array")
-            } else if !is_scope_sound {
-                Err("the scope's attributes are not an array")
-            } else {
-                span(node)
-            }
-        })
-        .collect();
-    ScopeSpans { scope, spans }
-}
-
-fn span(node: Node<'_>) -> Result<Span<'_>, &'static str> {
-    let mut members = Members::of(node).ok_or("the span is not an object")?;
-    let mut status = members.object("status");
-    let events = members
-        .list("events")
-        .map_err(|NotAnArray| "the span's events are not an array")?;
-    let links = members
-        .list("links")
-        .map_err(|NotAnArray| "the span's links are not an array")?;
-    Ok(Span {
-        trace_id: members.id("traceId"),
-        span_id: members.id("spanId"),
-        parent_id: members.id("parentSpanId"),
-        name: members.text("name"),
-        start_nanos: members.unsigned("startTimeUnixNano"),
-        end_nanos: members.unsigned("endTimeUnixNano"),
-        attributes: members
-            .attributes("attributes")
-            .map_err(|NotAnArray| "the span's attributes are not an array")?,
-        n_dropped_attributes: members.count("droppedAttributesCount"),
-        events: events
-            .into_iter()
-            .filter_map(Members::of)
-            .map(event)
-            .collect::<Result<_, _>>()?,
-        n_dropped_events: members.count("droppedEventsCount"),
-        links: links
-            .into_iter()
-            .filter_map(Members::of)
-            .map(link)
-            .collect(),
-        n_dropped_links: members.count("droppedLinksCount"),
-        status_code: match status.take("code") {
-            Some(Node::Text(name)) if name == "STATUS_CODE_ERROR" => 2,
-            Some(Node::Text(name)) if name == "STATUS_CODE_OK" => 1,
-            Some(node) => signed(&node).unwrap_or(0),
-            None => 0,
-        },
-        status_message: status.text("message"),
-    })
-}
-
-fn event(mut members: Members<'_>) -> Result<Event<'_>, &'static str> {
-    Ok(Event {
-        time_nanos: members.unsigned("timeUnixNano"),
-        name: members.text("name"),
-        attributes: members
-            .attributes("attributes")
-            .map_err(|NotAnArray| "an event's attributes are not an array")?,
-    })
-}
-
-fn link(mut members: Members<'_>) -> Link<'_> {
-    Link {
-        trace_id: members.id("traceId"),
-        span_id: members.id("spanId"),
-        attributes: members.attributes("attributes").unwrap_or_default(),
-    }
-}
-
-fn resource_logs(node: Node<'_>) -> ResourceLogs<'_> {
-    let mut result = ResourceLogs::default();
-    let Some(mut members) = Members::of(node) else {
-        return result;
-    };
-    result.attributes = members
-        .object("resource")
-        .attributes("attributes")
-        .unwrap_or_default();
-    let scopes = members.list("scopeLogs").unwrap_or_default();
-    for mut scope in scopes.into_iter().filter_map(Members::of) {
-        let records = scope.list("logRecords").unwrap_or_default();
-        result
-            .records
-            .extend(records.into_iter().filter_map(Members::of).map(log_record));
-    }
-    result
-}
-
-fn log_record(mut members: Members<'_>) -> LogRecord<'_> {
-    LogRecord {
-        trace_id: members.id("traceId"),
-        span_id: members.id("spanId"),
-        time_nanos: members.unsigned("timeUnixNano"),
-        observed_nanos: members.unsigned("observedTimeUnixNano"),
-        event_name: members.text("eventName"),
-        body: members.take("body").map(|body| any_value(body, 0)),
-        attributes: members.attributes("attributes").unwrap_or_default(),
-    }
-}
-
-fn pairs(nodes: Vec<Node<'_>>, depth: usize) -> Pairs<'_> {
-    nodes
-        .into_iter()
-        .filter_map(Members::of)
-        .map(|mut pair| {
-            let value = pair.take("value");
-            (
-                pair.text("key"),
-                value.map_or(Value::Absent, |value| any_value(value, depth)),
-            )
-        })
-        .collect()
-}
-
-fn any_value(node: Node<'_>, depth: usize) -> Value<'_> {
-    let Some(mut members) = Members::of(node) else {
-        return Value::Absent;
-    };
-    let kinds = [
-        "stringValue",
-        "boolValue",
-        "intValue",
-        "doubleValue",
-        "arrayValue",
-        "kvlistValue",
-        "bytesValue",
-    ];
-    let found = kinds
-        .into_iter()
-        .find_map(|kind| Some((kind, members.take(kind)?)));
-    match found {
-        Some(("stringValue", Node::Text(text))) => Value::Text(text),
-        Some(("boolValue", Node::Bool(value))) => Value::Bool(value),
-        Some(("boolValue", Node::Text(text))) => match text.as_ref() {
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
-            _ => Value::Absent,
-        },
-        Some(("intValue", node)) => signed(&node).map_or(Value::Absent, Value::Int),
-        Some(("doubleValue", Node::Number(text))) => text.parse().map_or(Value::Absent, double),
-        Some(("doubleValue", Node::Text(text))) => {
-            text.trim().parse().map_or(Value::Absent, double)
+    resource.enter(&scope, mapper.limits());
+    for value in spans {
+        match unsound {
+            Some(reason) => mapper.rejected(&scope, reason)?,
+            None => mapper.span(resource, &scope, value.len(), |room, limits| {
+                Ok(span(value, room, limits))
+            })?,
         }
-        Some(("arrayValue" | "kvlistValue", _)) if depth >= MAX_DEPTH => Value::Absent,
-        Some(("arrayValue", node)) => Value::Array(
-            values_of(node)
-                .into_iter()
-                .map(|item| any_value(item, depth + 1))
-                .collect(),
-        ),
-        Some(("kvlistValue", node)) => Value::Map(pairs(values_of(node), depth + 1)),
-        Some(("bytesValue", Node::Text(text))) => match from_base64(&text) {
-            Some(bytes) => Value::Text(Cow::Owned(base64_of(&bytes))),
-            None => Value::Text(text),
-        },
-        _ => Value::Absent,
+    }
+    Ok(())
+}
+
+/// A span, or why it is rejected: then nothing of it is held.
+fn span<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Result<Span<'a>, &'static str> {
+    let found = value.object([
+        "traceId",
+        "spanId",
+        "parentSpanId",
+        "name",
+        "startTimeUnixNano",
+        "endTimeUnixNano",
+        "attributes",
+        "droppedAttributesCount",
+        "events",
+        "droppedEventsCount",
+        "links",
+        "droppedLinksCount",
+        "status",
+    ]);
+    let [
+        trace_id,
+        span_id,
+        parent_id,
+        name,
+        start,
+        end,
+        found,
+        n_dropped_attributes,
+        events,
+        n_dropped_events,
+        links,
+        n_dropped_links,
+        status,
+    ] = found.ok_or("the span is not an object")?;
+    let (trace_id, span_id, parent_id) = (id(trace_id), id(span_id), id(parent_id));
+    let events = list(events).map_err(|NotAnArray| "the span's events are not an array")?;
+    let links = list(links).map_err(|NotAnArray| "the span's links are not an array")?;
+    list(found).map_err(|NotAnArray| "the span's attributes are not an array")?;
+    check_ids(trace_id, span_id, parent_id)?;
+    let [code, message] = members(status, ["code", "message"]);
+    let mut span = Span {
+        trace_id,
+        span_id,
+        parent_id,
+        name: text(name),
+        start_nanos: unsigned(start),
+        end_nanos: unsigned(end),
+        attributes: attributes(found, room, limits).unwrap_or_default(),
+        n_dropped_attributes: count(n_dropped_attributes),
+        n_dropped_events: count(n_dropped_events),
+        n_dropped_links: count(n_dropped_links),
+        status_code: present(code).map_or(0, status_code),
+        status_message: text(message),
+        ..Span::default()
+    };
+    for value in events {
+        if let Some([time, name, found]) = value.object(["timeUnixNano", "name", "attributes"]) {
+            span.add_event(&text(name), limits, || {
+                event(time, name, attributes(found, room, limits))
+            })?;
+        }
+    }
+    for value in links {
+        if let Some([trace_id, span_id, found]) = value.object(["traceId", "spanId", "attributes"])
+        {
+            let read = || {
+                Ok::<_, &'static str>(Link {
+                    trace_id: id(trace_id),
+                    span_id: id(span_id),
+                    attributes: attributes(found, room, limits).unwrap_or_default(),
+                })
+            };
+            span.add_link(limits, read)?;
+        }
+    }
+    Ok(span)
+}
+
+fn status_code(code: Raw<'_>) -> i64 {
+    match code.text().as_deref() {
+        Some("STATUS_CODE_ERROR") => 2,
+        Some("STATUS_CODE_OK") => 1,
+        _ => signed(code).unwrap_or(0),
     }
 }
 
-fn values_of(node: Node<'_>) -> Vec<Node<'_>> {
-    Members::of(node)
-        .and_then(|mut members| members.list("values").ok())
-        .unwrap_or_default()
+fn event<'a>(
+    time: Option<Raw<'a>>,
+    name: Option<Raw<'a>>,
+    attributes: Result<Attributed<'a>, NotAnArray>,
+) -> Result<Event<'a>, &'static str> {
+    Ok(Event {
+        time_nanos: unsigned(time),
+        name: text(name),
+        attributes: attributes.map_err(|NotAnArray| "an event's attributes are not an array")?,
+    })
+}
+
+fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), DecodeError> {
+    let [resource, scopes] = members(Some(value), ["resource", "scopeLogs"]);
+    mapper.describe(resource.map_or(0, Raw::len))?;
+    let [found] = members(resource, ["attributes"]);
+    let mut room = Room::new(mapper.limits().max_values);
+    let found = attributes(found, &mut room, mapper.limits()).unwrap_or_default();
+    let resource = Resource::new(&found.pairs, mapper.limits());
+    for scope in list(scopes).unwrap_or(Elements::NONE) {
+        let [records] = members(Some(scope), ["logRecords"]);
+        for value in list(records).unwrap_or(Elements::NONE) {
+            mapper.record(&resource, value.len(), |room, limits| {
+                Ok(log_record(value, room, limits))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A record; none when it names no span.
+fn log_record<'a>(value: Raw<'a>, room: &mut Room, limits: &Limits) -> Option<LogRecord<'a>> {
+    let [trace_id, span_id, time, observed, event_name, body, found] = value.object([
+        "traceId",
+        "spanId",
+        "timeUnixNano",
+        "observedTimeUnixNano",
+        "eventName",
+        "body",
+        "attributes",
+    ])?;
+    let mut record = LogRecord {
+        trace_id: id(trace_id),
+        span_id: id(span_id),
+        ..LogRecord::default()
+    };
+    check_ids(record.trace_id, record.span_id, Id::Absent).ok()?;
+    record.time_nanos = unsigned(time);
+    record.observed_nanos = unsigned(observed);
+    record.event_name = text(event_name);
+    record.body = present(body).and_then(|body| {
+        let read = |room: &mut Room| Ok::<_, NotAnArray>(any_value(body, room));
+        room.whole(read).ok().flatten()
+    });
+    record.attributes = attributes(found, room, limits).unwrap_or_default();
+    Some(record)
+}
+
+fn key_value<'a>(pair: Raw<'a>, room: &mut Room) -> (Cow<'a, str>, Value<'a>) {
+    let [key, value] = members(Some(pair), ["key", "value"]);
+    (
+        text(key),
+        value.map_or(Value::Absent, |value| any_value(value, room)),
+    )
+}
+
+fn any_value<'a>(value: Raw<'a>, room: &mut Room) -> Value<'a> {
+    // The body was checked: there is no error to be told.
+    value_of(&mut value.reader(), 0, room).unwrap_or(Value::Absent)
+}
+
+/// The members of an `AnyValue`. Where several are present the first in this order counts.
+const KINDS: [&str; 7] = [
+    "stringValue",
+    "boolValue",
+    "intValue",
+    "doubleValue",
+    "arrayValue",
+    "kvlistValue",
+    "bytesValue",
+];
+
+/// Reads an `AnyValue` in one walk, however deep it is.
+fn value_of<'a>(
+    reader: &mut Reader<'a>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Value<'a>, DecodeError> {
+    let mut best = (KINDS.len(), Value::Absent);
+    reader.each_member(|reader, key| {
+        let kind = KINDS.iter().position(|kind| *kind == key);
+        let Some(kind) = kind.filter(|kind| *kind <= best.0 && !reader.is_at_null()) else {
+            return reader.raw().map(|_| ());
+        };
+        let value = match KINDS[kind] {
+            "arrayValue" if depth < MAX_DEPTH => Value::Array(items(reader, depth + 1, room)?),
+            "kvlistValue" if depth < MAX_DEPTH => Value::Map(pairs(reader, depth + 1, room)?),
+            name => scalar(name, reader.raw()?, room).unwrap_or(Value::Absent),
+        };
+        best = (kind, value);
+        Ok(())
+    })?;
+    Ok(best.1)
+}
+
+fn scalar<'a>(kind: &str, value: Raw<'a>, room: &mut Room) -> Option<Value<'a>> {
+    match kind {
+        "stringValue" => Some(room.text(value.text()?)),
+        "boolValue" => truth(value).map(Value::Bool),
+        "intValue" => signed(value).map(Value::Int),
+        "doubleValue" => digits(value)?.trim().parse().ok().map(double),
+        "bytesValue" => {
+            let text = value.text()?;
+            let bytes = from_base64(&text);
+            Some(Value::Text(
+                bytes.map_or(text, |bytes| base64_of(&bytes).into()),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn truth(value: Raw<'_>) -> Option<bool> {
+    value.truth().or_else(|| match value.text()?.as_ref() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    })
+}
+
+/// Walks over the elements of the member `values`.
+fn each_value<'a>(
+    reader: &mut Reader<'a>,
+    mut one: impl FnMut(&mut Reader<'a>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    reader.each_member(|reader, key| match key.as_ref() {
+        "values" => reader.each_element(&mut one),
+        _ => reader.raw().map(|_| ()),
+    })
+}
+
+fn items<'a>(
+    reader: &mut Reader<'a>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Vec<Value<'a>>, DecodeError> {
+    let mut items = Vec::new();
+    each_value(reader, |reader| {
+        match room.take(1) {
+            true => items.push(value_of(reader, depth, room)?),
+            false => drop(reader.raw()?),
+        }
+        Ok(())
+    })?;
+    Ok(items)
+}
+
+fn pairs<'a>(
+    reader: &mut Reader<'a>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Pairs<'a>, DecodeError> {
+    let mut pairs = Pairs::new();
+    each_value(reader, |reader| {
+        if !reader.is_at_object() || !room.take(1) {
+            return reader.raw().map(|_| ());
+        }
+        let (mut name, mut value) = (Cow::Borrowed(""), Value::Absent);
+        reader.each_member(|reader, key| {
+            match key.as_ref() {
+                "key" => name = text(Some(reader.raw()?)),
+                "value" => value = value_of(reader, depth, room)?,
+                _ => drop(reader.raw()?),
+            }
+            Ok(())
+        })?;
+        pairs.push((name, value));
+        Ok(())
+    })?;
+    Ok(pairs)
 }

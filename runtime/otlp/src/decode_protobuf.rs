@@ -1,15 +1,18 @@
 //! Binary OTLP: `ExportTraceServiceRequest` and `ExportLogsServiceRequest`.
 //!
-//! Field numbers are those of `opentelemetry/proto/{trace,logs,common,resource}/v1`.
+//! Field numbers are those of `opentelemetry/proto/{trace,logs,common,resource}/v1`. A message is walked
+//! once for what describes its members and once for these, because fields may come in any order; only one
+//! span or record is held decoded.
 
 use std::borrow::Cow;
 
 use crate::DecodeError;
 use crate::json::base64_of;
-use crate::limits::MAX_DEPTH;
+use crate::limits::{Limits, MAX_DEPTH};
+use crate::logs::LogMapper;
+use crate::mapping::{Resource, SpanMapper};
 use crate::model::{
-    Event, Id, Link, LogRecord, LogsRequest, Pairs, Request, ResourceLogs, ResourceSpans, Scope,
-    ScopeSpans, Span, Value,
+    Attributed, Event, Id, Link, LogRecord, Pairs, Room, Scope, Span, Value, check_ids,
 };
 use crate::wire::{Field, Fields};
 
@@ -29,75 +32,101 @@ macro_rules! fields {
     }};
 }
 
-pub(crate) fn traces(bytes: &[u8]) -> Result<Request<'_>> {
-    let mut request = Request::default();
+pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<()> {
     fields!(bytes,
-        1 => request.resources.push(resource_spans(field.bytes())?) => |field|,
-    );
-    Ok(request)
-}
-
-fn resource_spans(bytes: &[u8]) -> Result<ResourceSpans<'_>> {
-    let mut resource = ResourceSpans::default();
-    fields!(bytes,
-        1 => resource.attributes.extend(attributes_of(field, 1)?) => |field|,
-        2 => resource.scopes.push(scope_spans(field.bytes())?) => |field|,
-    );
-    Ok(resource)
-}
-
-/// The key-value pairs with the given field number of a message that holds nothing else of use.
-fn attributes_of(message: Field<'_>, number: u32) -> Result<Pairs<'_>> {
-    let mut pairs = Pairs::new();
-    let mut fields = Fields::new(message.bytes());
-    for (found, field) in fields.by_ref() {
-        if found == number {
-            pairs.push(key_value(field, 0)?);
-        }
-    }
-    fields.finish()?;
-    Ok(pairs)
-}
-
-fn scope_spans(bytes: &[u8]) -> Result<ScopeSpans<'_>> {
-    let mut scope_spans = ScopeSpans::default();
-    fields!(bytes,
-        1 => scope(field.bytes(), &mut scope_spans.scope)? => |field|,
-        2 => scope_spans.spans.push(Ok(span(field.bytes())?)) => |field|,
-    );
-    Ok(scope_spans)
-}
-
-fn scope<'a>(bytes: &'a [u8], scope: &mut Scope<'a>) -> Result<()> {
-    fields!(bytes,
-        1 => scope.name = field.text() => |field|,
-        2 => scope.version = field.text() => |field|,
-        3 => scope.attributes.push(key_value(field, 0)?) => |field|,
+        1 => resource_spans(field.bytes(), mapper)? => |field|,
     );
     Ok(())
 }
 
-fn span(bytes: &[u8]) -> Result<Span<'_>> {
-    let mut span = Span {
-        attributes: Vec::with_capacity(24),
-        ..Span::default()
-    };
+fn resource_spans(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<()> {
+    mapper.begin_group()?;
+    let limits = mapper.limits();
+    let mut attributes = Attributed::default();
+    let mut room = Room::new(limits.max_values);
+    fields!(bytes,
+        1 => {
+            mapper.describe(field.bytes().len())?;
+            fields!(field.bytes(),
+                1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
+            );
+        } => |field|,
+    );
+    let mut resource = Resource::new(&attributes.pairs, limits);
+    fields!(bytes,
+        2 => scope_spans(field.bytes(), &mut resource, mapper)? => |field|,
+    );
+    Ok(())
+}
+
+fn scope_spans(
+    bytes: &[u8],
+    resource: &mut Resource<'_>,
+    mapper: &mut SpanMapper<'_>,
+) -> Result<()> {
+    mapper.begin_group()?;
+    let mut found = Scope::default();
+    let mut room = Room::new(mapper.limits().max_values);
+    fields!(bytes,
+        1 => {
+            mapper.describe(field.bytes().len())?;
+            scope(field.bytes(), &mut found, &mut room, mapper.limits())?;
+        } => |field|,
+    );
+    resource.enter(&found, mapper.limits());
+    fields!(bytes,
+        2 => mapper.span(resource, &found, field.bytes().len(), |room, limits| {
+            span(field.bytes(), room, limits)
+        })? => |field|,
+    );
+    Ok(())
+}
+
+fn scope<'a>(
+    bytes: &'a [u8],
+    scope: &mut Scope<'a>,
+    room: &mut Room,
+    limits: &Limits,
+) -> Result<()> {
+    fields!(bytes,
+        1 => scope.name = field.text() => |field|,
+        2 => scope.version = field.text() => |field|,
+        3 => scope.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
+    );
+    Ok(())
+}
+
+/// A span, or why it is rejected: then nothing of it was held.
+fn span<'a>(
+    bytes: &'a [u8],
+    room: &mut Room,
+    limits: &Limits,
+) -> Result<std::result::Result<Span<'a>, &'static str>> {
+    let mut span = Span::default();
     fields!(bytes,
         1 => span.trace_id = Id::from_bytes(field.bytes()) => |field|,
         2 => span.span_id = Id::from_bytes(field.bytes()) => |field|,
         4 => span.parent_id = Id::from_bytes(field.bytes()) => |field|,
+    );
+    if let Err(reason) = check_ids(span.trace_id, span.span_id, span.parent_id) {
+        return Ok(Err(reason));
+    }
+    fields!(bytes,
         5 => span.name = field.text() => |field|,
         7 => span.start_nanos = field.number() => |field|,
         8 => span.end_nanos = field.number() => |field|,
-        9 => span.attributes.push(key_value(field, 0)?) => |field|,
+        9 => span.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
         10 => span.n_dropped_attributes = field.count() => |field|,
-        11 => span.events.push(event(field.bytes())?) => |field|,
+        11 => {
+            let name = name_of_event(field.bytes())?;
+            span.add_event(&name, limits, || event(field.bytes(), room, limits))?;
+        } => |field|,
         12 => span.n_dropped_events = field.count() => |field|,
-        13 => span.links.push(link(field.bytes())?) => |field|,
+        13 => span.add_link(limits, || link(field.bytes(), room, limits))? => |field|,
         14 => span.n_dropped_links = field.count() => |field|,
         15 => status(field.bytes(), &mut span)? => |field|,
     );
-    Ok(span)
+    Ok(Ok(span))
 }
 
 fn status<'a>(bytes: &'a [u8], span: &mut Span<'a>) -> Result<()> {
@@ -108,96 +137,129 @@ fn status<'a>(bytes: &'a [u8], span: &mut Span<'a>) -> Result<()> {
     Ok(())
 }
 
-fn event(bytes: &[u8]) -> Result<Event<'_>> {
+fn name_of_event(bytes: &[u8]) -> Result<Cow<'_, str>> {
+    let mut name = Cow::Borrowed("");
+    fields!(bytes,
+        2 => name = field.text() => |field|,
+    );
+    Ok(name)
+}
+
+fn event<'a>(bytes: &'a [u8], room: &mut Room, limits: &Limits) -> Result<Event<'a>> {
     let mut event = Event::default();
     fields!(bytes,
         1 => event.time_nanos = field.number() => |field|,
         2 => event.name = field.text() => |field|,
-        3 => event.attributes.push(key_value(field, 0)?) => |field|,
+        3 => event.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
     );
     Ok(event)
 }
 
-fn link(bytes: &[u8]) -> Result<Link<'_>> {
+fn link<'a>(bytes: &'a [u8], room: &mut Room, limits: &Limits) -> Result<Link<'a>> {
     let mut link = Link::default();
     fields!(bytes,
         1 => link.trace_id = Id::from_bytes(field.bytes()) => |field|,
         2 => link.span_id = Id::from_bytes(field.bytes()) => |field|,
-        4 => link.attributes.push(key_value(field, 0)?) => |field|,
+        4 => link.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
     );
     Ok(link)
 }
 
-pub(crate) fn logs(bytes: &[u8]) -> Result<LogsRequest<'_>> {
-    let mut request = LogsRequest::default();
+pub(crate) fn logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
     fields!(bytes,
-        1 => request.resources.push(resource_logs(field.bytes())?) => |field|,
+        1 => resource_logs(field.bytes(), mapper)? => |field|,
     );
-    Ok(request)
+    Ok(())
 }
 
-fn resource_logs(bytes: &[u8]) -> Result<ResourceLogs<'_>> {
-    let mut resource = ResourceLogs::default();
+fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
+    let limits = mapper.limits();
+    let mut attributes = Attributed::default();
+    let mut room = Room::new(limits.max_values);
     fields!(bytes,
-        1 => resource.attributes.extend(attributes_of(field, 1)?) => |field|,
+        1 => {
+            mapper.describe(field.bytes().len())?;
+            fields!(field.bytes(),
+                1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
+            );
+        } => |field|,
+    );
+    let resource = Resource::new(&attributes.pairs, limits);
+    fields!(bytes,
         2 => fields!(field.bytes(),
-            2 => resource.records.push(log_record(field.bytes())?) => |field|,
+            2 => mapper.record(&resource, field.bytes().len(), |room, limits| {
+                log_record(field.bytes(), room, limits)
+            })? => |field|,
         ) => |field|,
     );
-    Ok(resource)
+    Ok(())
 }
 
-fn log_record(bytes: &[u8]) -> Result<LogRecord<'_>> {
+/// A record; none when it names no span.
+fn log_record<'a>(
+    bytes: &'a [u8],
+    room: &mut Room,
+    limits: &Limits,
+) -> Result<Option<LogRecord<'a>>> {
     let mut record = LogRecord::default();
     fields!(bytes,
-        1 => record.time_nanos = field.number() => |field|,
-        5 => record.body = Some(any_value(field.bytes(), 0)?) => |field|,
-        6 => record.attributes.push(key_value(field, 0)?) => |field|,
         9 => record.trace_id = Id::from_bytes(field.bytes()) => |field|,
         10 => record.span_id = Id::from_bytes(field.bytes()) => |field|,
+    );
+    if check_ids(record.trace_id, record.span_id, Id::Absent).is_err() {
+        return Ok(None);
+    }
+    fields!(bytes,
+        1 => record.time_nanos = field.number() => |field|,
+        5 => record.body = room.whole(|room| any_value(field.bytes(), 0, room))? => |field|,
+        6 => record.attributes.add(room, limits, |room| key_value(field, 0, room))? => |field|,
         11 => record.observed_nanos = field.number() => |field|,
         12 => record.event_name = field.text() => |field|,
     );
-    Ok(record)
+    Ok(Some(record))
 }
 
-fn key_value(field: Field<'_>, depth: usize) -> Result<(Cow<'_, str>, Value<'_>)> {
+fn key_value<'a>(
+    field: Field<'a>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<(Cow<'a, str>, Value<'a>)> {
     let mut key = Cow::Borrowed("");
     let mut value = Value::Absent;
     fields!(field.bytes(),
         1 => key = field.text() => |field|,
-        2 => value = any_value(field.bytes(), depth)? => |field|,
+        2 => value = any_value(field.bytes(), depth, room)? => |field|,
     );
     Ok((key, value))
 }
 
-fn any_value(bytes: &[u8], depth: usize) -> Result<Value<'_>> {
+fn any_value<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Value<'a>> {
     let mut value = Value::Absent;
     fields!(bytes,
-        1 => value = Value::Text(field.text()) => |field|,
+        1 => value = room.text(field.text()) => |field|,
         2 => value = Value::Bool(field.number() != 0) => |field|,
         3 => value = Value::Int(field.number().cast_signed()) => |field|,
         4 => value = double(f64::from_bits(field.number())) => |field|,
         5 | 6 if depth >= MAX_DEPTH => value = Value::Absent => |_field|,
-        5 => value = Value::Array(array(field.bytes(), depth + 1)?) => |field|,
-        6 => value = Value::Map(pairs(field.bytes(), depth + 1)?) => |field|,
+        5 => value = Value::Array(array(field.bytes(), depth + 1, room)?) => |field|,
+        6 => value = Value::Map(pairs(field.bytes(), depth + 1, room)?) => |field|,
         7 => value = Value::Text(Cow::Owned(base64_of(field.bytes()))) => |field|,
     );
     Ok(value)
 }
 
-fn array(bytes: &[u8], depth: usize) -> Result<Vec<Value<'_>>> {
+fn array<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Vec<Value<'a>>> {
     let mut items = Vec::new();
     fields!(bytes,
-        1 => items.push(any_value(field.bytes(), depth)?) => |field|,
+        1 if room.take(1) => items.push(any_value(field.bytes(), depth, room)?) => |field|,
     );
     Ok(items)
 }
 
-fn pairs(bytes: &[u8], depth: usize) -> Result<Pairs<'_>> {
+fn pairs<'a>(bytes: &'a [u8], depth: usize, room: &mut Room) -> Result<Pairs<'a>> {
     let mut pairs = Pairs::new();
     fields!(bytes,
-        1 => pairs.push(key_value(field, depth)?) => |field|,
+        1 if room.take(1) => pairs.push(key_value(field, depth, room)?) => |field|,
     );
     Ok(pairs)
 }

@@ -15,6 +15,8 @@ use crate::model::Value;
 /// Longest user id, session id and tag in characters.
 pub(crate) const MAX_ID_CHARS: usize = 200;
 const MAX_TAGS: usize = 100;
+/// Parts of one text that are looked at for tags.
+const MAX_TAG_PARTS: usize = 1_000;
 
 pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
     let attributes = source.attributes;
@@ -355,7 +357,8 @@ pub(crate) fn tags(source: &Source<'_>) -> Vec<String> {
             let text = crate::json::parse(&text)
                 .and_then(|node| node.as_str().map(str::to_owned))
                 .unwrap_or(text);
-            text.split(',').map(str::to_owned).collect()
+            let parts = text.split(',').take(MAX_TAG_PARTS);
+            parts.map(str::to_owned).collect()
         }
         other => vec![other.to_string()],
     };
@@ -440,7 +443,11 @@ pub(crate) fn status_message(source: &Source<'_>, level: Level) -> Option<String
             .iter()
             .rfind(|event| event.name == "exception")?;
         let part = |name: &str| {
-            let found = event.attributes.iter().rfind(|(key, _)| key == name)?;
+            let found = event
+                .attributes
+                .pairs
+                .iter()
+                .rfind(|(key, _)| key == name)?;
             found.1.as_str().filter(|text| !text.is_empty())
         };
         match (part("exception.type"), part("exception.message")) {

@@ -1,7 +1,10 @@
-//! JSON as senders write it: read into a borrowed tree, or checked and copied without one.
+//! JSON as senders write it: walked where it is, read into a borrowed tree, or copied without one.
 //!
 //! A reader of our own because strict ones reject an escaped lone surrogate, which `JSON.stringify` does
 //! produce, and nesting that otlp.md wants cut (2.2, 6.3).
+//!
+//! A request body is never a tree: [`Raw`] finds its parts in the bytes. Trees are made of JSON that an
+//! attribute holds as text, of at most [`MAX_NODES`] values.
 
 use std::borrow::Cow;
 
@@ -13,7 +16,7 @@ use perpend_domain::payload::Payload;
 use serde_json::{Map, Value as Json};
 
 use crate::DecodeError;
-use crate::limits::MAX_DEPTH;
+use crate::limits::{MAX_DEPTH, MAX_NODES};
 
 /// A JSON value that borrows from the text. Object members are in order, repeats included.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,16 +78,134 @@ fn number(text: &str) -> Json {
     text.parse::<f64>().map_or(Json::Null, Json::from)
 }
 
-/// Reads a request body: lenient about control characters, deep enough for any legal attribute value.
-pub(crate) fn parse_body(bytes: &[u8]) -> Result<Node<'_>> {
+/// Checks a request body: lenient about control characters, deep enough for any legal attribute value.
+pub(crate) fn check_body(bytes: &[u8]) -> Result<Raw<'_>> {
     // Each level of an attribute value takes four levels of OTLP/JSON.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    Reader::of_body(bytes, 5 * MAX_DEPTH + 16).document()
+    let mut reader = Reader::of_body(bytes, 5 * MAX_DEPTH + 16);
+    reader.skip_blanks();
+    let start = reader.at;
+    reader.check_value(0)?;
+    let end = reader.at;
+    reader.skip_blanks();
+    match reader.at == bytes.len() {
+        true => Ok(Raw(&bytes[start..end])),
+        false => reader.error("more text after the value"),
+    }
 }
 
-/// Reads JSON held as text; none when it is not JSON. Parts deeper than the limit are null.
+/// A value of a checked body: where it is, not what it holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raw<'a>(&'a [u8]);
+
+impl<'a> Raw<'a> {
+    /// Bytes that it was sent in.
+    pub(crate) const fn len(self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0 == b"null"
+    }
+
+    pub(crate) fn is_object(self) -> bool {
+        self.0.first() == Some(&b'{')
+    }
+
+    /// The last members of these names; none when this is not an object.
+    pub(crate) fn object<const N: usize>(self, names: [&str; N]) -> Option<[Option<Self>; N]> {
+        let mut found = [None; N];
+        // The body was checked: an error ends the walk early, and cannot happen.
+        let _walked = self.reader().each_member(|reader, key| {
+            let value = reader.raw()?;
+            if let Some(at) = names.iter().position(|name| *name == key) {
+                found[at] = Some(value);
+            }
+            Ok(())
+        });
+        self.is_object().then_some(found)
+    }
+
+    /// The elements; none when this is not an array.
+    pub(crate) fn elements(self) -> Option<Elements<'a>> {
+        let mut reader = self.reader();
+        reader.accept(b'[').then_some(Elements(Some(reader)))
+    }
+
+    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
+        match self.0.first() {
+            Some(b'"') => self.reader().string().ok(),
+            _ => None,
+        }
+    }
+
+    /// The number as written.
+    pub(crate) fn number(self) -> Option<&'a str> {
+        match self.0.first() {
+            Some(b'-' | b'0'..=b'9') => str::from_utf8(self.0).ok(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn truth(self) -> Option<bool> {
+        match self.0 {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Walks over what stands inside.
+    pub(crate) const fn reader(self) -> Reader<'a> {
+        Reader::of_body(self.0, 0)
+    }
+}
+
+/// The elements of an array, found one after the other.
+pub(crate) struct Elements<'a>(Option<Reader<'a>>);
+
+impl Elements<'_> {
+    /// Those of an array that is absent.
+    pub(crate) const NONE: Self = Self(None);
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Raw<'a>;
+
+    fn next(&mut self) -> Option<Raw<'a>> {
+        let reader = self.0.as_mut()?;
+        reader.skip_blanks();
+        let _comma = reader.accept(b',');
+        reader.skip_blanks();
+        if reader.peek() == Some(b']') {
+            return None;
+        }
+        reader.raw().ok()
+    }
+}
+
+/// Reads JSON held as text; none when it is not JSON, or more values than a tree may have. Parts deeper
+/// than the limit are null.
 pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
     Reader::of_text(text).document().ok()
+}
+
+/// How many values a tree of this text would have at most: none is made to find out.
+pub(crate) fn n_values(text: &str) -> usize {
+    let mut reader = Reader::of_text(text);
+    let mut n_values = 1;
+    while let Some(byte) = reader.peek() {
+        match byte {
+            // Broken JSON has no tree.
+            b'"' if reader.skip_string().is_err() => return 1,
+            b'"' => {}
+            _ => {
+                n_values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+                reader.at += 1;
+            }
+        }
+    }
+    n_values
 }
 
 /// The JSON text held in `text`, compact, with what cannot be stored repaired; none when it is not JSON.
@@ -114,11 +235,12 @@ pub(crate) fn payload(text: &str) -> Payload {
 
 /// The rule for JSON-any keys: whatever JSON is held as text, a quoted string or a number too.
 pub(crate) fn payload_any(text: &str) -> Payload {
-    match parse(text) {
-        Some(Node::Text(inner)) => Payload::Text(inner.into_owned()),
-        Some(_) => compact(text).map_or_else(|| Payload::Text(text.to_owned()), Payload::Json),
-        None => Payload::Text(text.to_owned()),
+    if text.trim_start().starts_with('"')
+        && let Some(Node::Text(inner)) = parse(text)
+    {
+        return Payload::Text(inner.into_owned());
     }
+    compact(text).map_or_else(|| Payload::Text(text.to_owned()), Payload::Json)
 }
 
 /// The default rule, as a tree.
@@ -161,12 +283,16 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     LENIENT.decode(text).ok()
 }
 
-struct Reader<'a> {
+/// Moves over JSON from its start to its end.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     /// The same, where it is known to be UTF-8.
     text: Option<&'a str>,
     at: usize,
     max_depth: usize,
+    /// Values that a tree may still have.
+    n_left: usize,
     /// Control characters inside strings are an error, as JSON has it.
     is_strict: bool,
 }
@@ -181,6 +307,7 @@ impl<'a> Reader<'a> {
             text: None,
             at: 0,
             max_depth,
+            n_left: 0,
             is_strict: false,
         }
     }
@@ -192,6 +319,7 @@ impl<'a> Reader<'a> {
             text: Some(text),
             at: 0,
             max_depth: MAX_DEPTH,
+            n_left: MAX_NODES,
             is_strict: true,
         }
     }
@@ -231,6 +359,10 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>> {
+        let Some(n_left) = self.n_left.checked_sub(1) else {
+            return self.error("too many values");
+        };
+        self.n_left = n_left;
         match self.peek() {
             Some(b'{' | b'[') if depth >= self.max_depth => {
                 self.skip_nested()?;
@@ -457,6 +589,86 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
+    /// Moves over a value and checks it.
+    fn check_value(&mut self, depth: usize) -> Result<()> {
+        match self.peek() {
+            Some(b'{' | b'[') if depth >= self.max_depth => self.skip_nested(),
+            Some(open @ (b'{' | b'[')) => self.members(|reader| {
+                if open == b'{' {
+                    reader.skip_string()?;
+                    reader.colon()?;
+                }
+                reader.check_value(depth + 1)
+            }),
+            Some(b'"') => self.skip_string(),
+            Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
+            _ => self.word().map(|_| ()),
+        }
+    }
+
+    pub(crate) fn is_at_object(&self) -> bool {
+        self.peek() == Some(b'{')
+    }
+
+    pub(crate) fn is_at_null(&self) -> bool {
+        self.peek() == Some(b'n')
+    }
+
+    /// Walks over the members of the object that is next: `one` moves over the value of each. Anything
+    /// else is moved over.
+    pub(crate) fn each_member(
+        &mut self,
+        mut one: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
+    ) -> Result<()> {
+        if !self.is_at_object() {
+            return self.raw().map(|_| ());
+        }
+        self.members(|reader| {
+            let key = reader.string()?;
+            reader.colon()?;
+            one(reader, key)
+        })
+    }
+
+    /// Walks over the elements of the array that is next: `one` moves over each. Anything else is moved
+    /// over.
+    pub(crate) fn each_element(&mut self, one: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        match self.peek() {
+            Some(b'[') => self.members(one),
+            _ => self.raw().map(|_| ()),
+        }
+    }
+
+    /// The value that is next, moved over without checking it closely.
+    pub(crate) fn raw(&mut self) -> Result<Raw<'a>> {
+        let start = self.at;
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_nested()?,
+            Some(b'"') => self.skip_string()?,
+            _ => {
+                let is_end = |byte: u8| b",]} \t\n\r".contains(&byte);
+                while self.peek().is_some_and(|byte| !is_end(byte)) {
+                    self.at += 1;
+                }
+            }
+        }
+        match start == self.at {
+            true => self.error("a value is missing"),
+            false => Ok(Raw(&self.bytes[start..self.at])),
+        }
+    }
+
+    fn skip_string(&mut self) -> Result<()> {
+        if !self.accept(b'"') {
+            return self.error("a string is missing");
+        }
+        while self.plain()? != b'"' {
+            self.escape()?;
+        }
+        self.at += 1;
+        Ok(())
+    }
+
     /// Moves over a value too deep to be kept, without recursion and without checking it closely.
     fn skip_nested(&mut self) -> Result<()> {
         let mut open = 0_usize;
@@ -465,7 +677,7 @@ impl<'a> Reader<'a> {
                 Some(b'{' | b'[') => open += 1,
                 Some(b'}' | b']') => open -= 1,
                 Some(b'"') => {
-                    self.string()?;
+                    self.skip_string()?;
                     continue;
                 }
                 Some(_) => {}
@@ -552,87 +764,4 @@ const fn has_special(word: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_that_is_json_is_kept_compact_and_otherwise_as_it_stands() {
-        let json = |text: &str| Payload::Json(text.to_owned());
-        assert_eq!(
-            payload(" {\"a\" : [1, 2.50, \"x y\"]} "),
-            json("{\"a\":[1,2.50,\"x y\"]}")
-        );
-        assert_eq!(
-            payload("[9223372036854775808, -0.0]"),
-            json("[9223372036854775808,-0.0]")
-        );
-        for text in [
-            "{\"a\": 1",
-            "[1,]",
-            "{'a': None}",
-            "007",
-            "\"x\"",
-            "",
-            "[01]",
-            "[1] x",
-            "[1e999]",
-            "{\"a\":\"\t\"}",
-        ] {
-            assert_eq!(payload(text), Payload::Text(text.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_stored_is_repaired_inside_json_text() {
-        assert_eq!(
-            compact(r#"["a\u0000b","\ud83d","\ud83d\ude00","\udc00x"]"#).unwrap(),
-            "[\"ab\",\"\u{fffd}\",\"\\ud83d\\ude00\",\"\u{fffd}x\"]"
-        );
-        let node = parse(r#"["a\u0000b","\ud83d","\ud83d\ude00"]"#).unwrap();
-        assert_eq!(node.to_json(), serde_json::json!(["ab", "\u{fffd}", "😀"]));
-    }
-
-    #[test]
-    fn json_any_reads_strings_and_numbers_too() {
-        assert_eq!(
-            payload_any("\"Paris.\""),
-            Payload::Text("Paris.".to_owned())
-        );
-        assert_eq!(payload_any("3"), Payload::Json("3".to_owned()));
-        assert_eq!(payload_any("Paris"), Payload::Text("Paris".to_owned()));
-        assert_eq!(value_any("\"007\""), serde_json::json!("007"));
-    }
-
-    #[test]
-    fn deep_nesting_is_cut_and_never_overflows_the_stack() {
-        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
-        let kept = compact(&deep).unwrap();
-        assert_eq!(kept, format!("{}null{}", "[".repeat(64), "]".repeat(64)));
-        assert!(parse_body(deep.as_bytes()).is_ok());
-        assert!(parse_body("[".repeat(100_000).as_bytes()).is_err());
-    }
-
-    #[test]
-    fn a_special_byte_is_seen_wherever_it_stands_in_a_word() {
-        for special in [b'"', b'\\', 0, b'\n', 0x1f] {
-            for at in 0..8 {
-                let mut word = *b"plain \xc3\xa9";
-                assert!(!has_special(u64::from_le_bytes(word)));
-                word[at] = special;
-                assert!(has_special(u64::from_le_bytes(word)), "{special} at {at}");
-            }
-        }
-    }
-
-    #[test]
-    fn base64_of_either_alphabet_is_read() {
-        for text in ["AP8=", "AP8", "-_8=", "+/8"] {
-            assert_eq!(
-                from_base64(text).map(|bytes| bytes.len()),
-                Some(2),
-                "{text}"
-            );
-        }
-        assert_eq!(from_base64("a*b"), None);
-    }
-}
+mod tests;

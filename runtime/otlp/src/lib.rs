@@ -1,14 +1,16 @@
 //! OTLP bytes to a domain batch (otlp.md): pure, total functions.
 //!
-//! [`decode`] reads protobuf or JSON into one borrowed form, [`map`] turns a decoded trace request into
-//! observations, scores and media, [`map_logs`] a decoded log request into records that
-//! [`perpend_domain::join::join_logs`] puts onto their observations, and [`respond`] writes the answers.
-//! [`read_event`] reads the events of the batch API, which share all rules about single fields.
+//! [`read_traces`] turns a trace request in protobuf or JSON into observations, scores and media,
+//! [`read_logs`] a log request into records that [`perpend_domain::join::join_logs`] puts onto their
+//! observations, and [`respond`] writes the answers. [`read_event`] reads the events of the batch API, which
+//! share all rules about single fields.
 //!
 //! Invariants:
 //! - **Total.** No input panics, recurses without bound or takes more than linear time.
 //! - **Pure.** The same bytes and context give the same batch; the arrival time is an argument.
 //! - **Per span.** What is wrong with one span never costs another: see [`Rejection`].
+//! - **Bounded.** Only one span is held decoded, within its [`Limits`]; everything is charged to the
+//!   [`Sink`] before it is held, so that memory follows from what the sink grants and not from the bytes.
 //! - **Both encodings are one.** The same request in protobuf and in JSON gives the same batch.
 
 mod attributes;
@@ -29,20 +31,18 @@ mod model;
 pub mod respond;
 mod scores;
 pub mod show;
+mod sink;
 mod times;
 mod tools;
 mod usage;
 mod wire;
 
-use perpend_domain::batch::Batch;
 use perpend_domain::time::Timestamp;
 
 pub use events::{Event, EventError, read_event};
 pub use limits::Limits;
-pub use logs::map_logs;
-pub use mapping::map;
 pub use media::is_media_type;
-pub use model::{LogsRequest, Request};
+pub use sink::{Full, Sink};
 
 /// How a request body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Encoding {
     Json,
 }
 
-/// The body is no request at all: nothing of it can be stored.
+/// The body is no request at all, or too large a one: nothing of it can be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Not protobuf of any message.
@@ -70,6 +70,23 @@ pub enum DecodeError {
     /// JSON of another shape.
     #[error("{0}")]
     Shape(&'static str),
+    /// More of something than one request may hold.
+    #[error("more than {max} {what} in one request")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+    /// The [`Sink`] has no room for it.
+    #[error("the request takes more memory than there is for it")]
+    Full,
+}
+
+impl From<Full> for DecodeError {
+    fn from(Full: Full) -> Self {
+        Self::Full
+    }
 }
 
 /// What the mapping needs to know beside the bytes.
@@ -87,53 +104,83 @@ pub struct Context {
     pub is_own_telemetry: bool,
 }
 
-/// One span that was not accepted.
+/// A reason why spans were not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Why, in a few words that name the field.
+    /// A few words that name the field.
     pub reason: &'static str,
-    /// Name of its instrumentation scope.
+    /// Start of the name of their instrumentation scope.
     pub scope: String,
 }
 
-/// What a trace request became.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Mapped {
-    /// To be stored.
-    pub batch: Batch,
-    /// Spans left out because they are malformed.
-    pub rejected: Vec<Rejection>,
+/// What became of the spans of a request, beside what its [`Sink`] has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
     /// Spans taken, those that were dropped as noise included.
     pub n_accepted: usize,
+    /// Spans left out because they are malformed.
+    pub n_rejected: usize,
+    /// The first few different reasons.
+    pub rejections: Vec<Rejection>,
+    /// For the sender of an accepted request that holds nothing.
+    pub hint: Option<&'static str>,
 }
 
-/// Reads a trace request.
-///
-/// # Errors
-/// [`DecodeError`] when the body is no such request; the answer is 400.
-pub fn decode(bytes: &[u8], encoding: Encoding) -> Result<Request<'_>, DecodeError> {
-    match encoding {
-        // Logs have the field numbers of traces, and other types of most fields.
-        Encoding::Protobuf => decode_protobuf::traces(bytes).map_err(|error| {
-            let is_logs = decode_protobuf::logs(bytes).is_ok_and(|logs| logs.has_records());
-            match is_logs {
-                true => DecodeError::Shape(decode_json::NO_TRACES),
-                false => error,
-            }
-        }),
-        Encoding::Json => decode_json::traces(bytes),
+impl Taken {
+    /// Reasons that are kept.
+    const MAX_REJECTIONS: usize = 5;
+    const MAX_SCOPE_BYTES: usize = 100;
+
+    fn reject(&mut self, reason: &'static str, scope: &str) {
+        self.n_rejected += 1;
+        let scope = limits::cut_bytes(scope, Self::MAX_SCOPE_BYTES);
+        let mut known = self.rejections.iter();
+        let is_known = known.any(|known| known.reason == reason && known.scope == scope);
+        if self.rejections.len() < Self::MAX_REJECTIONS && !is_known {
+            self.rejections.push(Rejection {
+                reason,
+                scope: scope.to_owned(),
+            });
+        }
     }
 }
 
-/// Reads a log request.
+/// Reads a trace request into `sink`. What that has taken is worth nothing when this fails.
 ///
 /// # Errors
-/// [`DecodeError`] when the body is no such request; the answer is 400.
-pub fn decode_logs(bytes: &[u8], encoding: Encoding) -> Result<LogsRequest<'_>, DecodeError> {
+/// [`DecodeError`] when the body is no such request or goes beyond a limit.
+pub fn read_traces(
+    bytes: &[u8],
+    encoding: Encoding,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<Taken, DecodeError> {
+    let mut mapper = mapping::SpanMapper::new(context, sink);
     match encoding {
-        Encoding::Protobuf => decode_protobuf::logs(bytes),
-        Encoding::Json => decode_json::logs(bytes),
+        // Logs have the field numbers of traces: they are read as spans without ids.
+        Encoding::Protobuf => decode_protobuf::traces(bytes, &mut mapper)?,
+        Encoding::Json => decode_json::traces(bytes, &mut mapper)?,
     }
+    Ok(mapper.finish())
+}
+
+/// Reads a log request into `sink`: the records that feed observations, and the scores that evaluation
+/// events make. Every other record is dropped.
+///
+/// # Errors
+/// [`DecodeError`] when the body is no such request or goes beyond a limit.
+pub fn read_logs(
+    bytes: &[u8],
+    encoding: Encoding,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), DecodeError> {
+    let mut mapper = logs::LogMapper::new(context, sink);
+    match encoding {
+        Encoding::Protobuf => decode_protobuf::logs(bytes, &mut mapper)?,
+        Encoding::Json => decode_json::logs(bytes, &mut mapper)?,
+    }
+    Ok(mapper.finish()?)
 }
 
 /// Checks a metrics request: it is accepted and dropped, but must be protobuf or JSON.

@@ -1,10 +1,16 @@
-//! Limits on one span (otlp.md 6.3), and cutting text at them.
+//! Limits on one request and one span (otlp.md 6.3), and cutting text at them.
 
 use serde_json::{Map, Value as Json};
 
-/// Limits on what one span may hold.
+/// Limits on what one request and one span may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Spans in a request; resources and scopes together may be as many, and so may log records that are
+    /// kept. A request with more is refused.
+    pub max_spans: usize,
+    /// Values that one span may hold: its attributes, the elements of their lists and maps, and of JSON
+    /// that they hold as text. An attribute that does not fit is dropped and counted.
+    pub max_values: usize,
     /// Attributes on a span; the rest is dropped and counted.
     pub max_attributes: usize,
     /// Bytes of input or output after media extraction.
@@ -28,6 +34,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            max_spans: 32_768,
+            max_values: 100_000,
             max_attributes: 2_048,
             max_content_bytes: 10 * 1024 * 1024,
             max_metadata_value_bytes: 64 * 1024,
@@ -41,6 +49,12 @@ impl Default for Limits {
     }
 }
 
+/// Values in the tree that is made of one JSON text; what has more stays text.
+pub(crate) const MAX_NODES: usize = 100_000;
+/// Span events that carry messages, scores or times: these are not under the limit of events in metadata.
+pub(crate) const MAX_CONTENT_EVENTS: usize = 2_048;
+/// Media items taken out of one span; further ones stay in its text.
+pub(crate) const MAX_MEDIA_ITEMS: usize = 1_000;
 /// Deepest JSON that is kept; deeper parts are null.
 pub(crate) const MAX_DEPTH: usize = 64;
 /// Array slots that flattened keys under one prefix may open.

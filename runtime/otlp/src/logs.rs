@@ -1,39 +1,148 @@
 //! Log records that belong to spans (otlp.md 2.17).
 
-use std::rc::Rc;
+use std::collections::HashMap;
 
-use perpend_domain::batch::{Batch, SpanLog};
+use perpend_domain::batch::SpanLog;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 
 use crate::attributes::{Attributes, to_content};
-use crate::mapping::Source;
+use crate::limits::Limits;
+use crate::mapping::{
+    Resource, Source, make_room_to_describe, make_room_to_map, make_room_to_read, within,
+};
 use crate::media::Extractor;
-use crate::model::{LogRecord, Scope, Span, Value, to_object};
+use crate::metadata::memory_of_members;
+use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
 use crate::scores::{self, Place};
+use crate::sink::{Full, Sink};
 use crate::times::timestamp;
-use crate::{Context, LogsRequest, facts};
+use crate::{Context, DecodeError, facts};
 
-/// The records of a log request that feed observations, and the scores that evaluation events make.
-/// Every other record is dropped.
-#[must_use]
-pub fn map_logs(request: &LogsRequest<'_>, context: &Context) -> Batch {
-    let mut batch = Batch::default();
-    let mut records = Vec::new();
-    for resource in &request.resources {
-        let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
-        let attributes = Rc::new(attributes);
-        records.extend(resource.records.iter().map(|r| (Rc::clone(&attributes), r)));
-    }
-    // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
-    records.sort_by_key(|(_, record)| nanos(record));
-    for (attributes, record) in records {
-        if let Some(mut log) = span_log(record, context) {
-            take_media(&mut log, context, &mut batch);
-            keep(log, record, &attributes, context, &mut batch);
+/// Memory for what a kept record is beside its attributes.
+const BYTES_PER_RECORD: usize = 1 << 10;
+
+/// Keeps the records that are used; what they become depends on the order of their times.
+pub(crate) struct LogMapper<'m> {
+    context: &'m Context,
+    sink: &'m mut dyn Sink,
+    kept: Vec<Kept>,
+}
+
+struct Kept {
+    nanos: u64,
+    log: SpanLog,
+    /// Of a result of an evaluation, which becomes a score.
+    environment: Option<String>,
+}
+
+impl<'m> LogMapper<'m> {
+    pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
+        Self {
+            context,
+            sink,
+            kept: Vec::new(),
         }
     }
-    batch
+
+    pub(crate) const fn limits(&self) -> &'m Limits {
+        &self.context.limits
+    }
+
+    /// So many bytes of the description of a resource are about to be read.
+    pub(crate) fn describe(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
+        let limits = self.limits();
+        Ok(make_room_to_describe(self.sink, n_bytes, limits)?)
+    }
+
+    /// Reads a record of so many bytes and keeps it if it is used.
+    pub(crate) fn record<'a>(
+        &mut self,
+        resource: &Resource<'_>,
+        n_bytes: usize,
+        read: impl FnOnce(&mut Room, &Limits) -> Result<Option<LogRecord<'a>>, DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let limits = self.limits();
+        make_room_to_read(self.sink, n_bytes, limits)?;
+        let mut room = Room::new(limits.max_values);
+        let Some(record) = read(&mut room, limits)? else {
+            return Ok(());
+        };
+        make_room_to_map(self.sink, n_bytes, room.n_taken(limits.max_values))?;
+        let Some(mut log) = span_log(&record, self.context) else {
+            return Ok(());
+        };
+        within(
+            self.kept.len() + 1,
+            limits.max_spans,
+            "log records of spans",
+        )?;
+        self.take_media(&mut log)?;
+        let is_score = log.event == EVALUATION_RESULT;
+        let environment = is_score.then(|| environment(&record, resource, self.context));
+        self.sink
+            .hold(BYTES_PER_RECORD + memory_of_members(&log.attributes))?;
+        self.kept.push(Kept {
+            nanos: nanos(&record),
+            log,
+            environment,
+        });
+        Ok(())
+    }
+
+    /// Media leaves the record here: content that is joined later does not pass the mapping of spans.
+    fn take_media(&mut self, log: &mut SpanLog) -> Result<(), Full> {
+        let mut found = Vec::new();
+        let mut extractor = Extractor {
+            trace_id: &log.trace_id,
+            observation_id: &log.observation_id,
+            max_bytes: self.context.limits.max_media_bytes,
+            found: &mut found,
+        };
+        for (key, value) in &mut log.attributes {
+            let is_output = log.event == CHOICE || key == "gen_ai.output.messages";
+            let field = if is_output { "output" } else { "input" };
+            extractor.value(value, field);
+        }
+        found
+            .into_iter()
+            .try_for_each(|media| self.sink.media(media))
+    }
+
+    /// Gives everything to the sink, in the order of time.
+    pub(crate) fn finish(mut self) -> Result<(), Full> {
+        // Stored times are cut to the microsecond: what is closer together stays in the order of the batch.
+        self.kept.sort_by_key(|kept| kept.nanos);
+        let mut n_results = HashMap::new();
+        for Kept {
+            log, environment, ..
+        } in self.kept
+        {
+            let Some(environment) = environment else {
+                self.sink.log(log);
+                continue;
+            };
+            let place = Place {
+                trace_id: &log.trace_id,
+                observation_id: &log.observation_id,
+                environment: &environment,
+            };
+            // Several results of one name in one request are told apart by their place among those.
+            let name = log.attributes.get("gen_ai.evaluation.name");
+            let name = name.and_then(|name| name.as_str()).unwrap_or_default();
+            let key = (
+                log.trace_id.clone(),
+                log.observation_id.clone(),
+                name.to_owned(),
+            );
+            let index = n_results.entry(key).or_insert(0);
+            if let Some(score) = scores::of_event(&place, &log.attributes, *index, log.time) {
+                *index += 1;
+                self.sink.score(score)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The time that a record is ordered by; without one it comes last, as what arrives now.
@@ -43,61 +152,11 @@ fn nanos(record: &LogRecord<'_>) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Media leaves the record here: content that is joined later does not pass the mapping of spans.
-fn take_media(log: &mut SpanLog, context: &Context, batch: &mut Batch) {
-    let mut extractor = Extractor {
-        trace_id: &log.trace_id,
-        observation_id: &log.observation_id,
-        max_bytes: context.limits.max_media_bytes,
-        found: &mut batch.media,
-    };
-    for (key, value) in &mut log.attributes {
-        let is_output = log.event == CHOICE || key == "gen_ai.output.messages";
-        let field = if is_output { "output" } else { "input" };
-        extractor.value(value, field);
-    }
-}
-
-fn keep(
-    log: SpanLog,
-    record: &LogRecord<'_>,
-    resource: &Attributes<'_>,
-    context: &Context,
-    batch: &mut Batch,
-) {
-    if log.event != EVALUATION_RESULT {
-        batch.logs.push(log);
-        return;
-    }
-    let attributes = Attributes::new(&record.attributes, context.limits.max_attributes);
+fn environment(record: &LogRecord<'_>, resource: &Resource<'_>, context: &Context) -> String {
+    let attributes = Attributes::new(&record.attributes.pairs);
     let (span, scope) = (Span::default(), Scope::default());
-    let source = Source::new(&span, &attributes, &scope, resource, context);
-    let environment = facts::environment(&source);
-    let place = Place {
-        trace_id: &log.trace_id,
-        observation_id: &log.observation_id,
-        environment: &environment,
-    };
-    // Several results of one name in one request are told apart by their place among those.
-    let index = batch
-        .scores
-        .iter()
-        .filter(|score| {
-            Some(score.name.as_str())
-                == log
-                    .attributes
-                    .get("gen_ai.evaluation.name")
-                    .and_then(|n| n.as_str())
-                && score.subject
-                    == perpend_domain::score::Subject::Observation(
-                        log.trace_id.clone(),
-                        log.observation_id.clone(),
-                    )
-        })
-        .count();
-    batch
-        .scores
-        .extend(scores::of_event(&place, &log.attributes, index, log.time));
+    let source = Source::new(&span, &attributes, &scope, &resource.attributes, context);
+    facts::environment(&source)
 }
 
 /// A record that is used: it names a span, and its event is one that feeds observations.
@@ -107,6 +166,7 @@ fn span_log(record: &LogRecord<'_>, context: &Context) -> Option<SpanLog> {
     let event = if record.event_name.is_empty() {
         let named = record
             .attributes
+            .pairs
             .iter()
             .rfind(|(key, _)| key == "event.name")?;
         named.1.as_str()?
@@ -123,7 +183,7 @@ fn span_log(record: &LogRecord<'_>, context: &Context) -> Option<SpanLog> {
         EVALUATION_RESULT => to_object,
         _ => to_content,
     };
-    let mut attributes = read(&record.attributes);
+    let mut attributes = read(&record.attributes.pairs);
     if let Some(Value::Map(body)) = &record.body {
         attributes.extend(read(body));
     }

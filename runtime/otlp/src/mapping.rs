@@ -1,6 +1,5 @@
 //! From decoded spans to observations: validation, then every rule of otlp.md 2 in order.
 
-use perpend_domain::batch::Batch;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::join::{
     CHOICE, DETAILS_ROW, EVALUATION_RESULT, OPERATION_DETAILS, message_role,
@@ -9,6 +8,7 @@ use perpend_domain::observation::{
     Content, ExperimentLink, Observation, ObservationKind as Kind, TraceFacts,
 };
 use perpend_domain::payload::Payload;
+use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
@@ -17,10 +17,11 @@ use crate::facts::plain_text;
 use crate::limits::{Limits, cut_bytes, cut_chars, cut_fact, cut_name};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
-use crate::model::{Id, Request, Scope, Span, Value, to_object};
+use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
 use crate::scores::{self, Place};
+use crate::sink::{Full, Sink};
 use crate::usage::Numbers;
-use crate::{Context, Mapped, Rejection, content, facts, json, kind, times, tools, usage};
+use crate::{Context, DecodeError, Taken, content, facts, json, kind, times, tools, usage};
 
 /// Everything the rules look at.
 #[derive(Debug)]
@@ -83,43 +84,172 @@ impl<'s> Source<'s> {
         events.sort_by_key(|event| event.time_nanos);
         events
             .into_iter()
-            .map(|event| (event.name.as_ref(), to_content(&event.attributes)))
+            .map(|event| (event.name.as_ref(), to_content(&event.attributes.pairs)))
             .collect()
     }
 }
 
-/// Turns a decoded request into what is stored. Spans that are malformed are left out and counted.
-#[must_use]
-pub fn map(request: &Request<'_>, context: &Context) -> Mapped {
-    let mut mapped = Mapped::default();
-    for resource in &request.resources {
-        let attributes = Attributes::new(&resource.attributes, context.limits.max_attributes);
-        let mut shared = Shared {
-            resource: to_object(&resource.attributes),
-            ..Shared::default()
-        };
-        for scope_spans in &resource.scopes {
-            shared.scope = metadata::scope_json(&scope_spans.scope);
-            for span in &scope_spans.spans {
-                let checked = span.as_ref().map_err(|reason| *reason).and_then(|span| {
-                    let ids = ids(span)?;
-                    Ok((span, ids))
-                });
-                match checked {
-                    Ok((span, ids)) => {
-                        mapped.n_accepted += 1;
-                        let place = (&scope_spans.scope, &attributes, &shared);
-                        add_span(span, ids, place, context, &mut mapped.batch);
-                    }
-                    Err(reason) => mapped.rejected.push(Rejection {
-                        reason,
-                        scope: scope_spans.scope.name.as_ref().to_owned(),
-                    }),
-                }
-            }
+/// Memory that the rules take for each value of a span while they work on it; a level of a flattened key
+/// counts as two.
+const BYTES_PER_VALUE: usize = 256;
+/// Memory for each decoded value, lists grown to twice what they hold.
+const BYTES_PER_DECODED_VALUE: usize = 256;
+/// Copies of the text of a span that the rules hold at one time.
+const N_COPIES: usize = 3;
+/// Memory for the rest of one span.
+const BYTES_PER_SPAN: usize = 16 << 10;
+
+/// Makes room for reading a message of so many bytes.
+pub(crate) fn make_room_to_read(
+    sink: &mut dyn Sink,
+    n_bytes: usize,
+    limits: &Limits,
+) -> Result<(), Full> {
+    // No value takes less than two bytes.
+    let n_values = limits.max_values.min(n_bytes / 2);
+    sink.make_room(BYTES_PER_DECODED_VALUE * n_values + n_bytes)
+}
+
+/// Makes room for a description that is read, copied and cut to the limits.
+pub(crate) fn make_room_to_describe(
+    sink: &mut dyn Sink,
+    n_bytes: usize,
+    limits: &Limits,
+) -> Result<(), Full> {
+    make_room_to_read(sink, 2 * n_bytes, limits)
+}
+
+/// Makes room for mapping what was read from a message.
+pub(crate) fn make_room_to_map(
+    sink: &mut dyn Sink,
+    n_bytes: usize,
+    n_values: usize,
+) -> Result<(), Full> {
+    sink.make_room(N_COPIES * n_bytes + BYTES_PER_VALUE * n_values + BYTES_PER_SPAN)
+}
+
+/// The attributes of a resource, and what its spans share.
+#[derive(Debug)]
+pub(crate) struct Resource<'r> {
+    pub(crate) attributes: Attributes<'r>,
+    shared: Shared,
+}
+
+impl<'r> Resource<'r> {
+    pub(crate) fn new(pairs: &'r Pairs<'r>, limits: &Limits) -> Self {
+        Self {
+            attributes: Attributes::new(pairs),
+            shared: Shared::of_resource(pairs, limits),
         }
     }
-    mapped
+
+    /// The spans that follow belong to this scope.
+    pub(crate) fn enter(&mut self, scope: &Scope<'_>, limits: &Limits) {
+        self.shared.enter(scope, limits);
+    }
+}
+
+/// Turns spans into observations, one after the other. Malformed ones are left out and counted.
+pub(crate) struct SpanMapper<'m> {
+    context: &'m Context,
+    sink: &'m mut dyn Sink,
+    n_groups: usize,
+    taken: Taken,
+}
+
+impl<'m> SpanMapper<'m> {
+    pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
+        Self {
+            context,
+            sink,
+            n_groups: 0,
+            taken: Taken::default(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Taken {
+        self.taken
+    }
+
+    pub(crate) const fn limits(&self) -> &'m Limits {
+        &self.context.limits
+    }
+
+    pub(crate) const fn hint_at_wrong_case(&mut self) {
+        self.taken.hint = Some(
+            "The field resource_spans was ignored: OTLP/JSON spells its fields in lowerCamelCase, resourceSpans.",
+        );
+    }
+
+    /// A resource or a scope begins.
+    pub(crate) fn begin_group(&mut self) -> Result<(), DecodeError> {
+        self.n_groups += 1;
+        within(
+            self.n_groups,
+            self.limits().max_spans,
+            "resources and scopes",
+        )
+    }
+
+    /// So many bytes of the description of a resource or a scope are about to be read.
+    pub(crate) fn describe(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
+        let limits = self.limits();
+        Ok(make_room_to_describe(self.sink, n_bytes, limits)?)
+    }
+
+    fn begin_span(&mut self) -> Result<(), DecodeError> {
+        let n_spans = self.taken.n_accepted + self.taken.n_rejected + 1;
+        within(n_spans, self.limits().max_spans, "spans")
+    }
+
+    /// A span that cannot be read at all.
+    pub(crate) fn rejected(
+        &mut self,
+        scope: &Scope<'_>,
+        reason: &'static str,
+    ) -> Result<(), DecodeError> {
+        self.begin_span()?;
+        self.taken.reject(reason, &scope.name);
+        Ok(())
+    }
+
+    /// Reads a span of so many bytes and maps it.
+    pub(crate) fn span<'a>(
+        &mut self,
+        resource: &Resource<'_>,
+        scope: &Scope<'_>,
+        n_bytes: usize,
+        read: impl FnOnce(&mut Room, &Limits) -> Result<Result<Span<'a>, &'static str>, DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.begin_span()?;
+        let limits = self.limits();
+        make_room_to_read(self.sink, n_bytes, limits)?;
+        let mut room = Room::new(limits.max_values);
+        let read = read(&mut room, limits)?.and_then(|span| Ok((ids(&span)?, span)));
+        match read {
+            Err(reason) => self.taken.reject(reason, &scope.name),
+            Ok((ids, span)) => {
+                let n_values = room.n_taken(limits.max_values);
+                let n_bytes = n_bytes + resource.shared.n_bytes;
+                make_room_to_map(self.sink, n_bytes, n_values)?;
+                self.taken.n_accepted += 1;
+                add_span(&span, ids, (scope, resource), self.context, self.sink)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses the one that is too many.
+pub(crate) const fn within(
+    n_found: usize,
+    max: usize,
+    what: &'static str,
+) -> Result<(), DecodeError> {
+    match n_found <= max {
+        true => Ok(()),
+        false => Err(DecodeError::TooMany { what, max }),
+    }
 }
 
 struct Ids {
@@ -129,17 +259,11 @@ struct Ids {
 }
 
 fn ids(span: &Span<'_>) -> Result<Ids, &'static str> {
-    if span.parent_id == Id::Malformed {
-        return Err("the parent span id is not 8 bytes");
-    }
-    let trace_id = span
-        .trace_id
-        .to_hex()
-        .and_then(|hex| TraceId::new(&hex).ok());
-    let id = span
-        .span_id
-        .to_hex()
-        .and_then(|hex| ObservationId::new(&hex).ok());
+    check_ids(span.trace_id, span.span_id, span.parent_id)?;
+    let trace_id = span.trace_id.to_hex();
+    let trace_id = trace_id.and_then(|hex| TraceId::new(&hex).ok());
+    let id = span.span_id.to_hex();
+    let id = id.and_then(|hex| ObservationId::new(&hex).ok());
     // Its own id as parent means no parent.
     let parent_id = span
         .parent_id
@@ -147,8 +271,8 @@ fn ids(span: &Span<'_>) -> Result<Ids, &'static str> {
         .filter(|_| span.parent_id != span.span_id)
         .and_then(|hex| ObservationId::new(&hex).ok());
     Ok(Ids {
-        trace_id: trace_id.ok_or("the trace id is missing, zero or not 16 bytes")?,
-        id: id.ok_or("the span id is missing, zero or not 8 bytes")?,
+        trace_id: trace_id.ok_or("the trace id is not usable")?,
+        id: id.ok_or("the span id is not usable")?,
         parent_id,
     })
 }
@@ -156,60 +280,57 @@ fn ids(span: &Span<'_>) -> Result<Ids, &'static str> {
 fn add_span(
     span: &Span<'_>,
     ids: Ids,
-    (scope, resource, shared): (&Scope<'_>, &Attributes<'_>, &Shared),
+    (scope, resource): (&Scope<'_>, &Resource<'_>),
     context: &Context,
-    batch: &mut Batch,
-) {
-    let attributes = Attributes::new(&span.attributes, context.limits.max_attributes);
-    let source = Source::new(span, &attributes, scope, resource, context);
+    sink: &mut dyn Sink,
+) -> Result<(), Full> {
+    let attributes = Attributes::new(&span.attributes.pairs);
+    let source = Source::new(span, &attributes, scope, &resource.attributes, context);
     // The unfinished double of a span that is still to come, under an id of its own.
     if attributes.text("logfire.span_type") == Some("pending_span") {
-        return;
+        return Ok(());
     }
     let mut observation = observation(&source, ids);
-    observation.content.metadata = metadata::of_observation(&source, shared);
+    observation.content.metadata = metadata::of_observation(&source, &resource.shared);
+    let mut found = Vec::new();
     let mut extractor = Extractor {
         trace_id: &observation.trace_id,
         observation_id: &observation.id,
         max_bytes: context.limits.max_media_bytes,
-        found: &mut batch.media,
+        found: &mut found,
     };
     let content = &mut observation.content;
     extractor.payload(&mut content.input, "input");
     extractor.payload(&mut content.output, "output");
     extractor.metadata(&mut content.metadata);
+    let limits = &context.limits;
     if let Some(trace) = &mut observation.trace {
         extractor.payload(&mut trace.input, "input");
         extractor.payload(&mut trace.output, "output");
         limit_payload(
             &mut trace.input,
             "trace.input",
-            &context.limits,
+            limits,
             &mut content.metadata,
         );
         limit_payload(
             &mut trace.output,
             "trace.output",
-            &context.limits,
+            limits,
             &mut content.metadata,
         );
     }
-    metadata::limit(&mut content.metadata, &context.limits);
-    limit_payload(
-        &mut content.input,
-        "input",
-        &context.limits,
-        &mut content.metadata,
-    );
-    limit_payload(
-        &mut content.output,
-        "output",
-        &context.limits,
-        &mut content.metadata,
-    );
+    metadata::limit(&mut content.metadata, limits);
+    limit_payload(&mut content.input, "input", limits, &mut content.metadata);
+    limit_payload(&mut content.output, "output", limits, &mut content.metadata);
     limit_facts(&mut observation);
-    add_scores(&source, &observation, batch);
-    batch.observations.push(observation);
+    for score in scores_of(&source, &observation) {
+        sink.score(score)?;
+    }
+    for media in found {
+        sink.media(media)?;
+    }
+    sink.observation(observation)
 }
 
 /// Cuts over-long facts and notes their sizes.
@@ -312,7 +433,9 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         is_complete_marker: attributes.native("trace.complete").is_some_and(is_true),
         is_in_parts: false,
         experiment: experiment(source),
-        attribute_count: u32::try_from(span.attributes.len()).unwrap_or(u32::MAX),
+        attribute_count: u32::try_from(span.attributes.pairs.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(span.attributes.n_over),
         has_content: content.input.is_some() || content.output.is_some(),
         content,
     }
@@ -371,7 +494,7 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
     }
     let payload = |suffix: &str| {
         attributes.native(suffix).map(|value| match value {
-            Value::Text(text) => json::payload(text),
+            Value::Text(text) | Value::Plain(text) => json::payload(text),
             other => Payload::from_value(other.to_json()),
         })
     };
@@ -431,7 +554,7 @@ fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
     (link != ExperimentLink::default()).then(|| Box::new(link))
 }
 
-fn add_scores(source: &Source<'_>, observation: &Observation, batch: &mut Batch) {
+fn scores_of(source: &Source<'_>, observation: &Observation) -> Vec<NewScore> {
     let place = Place {
         trace_id: &observation.trace_id,
         observation_id: &observation.id,
@@ -442,16 +565,11 @@ fn add_scores(source: &Source<'_>, observation: &Observation, batch: &mut Batch)
         .events
         .iter()
         .filter(|event| event.name == EVALUATION_RESULT);
-    for (index, event) in results.enumerate() {
+    let of_events = results.enumerate().filter_map(|(index, event)| {
         let at = times::timestamp(event.time_nanos).unwrap_or(observation.start);
-        let attributes = to_object(&event.attributes);
-        batch
-            .scores
-            .extend(scores::of_event(&place, &attributes, index, at));
-    }
-    batch.scores.extend(scores::of_attributes(
-        &place,
-        source.attributes,
-        observation.start,
-    ));
+        let attributes = to_object(&event.attributes.pairs);
+        scores::of_event(&place, &attributes, index, at)
+    });
+    let of_attributes = scores::of_attributes(&place, source.attributes, observation.start);
+    of_events.chain(of_attributes).collect()
 }

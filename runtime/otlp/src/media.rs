@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
 use crate::json::{self, from_base64};
+use crate::limits::MAX_MEDIA_ITEMS;
 
 /// How deep provider objects are looked for.
 const MAX_DEPTH: usize = 10;
@@ -98,6 +99,7 @@ pub(crate) struct Extractor<'e> {
     pub(crate) trace_id: &'e TraceId,
     pub(crate) observation_id: &'e ObservationId,
     pub(crate) max_bytes: usize,
+    /// Of one observation, at most [`MAX_MEDIA_ITEMS`].
     pub(crate) found: &'e mut Vec<Media>,
 }
 
@@ -281,7 +283,8 @@ impl Extractor<'_> {
         field: &'static str,
     ) -> Option<String> {
         let is_allowed = ALLOWED.binary_search(&content_type).is_ok();
-        if !is_allowed || bytes.is_empty() || bytes.len() > self.max_bytes {
+        let is_too_large = bytes.len() > self.max_bytes || MAX_MEDIA_ITEMS <= self.found.len();
+        if !is_allowed || bytes.is_empty() || is_too_large {
             return None;
         }
         let sha256: [u8; 32] = Sha256::digest(&bytes).into();

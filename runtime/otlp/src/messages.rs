@@ -238,7 +238,7 @@ mod tests {
             .iter()
             .map(|(key, value)| (Cow::Borrowed(*key), Value::Text(Cow::Borrowed(*value))))
             .collect();
-        check(&Attributes::new(&pairs, 10_000))
+        check(&Attributes::new(&pairs))
     }
 
     #[test]

@@ -7,29 +7,72 @@ use crate::attributes::{Attributes, any_json, default_json};
 use crate::kind::version;
 use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
 use crate::mapping::Source;
-use crate::model::{Event, Link, Scope, Value, to_object};
+use crate::model::{Attributed, Event, Link, Pairs, Scope, Value, to_object};
 use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
 
-/// What one resource or scope adds to the metadata of all its spans, built once.
+/// What one resource and scope add to the metadata of all their spans: built once, within the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    pub(crate) resource: Map<String, Json>,
-    pub(crate) scope: Map<String, Json>,
+    resource: Map<String, Json>,
+    scope: Map<String, Json>,
+    /// Memory that a copy takes.
+    pub(crate) n_bytes: usize,
 }
 
-pub(crate) fn scope_json(scope: &Scope<'_>) -> Map<String, Json> {
+impl Shared {
+    pub(crate) fn of_resource(pairs: &Pairs<'_>, limits: &Limits) -> Self {
+        let mut shared = Self {
+            resource: within_limits("resourceAttributes", to_object(pairs), limits),
+            ..Self::default()
+        };
+        shared.n_bytes = memory_of_members(&shared.resource);
+        shared
+    }
+
+    pub(crate) fn enter(&mut self, scope: &Scope<'_>, limits: &Limits) {
+        self.scope = within_limits("scope", scope_json(scope), limits);
+        self.n_bytes = memory_of_members(&self.resource) + memory_of_members(&self.scope);
+    }
+}
+
+/// Metadata of this one member, and the note of what was cut from it; nothing when it is empty.
+fn within_limits(name: &str, members: Map<String, Json>, limits: &Limits) -> Map<String, Json> {
+    let mut metadata = Map::new();
+    if !members.is_empty() {
+        metadata.insert(name.to_owned(), Json::Object(members));
+        limit(&mut metadata, limits);
+    }
+    metadata
+}
+
+/// Memory that a value takes, roughly.
+pub(crate) fn memory_of(value: &Json) -> usize {
+    let own = size_of::<Json>();
+    own + match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(memory_of).sum(),
+        Json::Object(members) => memory_of_members(members),
+        _ => 0,
+    }
+}
+
+/// Memory that the members of an object take, roughly.
+pub(crate) fn memory_of_members(members: &Map<String, Json>) -> usize {
+    // Name, hash, place in the table, and half as much again for growth.
+    const BESIDE: usize = 96;
+    let each = members.iter();
+    each.map(|(key, value)| BESIDE + key.len() + memory_of(value))
+        .sum()
+}
+
+fn scope_json(scope: &Scope<'_>) -> Map<String, Json> {
     let mut json = Map::new();
     for (key, text) in [("name", &scope.name), ("version", &scope.version)] {
         if !text.is_empty() {
             json.insert(key.to_owned(), Json::String(text.as_ref().to_owned()));
         }
     }
-    if !scope.attributes.is_empty() {
-        json.insert(
-            "attributes".to_owned(),
-            Json::Object(to_object(&scope.attributes)),
-        );
-    }
+    add_attributes(&scope.attributes, &mut json);
     json
 }
 
@@ -159,7 +202,6 @@ fn user_keys(source: &Source<'_>) -> Map<String, Json> {
 
 /// All metadata of an observation in its stored layout.
 pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String, Json> {
-    let limits = &source.context.limits;
     let span = source.span;
     let mut metadata = user_keys(source);
     let mut add = |key: &str, value: Json| {
@@ -172,42 +214,45 @@ pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String
     if !attributes.is_empty() {
         add("attributes", Json::Object(attributes));
     }
-    if !shared.resource.is_empty() {
-        add("resourceAttributes", Json::Object(shared.resource.clone()));
-    }
-    if !shared.scope.is_empty() {
-        add("scope", Json::Object(shared.scope.clone()));
+    for (key, value) in shared.resource.iter().chain(&shared.scope) {
+        if key != TRUNCATED {
+            add(key, value.clone());
+        }
     }
     let events: Vec<Json> = span
         .events
         .iter()
         .filter(|event| !is_consumed(&event.name))
-        .take(limits.max_events)
         .map(event_json)
         .collect();
     if !events.is_empty() {
         add("events", Json::Array(events));
     }
-    let links: Vec<Json> = span
-        .links
-        .iter()
-        .take(limits.max_links)
-        .filter_map(link_json)
-        .collect();
+    let links: Vec<Json> = span.links.iter().filter_map(link_json).collect();
     if !links.is_empty() {
         add("links", Json::Array(links));
     }
-    let over_limit = u32::try_from(source.attributes.n_over_limit).unwrap_or(u32::MAX);
-    for (key, n) in [
+    for (key, n_by_sender, n_here) in [
         (
             "droppedAttributesCount",
-            span.n_dropped_attributes.saturating_add(over_limit),
+            span.n_dropped_attributes,
+            span.attributes.n_over,
         ),
-        ("droppedEventsCount", span.n_dropped_events),
-        ("droppedLinksCount", span.n_dropped_links),
+        (
+            "droppedEventsCount",
+            span.n_dropped_events,
+            span.n_over_events,
+        ),
+        ("droppedLinksCount", span.n_dropped_links, span.n_over_links),
     ] {
+        let n = n_by_sender.saturating_add(n_here);
         if n > 0 {
             add(key, n.into());
+        }
+    }
+    for cut in [&shared.resource, &shared.scope] {
+        if let Some(Json::Object(notes)) = cut.get(TRUNCATED) {
+            note(&mut metadata, notes.clone());
         }
     }
     metadata
@@ -219,12 +264,7 @@ fn event_json(event: &Event<'_>) -> Json {
     if let Some(at) = timestamp(event.time_nanos) {
         json.insert("time".to_owned(), at.to_iso_micros().into());
     }
-    if !event.attributes.is_empty() {
-        json.insert(
-            "attributes".to_owned(),
-            Json::Object(to_object(&event.attributes)),
-        );
-    }
+    add_attributes(&event.attributes, &mut json);
     Json::Object(json)
 }
 
@@ -232,17 +272,25 @@ fn link_json(link: &Link<'_>) -> Option<Json> {
     let mut json = Map::new();
     json.insert("traceId".to_owned(), link.trace_id.to_hex()?.into());
     json.insert("spanId".to_owned(), link.span_id.to_hex()?.into());
-    if !link.attributes.is_empty() {
-        json.insert(
-            "attributes".to_owned(),
-            Json::Object(to_object(&link.attributes)),
-        );
-    }
+    add_attributes(&link.attributes, &mut json);
     Some(Json::Object(json))
 }
 
+fn add_attributes(attributes: &Attributed<'_>, json: &mut Map<String, Json>) {
+    if !attributes.pairs.is_empty() {
+        let object = Json::Object(to_object(&attributes.pairs));
+        json.insert("attributes".to_owned(), object);
+    }
+    if attributes.n_over > 0 {
+        json.insert(
+            "droppedAttributesCount".to_owned(),
+            attributes.n_over.into(),
+        );
+    }
+}
+
 /// Events that became content, a score or a time.
-fn is_consumed(name: &str) -> bool {
+pub(crate) fn is_consumed(name: &str) -> bool {
     message_role(name).is_some()
         || matches!(
             name,
@@ -467,7 +515,7 @@ pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
     // A JSON text is never shorter than what it holds, so small metadata is settled by one look.
     let mut total: usize = metadata
         .iter()
-        .map(|(key, value)| key.len() + size_of(value))
+        .map(|(key, value)| key.len() + json_size(value))
         .sum();
     if total <= limits.max_metadata_value_bytes {
         return;
@@ -494,7 +542,7 @@ pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
     }
     total = metadata
         .iter()
-        .map(|(key, value)| key.len() + size_of(value))
+        .map(|(key, value)| key.len() + json_size(value))
         .sum();
     if total > limits.max_metadata_bytes {
         drop_largest(metadata, total - limits.max_metadata_bytes, &mut cut);
@@ -504,19 +552,22 @@ pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
     }
 }
 
+/// Where the sizes of what was cut are noted.
+const TRUNCATED: &str = "truncated";
+
 /// Adds to the notes of what was cut.
 pub(crate) fn note(metadata: &mut Map<String, Json>, cut: Map<String, Json>) {
-    match metadata.get_mut("truncated") {
+    match metadata.get_mut(TRUNCATED) {
         Some(Json::Object(notes)) => notes.extend(cut),
         Some(_) => {}
         None => {
-            metadata.insert("truncated".to_owned(), Json::Object(cut));
+            metadata.insert(TRUNCATED.to_owned(), Json::Object(cut));
         }
     }
 }
 
 fn cut_value(value: &mut Json, max: usize, name: &str, cut: &mut Map<String, Json>) {
-    let size = size_of(value);
+    let size = json_size(value);
     if size <= max {
         return;
     }
@@ -546,7 +597,7 @@ fn drop_from(
 ) -> usize {
     let mut sizes: Vec<(usize, String)> = members
         .iter()
-        .map(|(key, value)| (key.len() + size_of(value), key.clone()))
+        .map(|(key, value)| (key.len() + json_size(value), key.clone()))
         .collect();
     sizes.sort_by(|a, b| b.cmp(a));
     for (size, key) in sizes {
@@ -561,16 +612,16 @@ fn drop_from(
 }
 
 /// About the length of the JSON text.
-fn size_of(value: &Json) -> usize {
+fn json_size(value: &Json) -> usize {
     match value {
         Json::Null | Json::Bool(_) => 4,
         Json::Number(_) => 8,
         Json::String(text) => text.len() + 2,
-        Json::Array(items) => items.iter().map(|item| size_of(item) + 1).sum::<usize>() + 2,
+        Json::Array(items) => items.iter().map(|item| json_size(item) + 1).sum::<usize>() + 2,
         Json::Object(members) => {
             members
                 .iter()
-                .map(|(key, value)| key.len() + 4 + size_of(value))
+                .map(|(key, value)| key.len() + 4 + json_size(value))
                 .sum::<usize>()
                 + 2
         }

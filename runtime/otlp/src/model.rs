@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
+use crate::limits::{Limits, MAX_CONTENT_EVENTS};
+use crate::{json, metadata};
+
 /// An attribute value, with what JSON cannot hold already repaired (otlp.md 2.2): not-a-number and the
 /// infinities are text, bytes are base64.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +14,8 @@ pub(crate) enum Value<'a> {
     /// No value, or one of an unknown kind.
     Absent,
     Text(Cow<'a, str>),
+    /// Text that is not read as JSON: a tree of it would be too large.
+    Plain(Cow<'a, str>),
     Bool(bool),
     Int(i64),
     /// Always finite.
@@ -24,7 +29,7 @@ impl Value<'_> {
     pub(crate) fn is_present(&self) -> bool {
         match self {
             Self::Absent => false,
-            Self::Text(text) => !text.is_empty(),
+            Self::Text(text) | Self::Plain(text) => !text.is_empty(),
             Self::Array(items) => !items.is_empty(),
             Self::Map(members) => !members.is_empty(),
             Self::Bool(_) | Self::Int(_) | Self::Double(_) => true,
@@ -34,7 +39,7 @@ impl Value<'_> {
     /// The text, when it is text.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match self {
-            Self::Text(text) => Some(text),
+            Self::Text(text) | Self::Plain(text) => Some(text),
             _ => None,
         }
     }
@@ -43,7 +48,7 @@ impl Value<'_> {
     pub(crate) fn to_json(&self) -> Json {
         match self {
             Self::Absent => Json::Null,
-            Self::Text(text) => Json::String(text.as_ref().to_owned()),
+            Self::Text(text) | Self::Plain(text) => Json::String(text.as_ref().to_owned()),
             Self::Bool(value) => Json::Bool(*value),
             Self::Int(value) => Json::from(*value),
             Self::Double(value) => Json::from(*value),
@@ -65,49 +70,108 @@ pub(crate) fn to_object(members: &[(Cow<'_, str>, Value<'_>)]) -> Map<String, Js
 /// Attributes as they were sent.
 pub(crate) type Pairs<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
-/// A decoded trace request.
-#[derive(Debug, Default, PartialEq)]
-pub struct Request<'a> {
-    pub(crate) resources: Vec<ResourceSpans<'a>>,
-    /// The body holds `resource_spans` where OTLP/JSON wants `resourceSpans`.
-    pub(crate) has_wrong_case: bool,
+/// What one span may still hold: see [`crate::Limits::max_values`].
+#[derive(Debug)]
+pub(crate) struct Room {
+    n_left: usize,
+    is_over: bool,
 }
 
-impl Request<'_> {
-    /// Spans in the request, malformed ones included.
-    #[must_use]
-    pub fn n_spans(&self) -> usize {
-        let scopes = self.resources.iter().flat_map(|resource| &resource.scopes);
-        scopes.map(|scope| scope.spans.len()).sum()
+impl Room {
+    pub(crate) const fn new(n_values: usize) -> Self {
+        Self {
+            n_left: n_values,
+            is_over: false,
+        }
     }
 
-    /// A hint to the sender of an accepted request that holds nothing.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        self.has_wrong_case.then_some(
-            "The field resource_spans was ignored: OTLP/JSON spells its fields in lowerCamelCase, resourceSpans.",
-        )
+    /// Takes so many values; where there is no room for them, what is being read must not be kept.
+    pub(crate) fn take(&mut self, n_values: usize) -> bool {
+        match self.n_left.checked_sub(n_values) {
+            Some(n_left) => self.n_left = n_left,
+            None => self.is_over = true,
+        }
+        !self.is_over
+    }
+
+    /// Reads something whole; none, and nothing taken, where there is no room for all of it.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn whole<T, E>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let n_left = self.n_left;
+        let found = read(self)?;
+        if self.is_over {
+            *self = Self::new(n_left);
+            return Ok(None);
+        }
+        Ok(Some(found))
+    }
+
+    /// Values taken of so many.
+    pub(crate) const fn n_taken(&self, n_values: usize) -> usize {
+        n_values.saturating_sub(self.n_left)
+    }
+
+    /// Text as a value. JSON in it is charged as the tree that rules may make of it; without room for
+    /// the tree it is plain text.
+    pub(crate) fn text<'a>(&mut self, text: Cow<'a, str>) -> Value<'a> {
+        if !json::looks_structured(&text) {
+            return Value::Text(text);
+        }
+        match self.n_left.checked_sub(json::n_values(&text)) {
+            Some(n_left) => {
+                self.n_left = n_left;
+                Value::Text(text)
+            }
+            None => Value::Plain(text),
+        }
     }
 }
 
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ResourceSpans<'a> {
-    pub(crate) attributes: Pairs<'a>,
-    pub(crate) scopes: Vec<ScopeSpans<'a>>,
+/// Attributes within the limits, and how many more were sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Attributed<'a> {
+    pub(crate) pairs: Pairs<'a>,
+    pub(crate) n_over: u32,
 }
 
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ScopeSpans<'a> {
-    pub(crate) scope: Scope<'a>,
-    /// A span, or why it is rejected.
-    pub(crate) spans: Vec<Result<Span<'a>, &'static str>>,
+impl<'a> Attributed<'a> {
+    /// Reads one more, whole or not at all.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn add<E>(
+        &mut self,
+        room: &mut Room,
+        limits: &Limits,
+        read: impl FnOnce(&mut Room) -> Result<(Cow<'a, str>, Value<'a>), E>,
+    ) -> Result<(), E> {
+        if self.pairs.len() < limits.max_attributes {
+            let pair = room.whole(|room| {
+                let pair = read(room)?;
+                // Flattened keys become a level of a tree with each dot, larger than a value.
+                room.take(1 + 2 * pair.0.bytes().filter(|byte| *byte == b'.').count());
+                Ok(pair)
+            })?;
+            if let Some(pair) = pair {
+                self.pairs.push(pair);
+                return Ok(());
+            }
+        }
+        self.n_over = self.n_over.saturating_add(1);
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Scope<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) version: Cow<'a, str>,
-    pub(crate) attributes: Pairs<'a>,
+    pub(crate) attributes: Attributed<'a>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -118,11 +182,17 @@ pub(crate) struct Span<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) start_nanos: u64,
     pub(crate) end_nanos: u64,
-    pub(crate) attributes: Pairs<'a>,
+    pub(crate) attributes: Attributed<'a>,
     pub(crate) n_dropped_attributes: u32,
     pub(crate) events: Vec<Event<'a>>,
+    pub(crate) n_content_events: usize,
+    pub(crate) n_plain_events: usize,
+    /// Events beyond the limit.
+    pub(crate) n_over_events: u32,
     pub(crate) n_dropped_events: u32,
     pub(crate) links: Vec<Link<'a>>,
+    /// Links beyond the limit.
+    pub(crate) n_over_links: u32,
     pub(crate) n_dropped_links: u32,
     pub(crate) status_code: i64,
     pub(crate) status_message: Cow<'a, str>,
@@ -132,34 +202,14 @@ pub(crate) struct Span<'a> {
 pub(crate) struct Event<'a> {
     pub(crate) time_nanos: u64,
     pub(crate) name: Cow<'a, str>,
-    pub(crate) attributes: Pairs<'a>,
+    pub(crate) attributes: Attributed<'a>,
 }
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Link<'a> {
     pub(crate) trace_id: Id<16>,
     pub(crate) span_id: Id<8>,
-    pub(crate) attributes: Pairs<'a>,
-}
-
-/// A decoded log request.
-#[derive(Debug, Default, PartialEq)]
-pub struct LogsRequest<'a> {
-    pub(crate) resources: Vec<ResourceLogs<'a>>,
-}
-
-impl LogsRequest<'_> {
-    pub(crate) fn has_records(&self) -> bool {
-        self.resources
-            .iter()
-            .any(|resource| !resource.records.is_empty())
-    }
-}
-
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ResourceLogs<'a> {
-    pub(crate) attributes: Pairs<'a>,
-    pub(crate) records: Vec<LogRecord<'a>>,
+    pub(crate) attributes: Attributed<'a>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -170,7 +220,49 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) observed_nanos: u64,
     pub(crate) event_name: Cow<'a, str>,
     pub(crate) body: Option<Value<'a>>,
-    pub(crate) attributes: Pairs<'a>,
+    pub(crate) attributes: Attributed<'a>,
+}
+
+impl<'a> Span<'a> {
+    /// Reads another event if it is within the limits.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn add_event<E>(
+        &mut self,
+        name: &str,
+        limits: &Limits,
+        read: impl FnOnce() -> Result<Event<'a>, E>,
+    ) -> Result<(), E> {
+        let (n_alike, max_events) = match metadata::is_consumed(name) {
+            true => (&mut self.n_content_events, MAX_CONTENT_EVENTS),
+            false => (&mut self.n_plain_events, limits.max_events),
+        };
+        if *n_alike < max_events {
+            *n_alike += 1;
+            self.events.push(read()?);
+        } else {
+            self.n_over_events = self.n_over_events.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Reads another link if it is within the limits.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn add_link<E>(
+        &mut self,
+        limits: &Limits,
+        read: impl FnOnce() -> Result<Link<'a>, E>,
+    ) -> Result<(), E> {
+        if self.links.len() < limits.max_links {
+            self.links.push(read()?);
+        } else {
+            self.n_over_links = self.n_over_links.saturating_add(1);
+        }
+        Ok(())
+    }
 }
 
 /// An id as it was sent: absent, right, or of the wrong length.
@@ -180,6 +272,23 @@ pub(crate) enum Id<const N: usize> {
     Absent,
     Bytes([u8; N]),
     Malformed,
+}
+
+/// Whether a span with these ids can be stored (otlp.md 6.1). Nothing else of one that cannot is read.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_ids(trace: Id<16>, span: Id<8>, parent: Id<8>) -> Result<(), &'static str> {
+    if parent == Id::Malformed {
+        return Err("the parent span id is not 8 bytes");
+    }
+    if !matches!(trace, Id::Bytes(_)) {
+        return Err("the trace id is missing, zero or not 16 bytes");
+    }
+    match span {
+        Id::Bytes(_) => Ok(()),
+        _ => Err("the span id is missing, zero or not 8 bytes"),
+    }
 }
 
 impl<const N: usize> Id<N> {

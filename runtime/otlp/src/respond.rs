@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::limits::cut_bytes;
-use crate::{Encoding, Mapped, Rejection};
+use crate::{Encoding, Taken};
 
 /// Longest message in bytes.
 const MAX_MESSAGE: usize = 1_024;
-/// Rejected spans that are named in the message.
-const MAX_SAMPLES: usize = 5;
 
 /// `google.rpc.Code`: the request itself is wrong.
 pub const INVALID_ARGUMENT: i32 = 3;
@@ -32,45 +30,31 @@ pub enum Answer {
     AllRejected(String),
 }
 
-/// The answer to a mapped trace request.
+/// The answer to a trace request.
 #[must_use]
-pub fn answer(mapped: &Mapped, hint: Option<&str>, encoding: Encoding) -> Answer {
-    let n_rejected = mapped.rejected.len();
-    if n_rejected > 0 && mapped.n_accepted == 0 {
-        return Answer::AllRejected(with_samples(
+pub fn answer(taken: &Taken, encoding: Encoding) -> Answer {
+    let n_rejected = taken.n_rejected;
+    if n_rejected > 0 && taken.n_accepted == 0 {
+        return Answer::AllRejected(with_reasons(
             "No span of this request is usable; this endpoint takes OTLP traces.",
-            &mapped.rejected,
+            taken,
         ));
     }
-    let message = match (n_rejected, hint) {
+    let message = match (n_rejected, taken.hint) {
         (0, None) => return Answer::Accepted(success(encoding)),
         (0, Some(hint)) => hint.to_owned(),
-        (1, _) => with_samples("1 span was rejected.", &mapped.rejected),
-        _ => with_samples(
-            &format!("{n_rejected} spans were rejected."),
-            &mapped.rejected,
-        ),
+        (1, _) => with_reasons("1 span was rejected.", taken),
+        _ => with_reasons(&format!("{n_rejected} spans were rejected."), taken),
     };
     Answer::Accepted(partial_success(n_rejected, &message, encoding))
 }
 
-fn with_samples(sentence: &str, rejected: &[Rejection]) -> String {
-    let mut samples: Vec<&Rejection> = Vec::new();
-    for rejection in rejected {
-        if samples.len() < MAX_SAMPLES && !samples.contains(&rejection) {
-            samples.push(rejection);
-        }
-    }
+fn with_reasons(sentence: &str, taken: &Taken) -> String {
     let mut message = sentence.to_owned();
-    for (at, sample) in samples.into_iter().enumerate() {
+    for (at, rejection) in taken.rejections.iter().enumerate() {
         let lead = if at == 0 { " Examples: " } else { "; " };
         // Writing to a string cannot fail.
-        let _written = write!(
-            message,
-            "{lead}{} ({})",
-            sample.reason,
-            cut_bytes(&sample.scope, 100)
-        );
+        let _written = write!(message, "{lead}{} ({})", rejection.reason, rejection.scope);
     }
     cut_bytes(&message, MAX_MESSAGE).to_owned()
 }
@@ -149,28 +133,27 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    fn mapped(n_rejected: usize, n_accepted: usize) -> Mapped {
-        let rejection = Rejection {
-            reason: "the trace id is missing",
-            scope: "app".to_owned(),
-        };
-        Mapped {
-            rejected: vec![rejection; n_rejected],
+    fn taken(n_rejected: usize, n_accepted: usize) -> Taken {
+        let mut taken = Taken {
             n_accepted,
-            ..Mapped::default()
+            ..Taken::default()
+        };
+        for _ in 0..n_rejected {
+            taken.reject("the trace id is missing", "app");
         }
+        taken
     }
 
     #[test]
     fn full_success_leaves_partial_success_unset() {
         for n_accepted in [0, 3] {
-            let mapped = mapped(0, n_accepted);
+            let taken = taken(0, n_accepted);
             assert_eq!(
-                answer(&mapped, None, Encoding::Protobuf),
+                answer(&taken, Encoding::Protobuf),
                 Answer::Accepted(Vec::new())
             );
             assert_eq!(
-                answer(&mapped, None, Encoding::Json),
+                answer(&taken, Encoding::Json),
                 Answer::Accepted(b"{}".to_vec())
             );
         }
@@ -178,14 +161,14 @@ mod tests {
 
     #[test]
     fn rejected_spans_are_counted_in_both_encodings() {
-        let Answer::Accepted(json) = answer(&mapped(2, 1), None, Encoding::Json) else {
+        let Answer::Accepted(json) = answer(&taken(2, 1), Encoding::Json) else {
             panic!("some spans are left");
         };
         assert_eq!(
             String::from_utf8(json).unwrap(),
             r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"2 spans were rejected. Examples: the trace id is missing (app)"}}"#
         );
-        let Answer::Accepted(bytes) = answer(&mapped(2, 1), None, Encoding::Protobuf) else {
+        let Answer::Accepted(bytes) = answer(&taken(2, 1), Encoding::Protobuf) else {
             panic!("some spans are left");
         };
         assert_eq!(bytes[..4], [0x0a, 66, 0x08, 2]);
@@ -193,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_usable_span_is_refused() {
-        let Answer::AllRejected(message) = answer(&mapped(700, 0), None, Encoding::Json) else {
+        let Answer::AllRejected(message) = answer(&taken(700, 0), Encoding::Json) else {
             panic!("no span is left");
         };
         assert!(message.contains("takes OTLP traces") && message.len() < MAX_MESSAGE);

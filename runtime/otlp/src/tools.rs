@@ -1,5 +1,7 @@
 //! Tools offered to the model, and tools it called (otlp.md 2.7).
 
+use std::collections::HashSet;
+
 use perpend_domain::observation::ToolCall;
 use perpend_domain::payload::Payload;
 use perpend_domain::tool_calls::tool_calls;
@@ -59,13 +61,9 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     if found.is_empty() {
         return None;
     }
-    let mut names: Vec<String> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
     found.retain(|definition| match tool_name(definition) {
-        Some(name) if names.iter().any(|known| known == name) => false,
-        Some(name) => {
-            names.push(name.to_owned());
-            true
-        }
+        Some(name) => names.insert(name.to_owned()),
         None => true,
     });
     Some(Json::Array(found))

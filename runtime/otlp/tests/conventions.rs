@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
+use perpend_domain::batch::Batch;
 use perpend_domain::observation::{Level, Observation, ObservationKind as Kind};
 use perpend_domain::time::Timestamp;
-use perpend_otlp::{Context, Encoding, Limits, Mapped, decode, decode_logs, map, map_logs};
+use perpend_otlp::{Context, Encoding, Limits, Taken, read_logs, read_traces};
 use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -55,8 +56,28 @@ fn request(spans: &[Value], scope: &Value, resource: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
+/// What was sent, and what was said to it.
+struct Mapped {
+    batch: Batch,
+    taken: Taken,
+}
+
 fn mapped(body: &[u8], context: &Context) -> Mapped {
-    map(&decode(body, Encoding::Json).unwrap(), context)
+    let mut batch = Batch::default();
+    let taken = read_traces(body, Encoding::Json, context, &mut batch).unwrap();
+    Mapped { batch, taken }
+}
+
+fn logs_of(body: &str) -> Batch {
+    let mut batch = Batch::default();
+    read_logs(
+        body.as_bytes(),
+        Encoding::Json,
+        &Context::default(),
+        &mut batch,
+    )
+    .unwrap();
+    batch
 }
 
 fn one_of(span: Value, scope: &str) -> Observation {
@@ -511,9 +532,9 @@ fn pending_spans_are_noise_and_own_parents_are_none() {
     let result = mapped(&body, &Context::default());
     assert_eq!(
         (
-            result.n_accepted,
+            result.taken.n_accepted,
             result.batch.observations.len(),
-            result.rejected.len()
+            result.taken.n_rejected
         ),
         (1, 0, 0)
     );
@@ -560,10 +581,7 @@ fn logs_are_joined_scored_or_dropped() {
         record("something.else", json!({})),
         { "eventName": "gen_ai.choice" },
     ] }] }] }).to_string();
-    let batch = map_logs(
-        &decode_logs(body.as_bytes(), Encoding::Json).unwrap(),
-        &Context::default(),
-    );
+    let batch = logs_of(&body);
     assert_eq!((batch.logs.len(), batch.scores.len()), (1, 1));
     let mut observation =
         one(json!({ "gen_ai.operation.name": "chat", "input.value": "later row" }));
@@ -588,8 +606,7 @@ fn media_in_logs_is_taken_out_before_they_are_joined() {
         "attributes": key_values(&json!({ "gen_ai.input.messages": messages })),
     }] }] }] })
     .to_string();
-    let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
-    let batch = map_logs(&request, &Context::default());
+    let batch = logs_of(&body);
     assert_eq!((batch.media.len(), batch.media[0].field), (1, "input"));
     let mut observation = one(json!({ "gen_ai.operation.name": "chat" }));
     perpend_domain::join::join_logs(&mut observation, &batch.logs);
@@ -618,9 +635,9 @@ fn shape_errors_cost_only_what_they_touch() {
             &json!({ "name": "s" }),
             &json!({}),
         );
-        let result = mapped(&body, &Context::default());
-        assert_eq!((result.n_accepted, result.rejected.len()), (1, 1), "{case}");
-        assert_eq!(result.rejected[0].scope, "s");
+        let taken = mapped(&body, &Context::default()).taken;
+        assert_eq!((taken.n_accepted, taken.n_rejected), (1, 1), "{case}");
+        assert_eq!(taken.rejections[0].scope, "s");
     }
     for body in [
         "",
@@ -629,15 +646,10 @@ fn shape_errors_cost_only_what_they_touch() {
         "{\"resource_spans\":[1]}",
         "{\"resourceSpans\":[{},null,{\"scopeSpans\":[{\"spans\":[]}]}]}",
     ] {
-        let result = mapped(body.as_bytes(), &Context::default());
-        assert_eq!((result.n_accepted, result.rejected.len()), (0, 0), "{body}");
+        let taken = mapped(body.as_bytes(), &Context::default()).taken;
+        assert_eq!((taken.n_accepted, taken.n_rejected), (0, 0), "{body}");
+        assert_eq!(taken.hint.is_some(), body.contains("resource_spans"));
     }
-    assert!(
-        decode(b"{\"resource_spans\":[1]}", Encoding::Json)
-            .unwrap()
-            .hint()
-            .is_some()
-    );
     for body in [
         "[]",
         "{",
@@ -645,7 +657,14 @@ fn shape_errors_cost_only_what_they_touch() {
         "nope",
         "{\"resourceLogs\":[]}",
     ] {
-        assert!(decode(body.as_bytes(), Encoding::Json).is_err(), "{body}");
+        let mut batch = Batch::default();
+        let read = read_traces(
+            body.as_bytes(),
+            Encoding::Json,
+            &Context::default(),
+            &mut batch,
+        );
+        assert!(read.is_err(), "{body}");
     }
 }
 
@@ -771,9 +790,7 @@ fn joined_logs_take_the_instructions_of_the_span_and_bring_their_tool_calls() {
         }),
     );
     let body = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [details] }] }] });
-    let body = body.to_string();
-    let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
-    let logs = map_logs(&request, &Context::default()).logs;
+    let logs = logs_of(&body.to_string()).logs;
     for _ in 0..2 {
         perpend_domain::join::join_logs(&mut observation, &logs);
         assert_eq!(

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
-use perpend_otlp::{Context, Encoding, decode, map};
+use perpend_domain::batch::Batch;
+use perpend_otlp::{Context, Encoding, read_traces};
 use serde_json::{Value, json};
 
 /// A span of a library in short, and the facts about its observation.
@@ -48,11 +49,15 @@ fn facts_of(case: &Case) -> Value {
         }],
     }] }] })
     .to_string();
-    let request = decode(body.as_bytes(), Encoding::Json).unwrap();
-    let held = map(&request, &Context::default())
-        .batch
-        .observations
-        .remove(0);
+    let mut batch = Batch::default();
+    read_traces(
+        body.as_bytes(),
+        Encoding::Json,
+        &Context::default(),
+        &mut batch,
+    )
+    .unwrap();
+    let held = batch.observations.remove(0);
     json!({
         "type": held.kind.as_str(), "name": held.name, "model": held.model,
         "provider": held.provider, "parameters": held.model_parameters,

@@ -14,7 +14,7 @@ use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::respond::{Answer, answer};
-use perpend_otlp::{Context, Encoding, decode, decode_logs, map, map_logs, show};
+use perpend_otlp::{Context, Encoding, read_logs, read_traces, show};
 use serde_json::{Value, json};
 
 /// The price table of the corpus' README.
@@ -285,8 +285,9 @@ fn send(
     found: &mut Vec<String>,
 ) {
     let response = &expected["response"];
-    let request = match decode(body, encoding) {
-        Ok(request) => request,
+    let (context, mut batch) = (context(expected), Batch::default());
+    let taken = match read_traces(body, encoding, &context, &mut batch) {
+        Ok(taken) => taken,
         Err(error) => {
             if response["status"] != 400 {
                 found.push(format!("refused: {error}"));
@@ -294,13 +295,13 @@ fn send(
             return;
         }
     };
-    let mapped = map(&request, &context(expected));
+    let mut again = Batch::default();
     assert_eq!(
-        mapped,
-        map(&request, &context(expected)),
-        "the mapping is not pure"
+        read_traces(body, encoding, &context, &mut again).as_ref(),
+        Ok(&taken)
     );
-    match answer(&mapped, request.hint(), encoding) {
+    assert_eq!(batch, again, "the mapping is not pure");
+    match answer(&taken, encoding) {
         Answer::AllRejected(message) => {
             if response["status"] != 400 || !message.contains("traces") {
                 found.push(format!("all rejected: {message}"));
@@ -313,7 +314,7 @@ fn send(
             let mentions = response["errorMessageMentions"].as_array().cloned();
             let is_mentioned = |word: &Value| text.contains(word.as_str().unwrap());
             if response["status"] != 200
-                || mapped.rejected.len() as u64 != n_rejected
+                || taken.n_rejected as u64 != n_rejected
                 || is_full != (n_rejected == 0)
                 || !mentions.unwrap_or_default().iter().all(is_mentioned)
             {
@@ -321,12 +322,13 @@ fn send(
             }
         }
     }
-    held.take(mapped.batch);
+    held.take(batch);
 }
 
 fn send_logs(body: &[u8], encoding: Encoding, held: &mut Held) {
-    let request = decode_logs(body, encoding).unwrap();
-    held.take(map_logs(&request, &Context::default()));
+    let mut batch = Batch::default();
+    read_logs(body, encoding, &Context::default(), &mut batch).unwrap();
+    held.take(batch);
 }
 
 #[test]
@@ -399,10 +401,10 @@ fn check_ways(
     for seed in 0..6 {
         let (mut held, mut found) = (Held::default(), Vec::new());
         for part in shuffled(&parts, seed) {
-            let Ok(request) = decode(part, encoding) else {
-                continue;
-            };
-            held.take(map(&request, &context(expected)).batch);
+            let mut batch = Batch::default();
+            if read_traces(part, encoding, &context(expected), &mut batch).is_ok() {
+                held.take(batch);
+            }
         }
         if let Some(logs) = logs {
             send_logs(logs, encoding, &mut held);

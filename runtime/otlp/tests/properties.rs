@@ -6,9 +6,10 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+use perpend_domain::batch::Batch;
 use perpend_domain::fold::fold;
 use perpend_domain::pricing::PriceTable;
-use perpend_otlp::{Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, show};
+use perpend_otlp::{Context, Encoding, check_metrics, read_logs, read_traces, show};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,15 +18,13 @@ fn survives(bytes: &[u8]) {
     let context = Context::default();
     for encoding in [Encoding::Protobuf, Encoding::Json] {
         let _checked = check_metrics(bytes, encoding);
-        if let Ok(request) = decode_logs(bytes, encoding) {
-            assert_eq!(map_logs(&request, &context), map_logs(&request, &context));
-        }
-        let Ok(request) = decode(bytes, encoding) else {
-            continue;
-        };
-        let mapped = map(&request, &context);
-        assert_eq!(mapped, map(&request, &context));
-        let mut observations = mapped.batch.observations;
+        let (mut batch, mut again) = (Batch::default(), Batch::default());
+        let read = read_logs(bytes, encoding, &context, &mut batch);
+        assert_eq!(read, read_logs(bytes, encoding, &context, &mut again));
+        let read = read_traces(bytes, encoding, &context, &mut batch);
+        assert_eq!(read, read_traces(bytes, encoding, &context, &mut again));
+        assert_eq!(batch, again);
+        let mut observations = batch.observations;
         for observation in &mut observations {
             PriceTable::default().apply(observation);
             for payload in [&observation.content.input, &observation.content.output]
@@ -195,9 +194,9 @@ proptest! {
             "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "0102030405060708",
             "attributes": [{ "key": "langfuse.observation.input", "value": { "stringValue": format!("x{text}") } }],
         }] }] }] }).to_string();
-        let request = decode(body.as_bytes(), Encoding::Json).unwrap();
-        let mapped = map(&request, &Context::default());
-        let input = mapped.batch.observations[0].content.input.as_ref().unwrap();
+        let mut batch = Batch::default();
+        read_traces(body.as_bytes(), Encoding::Json, &Context::default(), &mut batch).unwrap();
+        let input = batch.observations[0].content.input.as_ref().unwrap();
         prop_assert_eq!(input.as_str(), format!("x{text}"));
     }
 }

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
+use perpend_domain::batch::Batch;
 use perpend_domain::observation::Observation;
-use perpend_otlp::{Context, Encoding, decode, decode_logs, map, map_logs};
+use perpend_otlp::respond::{Answer, answer};
+use perpend_otlp::{Context, Encoding, read_logs, read_traces};
 use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -11,8 +13,8 @@ const SPAN: &str = "0102030405060708";
 const START: u64 = 1_800_000_000_000_000_000;
 
 fn mapped(body: &[u8], encoding: Encoding) -> Observation {
-    let request = decode(body, encoding).unwrap();
-    let mut batch = map(&request, &Context::default()).batch;
+    let mut batch = Batch::default();
+    read_traces(body, encoding, &Context::default(), &mut batch).unwrap();
     batch.observations.remove(0)
 }
 
@@ -108,8 +110,14 @@ fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
     let first = json!({ "logRecords": [record(START + 100, "a"), record(0, "d")] });
     let body = json!({ "resourceLogs": [{ "scopeLogs": [later] }, { "scopeLogs": [first] }] });
     let body = body.to_string();
-    let request = decode_logs(body.as_bytes(), Encoding::Json).unwrap();
-    let batch = map_logs(&request, &Context::default());
+    let mut batch = Batch::default();
+    read_logs(
+        body.as_bytes(),
+        Encoding::Json,
+        &Context::default(),
+        &mut batch,
+    )
+    .unwrap();
     let contents: Vec<&Value> = batch
         .logs
         .iter()
@@ -121,8 +129,16 @@ fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
 #[test]
 fn log_records_on_the_path_of_traces_are_called_what_they_are() {
     let logs = include_bytes!("../../../tests/corpus/otlp/otel-openai-v2-logs.pb");
-    let refused = decode(logs, Encoding::Protobuf).unwrap_err().to_string();
-    assert!(refused.contains("this endpoint takes traces"), "{refused}");
-    let refused = decode(b"\x0b", Encoding::Protobuf).unwrap_err().to_string();
+    let mut batch = Batch::default();
+    let mut read = |body| read_traces(body, Encoding::Protobuf, &Context::default(), &mut batch);
+    let taken = read(logs).unwrap();
+    let Answer::AllRejected(refused) = answer(&taken, Encoding::Protobuf) else {
+        panic!("{taken:?}");
+    };
+    assert!(
+        refused.contains("this endpoint takes OTLP traces"),
+        "{refused}"
+    );
+    let refused = read(b"\x0b").unwrap_err().to_string();
     assert!(refused.contains("not a protobuf message"), "{refused}");
 }

@@ -3,27 +3,26 @@
 
 #![no_main]
 
+use perpend_domain::batch::Batch;
 use perpend_domain::fold::fold;
 use perpend_domain::join::join_logs;
 use perpend_domain::pricing::PriceTable;
-use perpend_otlp::{
-    Context, Encoding, check_metrics, decode, decode_logs, map, map_logs, respond, show,
-};
+use perpend_otlp::{Context, Encoding, check_metrics, read_logs, read_traces, respond, show};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let context = Context::default();
     for encoding in [Encoding::Protobuf, Encoding::Json] {
         let _checked = check_metrics(bytes, encoding);
-        let logs = decode_logs(bytes, encoding).map(|request| map_logs(&request, &context).logs);
-        let Ok(request) = decode(bytes, encoding) else {
+        let (mut logs, mut batch) = (Batch::default(), Batch::default());
+        let _read = read_logs(bytes, encoding, &context, &mut logs);
+        let Ok(taken) = read_traces(bytes, encoding, &context, &mut batch) else {
             continue;
         };
-        let mapped = map(&request, &context);
-        let _answer = respond::answer(&mapped, request.hint(), encoding);
-        let mut observations = mapped.batch.observations;
+        let _answer = respond::answer(&taken, encoding);
+        let mut observations = batch.observations;
         for observation in &mut observations {
-            join_logs(observation, logs.as_deref().unwrap_or_default());
+            join_logs(observation, &logs.logs);
             PriceTable::built_in().apply(observation);
         }
         // One version of each observation of one trace, as a store would hold them.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use perpend_domain::batch::Batch;
 use perpend_domain::fold::fold;
 use perpend_domain::ids::TraceId;
 use perpend_domain::observation::Observation;
@@ -23,17 +24,17 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         true => Encoding::Json,
         false => Encoding::Protobuf,
     };
-    let request = perpend_otlp::decode(&bytes, encoding)?;
     let context = perpend_otlp::Context {
         arrived_at: SystemClock.now(),
         ..perpend_otlp::Context::default()
     };
-    let mut mapped = perpend_otlp::map(&request, &context);
+    let mut batch = Batch::default();
+    let taken = perpend_otlp::read_traces(&bytes, encoding, &context, &mut batch)?;
     let prices = PriceTable::built_in();
-    for observation in &mut mapped.batch.observations {
+    let mut observations = batch.observations;
+    for observation in &mut observations {
         prices.apply(observation);
     }
-    let observations = mapped.batch.observations;
     let mut ids: Vec<&TraceId> = observations
         .iter()
         .map(|observation| &observation.trace_id)
@@ -59,24 +60,27 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
             render::tree(&observations, &traces, out.is_terminal())
         )?;
     }
-    for rejection in &mapped.rejected {
+    let mut errors = std::io::stderr();
+    if taken.n_rejected > 0 {
         writeln!(
-            std::io::stderr(),
+            errors,
+            "{} spans were rejected, for example:",
+            taken.n_rejected
+        )?;
+    }
+    for rejection in &taken.rejections {
+        writeln!(
+            errors,
             "rejected: {} ({})",
-            rejection.reason,
-            rejection.scope
+            rejection.reason, rejection.scope
         )?;
     }
-    if request.n_spans() == 0 {
-        writeln!(
-            std::io::stderr(),
-            "{}",
-            request.hint().unwrap_or("the request holds no span")
-        )?;
+    if taken.n_accepted + taken.n_rejected == 0 {
+        let hint = taken.hint.unwrap_or("the request holds no span");
+        writeln!(errors, "{hint}")?;
     }
-    Ok(if mapped.rejected.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(match taken.n_rejected {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     })
 }

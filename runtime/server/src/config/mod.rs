@@ -54,6 +54,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// Largest body of the other requests, bytes.
     pub api_max_body_bytes: usize,
+    /// JSON values in the body of such a request.
+    pub api_max_body_values: usize,
     /// How many requests a key may make.
     pub limits: RateLimits,
     /// How evaluations run.

@@ -62,6 +62,7 @@ pub(super) fn blank() -> Config {
             span: perpend_otlp::Limits::default(),
         },
         api_max_body_bytes: 0,
+        api_max_body_values: 0,
         limits: RateLimits::default(),
         evaluation: Evaluation {
             isolation: Isolation::Process,
@@ -361,6 +362,31 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     },
+    Setting {
+        key: "ingest.max_spans",
+        short: None,
+        default: "32768",
+        since: "0.2",
+        text: "Spans in one OTLP request; resources and scopes together, and log records of spans, may be as \
+               many. Beyond it the answer is 413 and nothing of the request is stored.",
+        set: |config, text| {
+            config.ingest.span.max_spans = number(text, 1, 1 << 30)? as usize;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "ingest.max_values",
+        short: None,
+        default: "100000",
+        since: "0.2",
+        text: "Values that one span may hold: attributes, the members of their lists and maps, and of JSON that \
+               they hold as text. An attribute beyond it is dropped and counted in the metadata, JSON text \
+               beyond it is kept as text.",
+        set: |config, text| {
+            config.ingest.span.max_values = number(text, 1, 10_000_000)? as usize;
+            Ok(())
+        },
+    },
     span_limit!(
         "ingest.max_attributes",
         "2048",
@@ -433,6 +459,18 @@ pub(super) const SETTINGS: &[Setting] = &[
                may be up to 64 MiB whatever stands here.",
         set: |config, text| {
             config.api_max_body_bytes = (number(text, 1, 1 << 20)? as usize) << 10;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "api.max_body_values",
+        short: None,
+        default: "500000",
+        since: "0.2",
+        text: "JSON values in the body of such a request: texts, numbers, lists and so on. Beyond it the answer is \
+               413.",
+        set: |config, text| {
+            config.api_max_body_values = number(text, 1, 100_000_000)? as usize;
             Ok(())
         },
     },

@@ -10,6 +10,7 @@
 //!
 //! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
 
+mod charged;
 mod decoders;
 mod decompress;
 mod described;
@@ -21,15 +22,18 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
+use perpend_domain::pricing::PriceTable;
+use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
 use perpend_store::telemetry::Prepared;
 
 use crate::App;
-use crate::admission;
+use crate::admission::{self, Counted};
 use crate::auth::{self, Ingest};
 use crate::client_address::ClientAddress;
 use crate::problem::{Code, Problem};
 
+use charged::Charged;
 pub use decoders::Decoders;
 pub(crate) use described::paths;
 use headers::Sender;
@@ -126,15 +130,7 @@ async fn take(
     let prices = app.prices.of(&app.store, &caller.project, now).await?;
     let work = move || {
         let decoded = decompress::decompress(wire, compression, max_bytes)?;
-        let taken = translate(signal, &decoded.bytes, encoding, &context, &prices)?;
-        let is_empty = taken.batch.observations.is_empty()
-            && taken.batch.scores.is_empty()
-            && taken.batch.logs.is_empty();
-        let prepared = match is_empty {
-            true => None,
-            false => Some(Prepared::new(taken.batch)?),
-        };
-        Ok((prepared, taken.answer))
+        translate(signal, &decoded, encoding, &context, &prices)
     };
     let (prepared, answer) = app.decoders.run(work).await?;
 
@@ -148,53 +144,28 @@ async fn take(
     Ok(answer)
 }
 
-struct Taken {
-    batch: perpend_domain::batch::Batch,
-    answer: Vec<u8>,
-}
-
-/// Bytes to what is stored and what is answered once that is durable. CPU only.
+/// Bytes to what is stored, and what is answered once that is durable. CPU only.
 fn translate(
     signal: Signal,
-    bytes: &[u8],
+    body: &Counted,
     encoding: Encoding,
     context: &Context,
-    prices: &perpend_domain::pricing::PriceTable,
-) -> Result<Taken, Problem> {
-    let bad = |error: perpend_otlp::DecodeError| Problem::new(Code::InvalidBody, error.to_string());
-    let success = perpend_otlp::respond::success(encoding);
-    match signal {
-        Signal::Traces => {
-            let request = perpend_otlp::decode(bytes, encoding).map_err(bad)?;
-            let mut mapped = perpend_otlp::map(&request, context);
-            match perpend_otlp::respond::answer(&mapped, request.hint(), encoding) {
-                perpend_otlp::respond::Answer::AllRejected(message) => {
-                    Err(Problem::new(Code::InvalidBody, message))
-                }
-                perpend_otlp::respond::Answer::Accepted(answer) => {
-                    for observation in &mut mapped.batch.observations {
-                        prices.apply(observation);
-                    }
-                    Ok(Taken {
-                        batch: mapped.batch,
-                        answer,
-                    })
-                }
-            }
-        }
-        Signal::Logs => {
-            let request = perpend_otlp::decode_logs(bytes, encoding).map_err(bad)?;
-            Ok(Taken {
-                batch: perpend_otlp::map_logs(&request, context),
-                answer: success,
-            })
-        }
-        Signal::Metrics => {
-            perpend_otlp::check_metrics(bytes, encoding).map_err(bad)?;
-            Ok(Taken {
-                batch: perpend_domain::batch::Batch::default(),
-                answer: success,
-            })
-        }
+    prices: &PriceTable,
+) -> Result<(Option<Prepared>, Vec<u8>), Problem> {
+    let mut charged = Charged::new(body, prices);
+    let bytes = &body.bytes;
+    let read = match signal {
+        Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut charged)
+            .map(|taken| respond::answer(&taken, encoding)),
+        Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut charged)
+            .map(|()| Answer::Accepted(respond::success(encoding))),
+        Signal::Metrics => perpend_otlp::check_metrics(bytes, encoding)
+            .map(|()| Answer::Accepted(respond::success(encoding))),
+    };
+    match read {
+        Err(error) => Err(charged.problem(&error)),
+        Ok(Answer::AllRejected(message)) => Err(Problem::new(Code::InvalidBody, message)),
+        Ok(Answer::Accepted(answer)) if charged.preparing.is_empty() => Ok((None, answer)),
+        Ok(Answer::Accepted(answer)) => Ok((Some(charged.preparing.finish()?), answer)),
     }
 }

@@ -46,7 +46,7 @@ use crate::Error;
 pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub use changed::Window;
 pub use events::EventBatch;
-pub use prepare::Prepared;
+pub use prepare::{Prepared, Preparing, Serialised};
 pub(crate) use queue::Writer;
 pub use reader::TraceReader;
 pub use targets::Progress;

@@ -1,8 +1,8 @@
 //! From a batch to rows, before any lock is taken: serialising, compressing and folding run on the
 //! caller's thread, several requests side by side.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use perpend_domain::batch::{Batch, Media, SpanLog};
 use perpend_domain::fold::{fold, replaces};
@@ -58,34 +58,112 @@ pub struct Prepared {
     pub(super) n_bytes: usize,
 }
 
-impl Prepared {
-    /// Serialises, compresses and folds a batch: the part of writing that needs nothing but a CPU.
+/// Memory for the columns of a row, its place in the lists, and what it adds to the sums.
+const BYTES_PER_ROW: usize = 2 * size_of::<Observation>() + 1_000;
+/// Memory for a trace beside its rows.
+const BYTES_PER_TRACE: usize = 2 * size_of::<PreparedTrace>() + 500;
+
+/// An observation whose content is text already: no tree of it is kept.
+#[derive(Debug)]
+pub struct Serialised {
+    /// Without content.
+    observation: Observation,
+    detail: String,
+    content: String,
+}
+
+impl Serialised {
+    /// Serialises an observation.
     ///
     /// # Errors
     /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
-    // Of several versions of one observation the right one is kept. Traces stand in the order of their
-    // ids: two nodes that write the same ones wait for each other instead of deadlocking.
-    pub fn new(batch: Batch) -> Result<Self, Error> {
-        let mut traces: BTreeMap<TraceId, Vec<Observation>> = BTreeMap::new();
-        let mut places: BTreeMap<(TraceId, ObservationId), usize> = BTreeMap::new();
-        for observation in batch.observations {
-            let of_trace = traces.entry(observation.trace_id.clone()).or_default();
-            match places.entry((observation.trace_id.clone(), observation.id.clone())) {
-                Entry::Vacant(slot) => {
-                    slot.insert(of_trace.len());
-                    of_trace.push(observation);
-                }
-                Entry::Occupied(slot) => {
-                    let standing = &mut of_trace[*slot.get()];
-                    if replaces(standing, &observation) {
-                        *standing = observation;
-                    }
+    pub fn new(mut observation: Observation) -> Result<Self, Error> {
+        let content = content_text(&std::mem::take(&mut observation.content))?;
+        Ok(Self {
+            detail: row::detail(&observation)?,
+            observation,
+            content,
+        })
+    }
+}
+
+/// The observations of one trace, and beside each its detail and its content.
+#[derive(Debug, Default)]
+struct Collected {
+    observations: Vec<Observation>,
+    texts: Vec<(String, String)>,
+}
+
+/// Collects a batch one observation after the other.
+#[derive(Debug, Default)]
+pub struct Preparing {
+    traces: BTreeMap<TraceId, Collected>,
+    places: HashMap<(TraceId, ObservationId), usize>,
+    /// Log records of the batch.
+    pub logs: Vec<SpanLog>,
+    /// Its media.
+    pub media: Vec<Media>,
+    /// Its scores.
+    pub scores: Vec<NewScore>,
+}
+
+impl Preparing {
+    /// Memory that this one takes in the batch until that is written, compressed blocks included.
+    #[must_use]
+    pub fn n_bytes_of(&self, row: &Serialised) -> usize {
+        let of_trace = match self.traces.contains_key(&row.observation.trace_id) {
+            true => 0,
+            false => BYTES_PER_TRACE,
+        };
+        // The detail is there as text, in the fields of the observation and in those of the trace.
+        of_trace + BYTES_PER_ROW + 3 * row.detail.len() + 2 * row.content.len()
+    }
+
+    /// Adds an observation. Of several versions of one the right one is kept.
+    pub fn add(&mut self, row: Serialised) {
+        let Serialised {
+            observation,
+            detail,
+            content,
+        } = row;
+        let of_trace = self.traces.entry(observation.trace_id.clone()).or_default();
+        let id = (observation.trace_id.clone(), observation.id.clone());
+        match self.places.entry(id) {
+            Entry::Vacant(slot) => {
+                slot.insert(of_trace.observations.len());
+                of_trace.observations.push(observation);
+                of_trace.texts.push((detail, content));
+            }
+            Entry::Occupied(slot) => {
+                let existing = &mut of_trace.observations[*slot.get()];
+                let texts = &mut of_trace.texts[*slot.get()];
+                let has_other_content = *existing == observation && texts.1 != content;
+                if has_other_content || replaces(existing, &observation) {
+                    *existing = observation;
+                    *texts = (detail, content);
                 }
             }
         }
-        let traces = traces
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.traces.is_empty() && self.scores.is_empty() && self.logs.is_empty()
+    }
+
+    /// Compresses and folds what was collected.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
+    // Traces stand in the order of their ids: two nodes that write the same ones wait for each other instead
+    // of deadlocking.
+    pub fn finish(self) -> Result<Prepared, Error> {
+        drop(self.places);
+        let traces = self
+            .traces
             .into_iter()
-            .map(|(id, observations)| prepare_trace(id, observations))
+            .map(|(id, of_trace)| prepare_trace(id, of_trace))
             .collect::<Result<Vec<_>, _>>()?;
         let of_rows: usize = traces
             .iter()
@@ -93,18 +171,37 @@ impl Prepared {
             .map(PreparedRow::n_bytes)
             .sum();
         let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
-        let of_media: usize = batch.media.iter().map(|media| media.bytes.len()).sum();
-        let others = 1_000 * (batch.logs.len() + batch.scores.len());
+        let of_media: usize = self.media.iter().map(|media| media.bytes.len()).sum();
+        let others = 1_000 * (self.logs.len() + self.scores.len());
         let rows = traces.iter().flat_map(|trace| &trace.rows);
         let sums = Changes::of_batch(rows.map(|row| &row.observation));
-        Ok(Self {
+        Ok(Prepared {
             sums,
             n_bytes: of_rows + of_blocks + of_media + others,
             traces,
+            logs: self.logs,
+            media: self.media,
+            scores: self.scores,
+        })
+    }
+}
+
+impl Prepared {
+    /// Serialises, compresses and folds a batch: the part of writing that needs nothing but a CPU.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
+    pub(super) fn new(batch: Batch) -> Result<Self, Error> {
+        let mut preparing = Preparing {
             logs: batch.logs,
             media: batch.media,
             scores: batch.scores,
-        })
+            ..Preparing::default()
+        };
+        for observation in batch.observations {
+            preparing.add(Serialised::new(observation)?);
+        }
+        preparing.finish()
     }
 
     /// Its observations hold all that is known of them.
@@ -125,17 +222,6 @@ pub(super) fn content_text(content: &Content) -> Result<String, Error> {
 }
 
 impl PreparedRow {
-    fn new(observation: Observation, content: String) -> Result<Self, Error> {
-        Ok(Self {
-            detail: row::detail(&observation)?,
-            content,
-            observation,
-            block: None,
-            place: 0,
-            is_whole: false,
-        })
-    }
-
     /// Memory it holds, roughly.
     pub(super) fn n_bytes(&self) -> usize {
         self.content.len() + self.detail.len() + 600
@@ -167,24 +253,31 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(blocks)
 }
 
-fn prepare_trace(id: TraceId, mut observations: Vec<Observation>) -> Result<PreparedTrace, Error> {
+fn prepare_trace(id: TraceId, of_trace: Collected) -> Result<PreparedTrace, Error> {
+    let Collected {
+        observations,
+        texts,
+    } = of_trace;
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
     // The record of a trace says nothing about whether the work has begun, or is over.
     let ends_root = |o: &Observation| !o.is_trace_record() && o.is_root() && o.end.is_some();
     let has_ended_root = observations.iter().any(ends_root);
     let has_marker = observations.iter().any(|o| o.is_complete_marker);
-    let contents = observations
-        .iter_mut()
-        .map(|own| content_text(&std::mem::take(&mut own.content)))
-        .collect::<Result<Vec<_>, _>>()?;
     let folded = fold(&observations).ok_or_else(|| Error::Inconsistent {
         what: "batch",
         detail: "a trace without observations".to_owned(),
     })?;
-    let rows = observations.into_iter().zip(contents);
-    let mut rows = rows
-        .map(|(own, content)| PreparedRow::new(own, content))
-        .collect::<Result<Vec<_>, _>>()?;
+    let rows = observations.into_iter().zip(texts);
+    let mut rows: Vec<PreparedRow> = rows
+        .map(|(observation, (detail, content))| PreparedRow {
+            observation,
+            detail,
+            content,
+            block: None,
+            place: 0,
+            is_whole: false,
+        })
+        .collect();
     let blocks = pack(&mut rows)?;
     Ok(PreparedTrace {
         detail: row::trace_detail(&folded)?,

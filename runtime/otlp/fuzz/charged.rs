@@ -1,0 +1,82 @@
+//! Reads a request and holds the memory that it takes against what it was charged: for the fuzz target and for
+//! the test of the crate.
+
+use peak_alloc::PeakAlloc;
+use perpend_domain::batch::{Media, SpanLog};
+use perpend_domain::observation::Observation;
+use perpend_domain::score::NewScore;
+use perpend_otlp::{Context, Encoding, Full, Limits, Sink, read_logs, read_traces};
+
+/// Memory beside what is charged: for the reader itself.
+const BESIDE: usize = 64 << 10;
+/// Memory for a request of any size, as its span may hold `max_values` values.
+const ALLOWANCE: usize = 40 << 20;
+/// Memory for a larger request, as a multiple of its size.
+const MAX_TIMES: usize = 3;
+
+/// Takes what a request becomes, and drops it: what is left is the memory of the reader.
+#[derive(Default)]
+struct Charged {
+    n_held: usize,
+    n_charged: usize,
+}
+
+impl Sink for Charged {
+    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
+        self.n_charged = self.n_charged.max(self.n_held + n_bytes);
+        Ok(())
+    }
+
+    fn hold(&mut self, n_bytes: usize) -> Result<(), Full> {
+        self.make_room(n_bytes)?;
+        self.n_held += n_bytes;
+        Ok(())
+    }
+
+    fn observation(&mut self, _: Observation) -> Result<(), Full> {
+        Ok(())
+    }
+
+    fn score(&mut self, _: NewScore) -> Result<(), Full> {
+        Ok(())
+    }
+
+    fn media(&mut self, _: Media) -> Result<(), Full> {
+        Ok(())
+    }
+
+    fn log(&mut self, _: SpanLog) {}
+}
+
+/// Reads bytes as traces and as logs.
+///
+/// # Panics
+/// When more memory is taken than was charged, or more was charged than a request of this size may take.
+pub(crate) fn check(allocator: &PeakAlloc, bytes: &[u8], encoding: Encoding) {
+    let context = Context {
+        limits: Limits::default(),
+        ..Context::default()
+    };
+    for is_logs in [false, true] {
+        let mut sink = Charged::default();
+        let before = allocator.current_usage();
+        allocator.reset_peak_usage();
+        if is_logs {
+            let _read = read_logs(bytes, encoding, &context, &mut sink);
+        } else {
+            let _read = read_traces(bytes, encoding, &context, &mut sink);
+        }
+        let n_taken = allocator.peak_usage().saturating_sub(before);
+        let (charged, len) = (sink.n_charged, bytes.len());
+        let start = String::from_utf8_lossy(&bytes[..len.min(200)]);
+        assert!(
+            n_taken <= charged + BESIDE,
+            "{n_taken} bytes taken, {charged} charged, for {len} sent: {start:?}"
+        );
+        let n_allowed = ALLOWANCE + MAX_TIMES * len;
+        assert!(
+            is_logs || charged <= n_allowed,
+            "{charged} bytes charged of {n_allowed}, for {len} sent: {start:?}"
+        );
+    }
+}
