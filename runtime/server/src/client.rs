@@ -68,6 +68,12 @@ impl Client {
         }
     }
 
+    /// Scheme, host and port of the server.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// A caller with a key pair.
     #[must_use]
     pub fn with_keys(mut self, public_key: &str, secret_key: &str) -> Self {

@@ -1,6 +1,7 @@
 //! Query parameters and JSON bodies, with errors that name the field.
 
 mod described;
+mod size;
 
 pub(crate) use described::all_issues;
 
@@ -19,10 +20,8 @@ use serde_json::Value;
 
 use crate::App;
 use crate::admission::read;
-use crate::problem::{Code, Issue, Problem};
+use crate::problem::{Code, Issue, MAX_LISTED, Problem};
 
-/// Issues that one answer lists.
-const MAX_ISSUES: usize = 50;
 /// Levels that the path of an issue shows where the depth itself is at fault.
 const MAX_SHOWN_LEVELS: usize = 8;
 
@@ -311,9 +310,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             request.method().clone(),
             request.extensions().get::<MatchedPath>().cloned(),
         );
-        let bytes = read(app, request, app.config.api_max_body_bytes)
-            .await?
-            .bytes;
+        let bytes = read_json(app, request, app.config.api_max_body_bytes).await?;
         // The reader would take a list for an object, member by member in the order of our source.
         if bytes.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::body("", "an object is expected, not a list"));
@@ -336,11 +333,23 @@ impl<T: DeserializeOwned> FromRequest<App> for Told<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let bytes = read(app, request, app.config.api_max_body_bytes)
-            .await?
-            .bytes;
+        let bytes = read_json(app, request, app.config.api_max_body_bytes).await?;
         from_json(&whole_characters(&bytes)).map(Self)
     }
+}
+
+/// Reads a body of JSON, and charges to its request what it is when it is parsed.
+///
+/// # Errors
+/// Those of reading it; 413 when it holds more values than a body may.
+pub(crate) async fn read_json(
+    app: &App,
+    request: Request,
+    max_bytes: usize,
+) -> Result<Vec<u8>, Problem> {
+    let body = read(app, request, max_bytes).await?;
+    size::charge(&body, app.config.api_max_body_values)?;
+    Ok(body.bytes)
 }
 
 /// For members that are objects: derived readers also take a list, member by member in the order of our
@@ -383,7 +392,7 @@ fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
         message: NUL.to_owned(),
     };
     match value {
-        _ if MAX_ISSUES <= issues.len() => {}
+        _ if MAX_LISTED <= issues.len() => {}
         Value::String(text) if text.contains('\0') => issues.push(issue(path)),
         Value::Array(list) => {
             for (at, each) in list.iter().enumerate() {

@@ -15,8 +15,16 @@ use serde_json::{Map, Value, json};
 /// Seconds a client is asked to wait when the server cannot take more.
 pub const RETRY_AFTER_SECONDS: u64 = 2;
 
-/// Issues that a message names; all of them are in the details.
+/// What is wrong that one answer lists; it says how many more there are.
+pub(crate) const MAX_LISTED: usize = 100;
+/// Issues that a message names; the others are in the details.
 const MAX_NAMED: usize = 5;
+/// Characters of the message of a problem.
+const MAX_MESSAGE_CHARS: usize = 4_000;
+/// Characters of a text that is listed. It may quote the input, which may be as large as the body.
+const MAX_LISTED_CHARS: usize = 300;
+/// Levels of the path of an issue.
+const MAX_PATH: usize = 16;
 
 macro_rules! codes {
     ($($variant:ident, $text:literal, $status:ident, $compat:literal, $classic:literal, $title:literal, $help:literal;)*) => {
@@ -83,7 +91,7 @@ codes! {
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "conflict", "PreconditionFailedError",
         "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
-        "The body is larger than the limit", "Send smaller batches, or raise `ingest.max_body_mib` or `api.max_body_kib`.";
+        "The body is larger than the limit", "Send less in one request, or raise the limit that the message names: `ingest.max_body_mib`, `ingest.max_spans`, `api.max_body_kib` or `api.max_body_values`.";
     BodyTooSlow, "body_too_slow", REQUEST_TIMEOUT, "invalid_request", "InvalidRequestError",
         "The body came too slowly", "Send it again, in smaller batches or over a faster connection. `ingest.min_body_kib_per_second`, `ingest.read_timeout_seconds` and `ingest.body_deadline_seconds` set how slow a sender may be. The OTLP paths answer 503 instead: OTLP clients send nothing again after 408.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",
@@ -129,6 +137,30 @@ impl Issue {
     fn to_json(&self) -> Value {
         json!({ "code": "custom", "path": self.path, "message": self.message })
     }
+
+    /// With the beginning of texts and paths that are too long for an answer.
+    fn cut(mut self) -> Self {
+        cut_chars(&mut self.message, MAX_LISTED_CHARS);
+        self.path.truncate(MAX_PATH);
+        self.path.iter_mut().for_each(cut_texts);
+        self
+    }
+}
+
+fn cut_chars(text: &mut String, max_chars: usize) {
+    if let Some((end, _)) = text.char_indices().nth(max_chars) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+fn cut_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => cut_chars(text, MAX_LISTED_CHARS),
+        Value::Array(items) => items.iter_mut().for_each(cut_texts),
+        Value::Object(members) => members.values_mut().for_each(cut_texts),
+        _ => {}
+    }
 }
 
 /// Why a request was not done. One pointer wide, so that results which carry it stay small.
@@ -141,17 +173,22 @@ struct Parts {
     message: String,
     details: Map<String, Value>,
     issues: Vec<Issue>,
+    /// Further issues, which are not listed.
+    n_more_issues: usize,
     retry_after: Option<u64>,
 }
 
 impl Problem {
     /// A problem with a sentence for people.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        cut_chars(&mut message, MAX_MESSAGE_CHARS);
         Self(Box::new(Parts {
             code,
-            message: message.into(),
+            message,
             details: Map::new(),
             issues: Vec::new(),
+            n_more_issues: 0,
             retry_after: None,
         }))
     }
@@ -208,8 +245,11 @@ impl Problem {
         problem
     }
 
-    /// Fields that are wrong.
-    pub fn issues(code: Code, issues: Vec<Issue>) -> Self {
+    /// Fields that are wrong; of many the first ones, and how many more there are.
+    pub fn issues(code: Code, issues: impl IntoIterator<Item = Issue>) -> Self {
+        let mut all = issues.into_iter();
+        let issues: Vec<Issue> = all.by_ref().take(MAX_LISTED).map(Issue::cut).collect();
+        let n_more_issues = all.count();
         let message = match issues.as_slice() {
             [only] if only.path.is_empty() => only.message.clone(),
             [only] => format!("{}: {}", dotted(&only.path), only.message),
@@ -223,6 +263,7 @@ impl Problem {
         };
         let mut problem = Self::new(code, message);
         problem.0.issues = issues;
+        problem.0.n_more_issues = n_more_issues;
         problem
     }
 
@@ -230,7 +271,9 @@ impl Problem {
     #[must_use]
     pub fn all(problems: Vec<Self>) -> Option<Self> {
         let mut issues: Vec<Issue> = Vec::new();
+        let mut n_more_issues = 0;
         for problem in &problems {
+            n_more_issues += problem.0.n_more_issues;
             issues.extend(problem.0.issues.iter().cloned());
         }
         let mut first = problems.into_iter().next()?;
@@ -238,6 +281,7 @@ impl Problem {
             let all = Self::issues(first.0.code, issues);
             first.0.message = all.0.message;
             first.0.issues = all.0.issues;
+            first.0.n_more_issues = n_more_issues + all.0.n_more_issues;
         }
         Some(first)
     }
@@ -257,6 +301,19 @@ impl Problem {
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.details.insert(key.to_owned(), value.into());
         self
+    }
+
+    /// With a list of what is wrong: of many things the first ones, and how many more there are.
+    #[must_use]
+    pub(crate) fn with_list(self, key: &str, all: impl IntoIterator<Item = Value>) -> Self {
+        let mut all = all.into_iter();
+        let mut listed: Value = all.by_ref().take(MAX_LISTED).collect();
+        cut_texts(&mut listed);
+        let problem = self.with(key, listed);
+        match all.count() {
+            0 => problem,
+            n_more => problem.with(&format!("{key}Omitted"), n_more),
+        }
     }
 
     /// Its code.
@@ -285,6 +342,9 @@ impl Problem {
         if !self.0.issues.is_empty() {
             let issues = self.0.issues.iter().map(Issue::to_json).collect();
             details.insert("issues".to_owned(), Value::Array(issues));
+        }
+        if self.0.n_more_issues > 0 {
+            details.insert("issuesOmitted".to_owned(), self.0.n_more_issues.into());
         }
         if let Some(seconds) = self.0.retry_after {
             details.insert("retryAfterSeconds".to_owned(), seconds.into());
@@ -451,4 +511,32 @@ pub fn markdown() -> String {
         );
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_lists_a_hundred_things_and_the_beginning_of_long_ones() {
+        let long = "é".repeat(1 << 20);
+        let issue = |at: usize| Issue {
+            path: vec![at.into(), long.as_str().into()],
+            message: long.clone(),
+        };
+        let issues = (0..5_000).map(|at| match at < 3 {
+            true => issue(at),
+            false => Issue::new("field", "is wrong"),
+        });
+        let problem = Problem::issues(Code::InvalidBody, issues);
+        let problem = Problem::all(vec![problem, Problem::body("last", "is missing")]).unwrap();
+        let problem = problem.with_list("problems", (0..150).map(|_| json!({ "at": long })));
+        let body = problem.compat_body();
+        assert!(body.to_string().len() < 1 << 17);
+        let details = &body["details"];
+        for (list, n_more) in [("issues", 4_901), ("problems", 50)] {
+            assert_eq!(details[list].as_array().unwrap().len(), 100);
+            assert_eq!(details[format!("{list}Omitted")], n_more);
+        }
+    }
 }

@@ -17,13 +17,16 @@ use utoipa::ToSchema;
 use super::routes::{Access, Operation, Routes};
 use super::scores::write::read_scores;
 use crate::App;
-use crate::admission::read;
 use crate::auth::{BatchWriter, Ingest};
-use crate::extract::{Told, from_json, whole_characters};
-use crate::problem::{Code, Problem};
+use crate::extract::{Told, from_json, read_json, whole_characters};
+use crate::problem::{Code, MAX_LISTED, Problem};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
 const MAX_BODY_BYTES: usize = 4_718_592;
+/// Events of a batch. Each that is taken is named in the answer, because clients look for it there.
+const MAX_EVENTS: usize = 10_000;
+/// Characters of the id of an event that failed. Ids that can be stored are shorter.
+const MAX_ID_CHARS: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let batch = Operation::post(
@@ -68,6 +71,8 @@ struct BatchInput {
 struct Outcome {
     successes: Vec<Value>,
     errors: Vec<Value>,
+    /// Further errors, which are not listed.
+    n_more_errors: usize,
 }
 
 impl Outcome {
@@ -76,6 +81,11 @@ impl Outcome {
     }
 
     fn failed(&mut self, id: &str, status: u16, message: &str) {
+        if MAX_LISTED <= self.errors.len() {
+            self.n_more_errors += 1;
+            return;
+        }
+        let id: String = id.chars().take(MAX_ID_CHARS).collect();
         let error = match status {
             401 => "UnauthorizedError",
             _ => "InvalidRequestError",
@@ -182,10 +192,17 @@ async fn take_batch(
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
-    let body = read(&app, request, limit).await?;
-    let input: BatchInput = from_json(&whole_characters(&body.bytes))?;
+    let bytes = read_json(&app, request, limit).await?;
+    let input: BatchInput = from_json(&whole_characters(&bytes))?;
+    if MAX_EVENTS < input.batch.len() {
+        let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
+        return Err(Problem::new(Code::TooLarge, message));
+    }
     let outcome = take(&app, &caller.project, input.batch, caller.only_scores).await?;
-    let body = json!({ "successes": outcome.successes, "errors": outcome.errors });
+    let mut body = json!({ "successes": outcome.successes, "errors": outcome.errors });
+    if outcome.n_more_errors > 0 {
+        body["errorsOmitted"] = outcome.n_more_errors.into();
+    }
     Ok((StatusCode::MULTI_STATUS, Json(body)))
 }
 

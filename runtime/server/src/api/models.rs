@@ -133,7 +133,7 @@ impl ModelInput {
         }
         let issues = faults.into_iter();
         let issues = issues.map(|fault| Issue::new(fault.field, fault.message));
-        Err(Problem::issues(Code::InvalidBody, issues.collect()))
+        Err(Problem::issues(Code::InvalidBody, issues))
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
 /// As [`filter_problem`], where the field has another name.
 pub(super) fn filter_problem_at(field: &str, errors: Vec<FilterError>) -> Problem {
     let path = |error: &FilterError| error.path().replacen("filter", field, 1);
-    let issues = errors
+    let issues: Vec<_> = errors
         .iter()
         .map(|error| Issue::new(&path(error), &error.message))
         .collect();

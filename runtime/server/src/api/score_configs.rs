@@ -76,7 +76,7 @@ fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
         return Ok(config);
     }
     let issue = |fault: perpend_domain::score_config::Fault| Issue::new(fault.field, fault.message);
-    let issues = faults.into_iter().map(issue).collect();
+    let issues = faults.into_iter().map(issue);
     Err(Problem::issues(Code::InvalidBody, issues))
 }
 

@@ -8,11 +8,8 @@ use axum::http::Method;
 use perpend_schema::{Fault, Kind, Schema};
 use serde_json::{Value, json};
 
-use super::MAX_ISSUES;
-use crate::problem::{Code, Issue, Problem};
+use crate::problem::{Code, Issue, MAX_LISTED, Problem};
 
-/// Characters of a message, which may quote the value.
-const MAX_MESSAGE_CHARS: usize = 200;
 /// The largest body that is looked at as a whole: every fault of it is in memory before the first is shown.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
@@ -23,7 +20,7 @@ pub(crate) fn all_issues(method: &Method, path: &str, body: &[u8], first: Proble
     let Some((value, schema)) = value.flatten().zip(schema(method, path)) else {
         return first;
     };
-    let faults = schema.faults(&value, MAX_ISSUES).into_iter();
+    let faults = schema.faults(&value, MAX_LISTED).into_iter();
     let issues: Vec<Issue> = faults.flat_map(issues).collect();
     match issues.len() {
         0 | 1 => first,
@@ -64,11 +61,11 @@ fn issues(fault: Fault) -> Vec<Issue> {
     match &fault.kind {
         Kind::Missing(name) => vec![below(name, "is missing")],
         Kind::Unknown(names) => {
-            let names = names.iter().take(MAX_ISSUES);
+            let names = names.iter().take(MAX_LISTED);
             names.map(|name| below(name, "unknown field")).collect()
         }
         Kind::Other => vec![Issue {
-            message: fault.message.chars().take(MAX_MESSAGE_CHARS).collect(),
+            message: fault.message,
             path: fault.path,
         }],
     }

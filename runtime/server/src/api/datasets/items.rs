@@ -207,9 +207,9 @@ async fn check(
     if found.is_empty() {
         return Ok(());
     }
-    let issues = found.iter().map(Violation::to_issue).collect();
-    let listed: Vec<Value> = found.iter().map(Violation::to_json).collect();
-    Err(Problem::issues(Code::InvalidBody, issues).with("violations", listed))
+    let issues = found.iter().map(Violation::to_issue);
+    let listed = found.iter().map(Violation::to_json);
+    Err(Problem::issues(Code::InvalidBody, issues).with_list("violations", listed))
 }
 
 async fn list_items(

@@ -14,10 +14,8 @@ use super::view;
 use crate::App;
 use crate::auth::Writer;
 use crate::extract::Body;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, MAX_LISTED, Problem};
 
-/// Violations of existing items that are listed.
-const MAX_LISTED: usize = 100;
 /// Items that are read and checked in one go.
 const PER_PAGE: u32 = 100;
 /// Others that may get in between before the caller is told to try again.
@@ -151,6 +149,6 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
     let message =
         format!("{n_items} items of the dataset do not meet the schema; nothing was changed");
     Err(Problem::new(Code::InvalidRequest, message)
-        .with("violations", listed)
+        .with_list("violations", listed)
         .with("itemsAtFault", n_items))
 }

@@ -27,7 +27,7 @@ pub(super) async fn checked_config(
             path: vec![format!("/config{}", mismatch.pointer).into()],
             message: mismatch.message,
         });
-        Problem::issues(Code::InvalidConfig, issues.collect())
+        Problem::issues(Code::InvalidConfig, issues)
     };
     let answer = app.engine.hold(project, check).await;
     let answer = answer.map_err(|why| match why {

@@ -210,7 +210,7 @@ async fn asked_plugin(
     match class {
         FailureClass::InvalidConfig => {
             let issues = message.lines().map(|line| Issue::new("/config", line));
-            Err(Problem::issues(Code::InvalidConfig, issues.collect()))
+            Err(Problem::issues(Code::InvalidConfig, issues))
         }
         FailureClass::Internal
         | FailureClass::WorkerLost
@@ -272,7 +272,7 @@ pub(in crate::api) fn mapping_problem(field: &str, errors: Vec<MappingError>) ->
     let first = errors
         .first()
         .map(|error| (error.variable.clone(), error.value.clone(), error.index));
-    let issues = errors
+    let issues: Vec<_> = errors
         .into_iter()
         .map(|error| Issue::new(&format!("{field}[{}]", error.index), error.message))
         .collect();

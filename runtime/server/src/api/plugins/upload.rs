@@ -13,7 +13,7 @@ use crate::App;
 use crate::admission::read;
 use crate::auth::Writer;
 pub(super) use crate::components::MAX_COMPONENT_BYTES;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, MAX_LISTED, Problem};
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
@@ -83,13 +83,13 @@ fn refused(problems: Vec<protocol::Problem>) -> Problem {
             "the component could not be looked into; nothing was registered",
         );
     }
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let lines = problems.iter().take(MAX_LISTED).map(ToString::to_string);
     let message = format!(
         "the component cannot be used as a plug-in: {}",
-        lines.join("; ")
+        lines.collect::<Vec<_>>().join("; ")
     );
-    let mut problem =
-        Problem::new(Code::InvalidComponent, message).with("problems", json!(problems));
+    let listed = problems.iter().map(|problem| json!(problem));
+    let mut problem = Problem::new(Code::InvalidComponent, message).with_list("problems", listed);
     if let Value::Object(offer) = view::offer() {
         for (name, value) in offer {
             problem = problem.with(&name, value);

@@ -17,11 +17,14 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::auth::ScoreWriter;
 use crate::extract::{Told, all_issues, from_json};
-use crate::problem::Problem;
+use crate::problem::{Code, MAX_LISTED, Problem};
 
 /// Where scores are written.
 pub(super) const PATH: &str = "/api/public/scores";
 const MAX_TEXT_CHARS: usize = 500;
+
+/// Scores in one request.
+const MAX_SCORES: usize = 10_000;
 
 /// One score as clients send it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -55,6 +58,10 @@ pub(super) async fn create_scores(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (items, is_list) = match body {
+        Value::Array(items) if MAX_SCORES < items.len() => {
+            let message = format!("at most {MAX_SCORES} scores are taken in one request");
+            return Err(Problem::new(Code::TooLarge, message));
+        }
         Value::Array(items) => (items, true),
         one => (vec![one], false),
     };
@@ -69,12 +76,15 @@ pub(super) async fn create_scores(
         app.store.put_scores(&caller.project, &[score], now).await?;
         return Ok(Json(json!({ "id": id })).into_response());
     }
-    let (mut scores, mut errors) = (Vec::new(), Vec::new());
+    let (mut scores, mut errors, mut n_rejected) = (Vec::new(), Vec::new(), 0_usize);
     for (at, score) in read.into_iter().enumerate() {
         match score {
             Ok(score) => scores.push(score),
             Err(problem) => {
-                errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }));
+                n_rejected += 1;
+                if errors.len() < MAX_LISTED {
+                    errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }));
+                }
             }
         }
     }
@@ -82,7 +92,7 @@ pub(super) async fn create_scores(
     if errors.is_empty() {
         return Ok((StatusCode::ACCEPTED, Json(json!({ "message": "Accepted" }))).into_response());
     }
-    let body = json!({ "accepted": scores.len(), "rejected": errors.len(), "errors": errors });
+    let body = json!({ "accepted": scores.len(), "rejected": n_rejected, "errors": errors });
     Ok((StatusCode::MULTI_STATUS, Json(body)).into_response())
 }
 
