@@ -150,6 +150,20 @@ impl Child {
         Ok(Self { process, client })
     }
 
+    /// The most memory that the process has ever had, bytes. Its workers are processes of their own.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    #[cfg(target_os = "linux")]
+    pub fn peak_memory(&self) -> anyhow::Result<u64> {
+        let pid = self.process.id().context("it has ended already")?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let n_kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let n_kib: u64 = n_kib.context("no peak of memory")?.parse()?;
+        Ok(n_kib << 10)
+    }
+
     /// `kill -9`, and wait until the process is gone.
     ///
     /// # Errors

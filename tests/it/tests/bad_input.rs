@@ -7,6 +7,9 @@
 
 #[path = "bad_input/document.rs"]
 mod document;
+#[cfg(target_os = "linux")]
+#[path = "bad_input/memory.rs"]
+mod memory;
 #[path = "bad_input/seeds.rs"]
 mod seeds;
 
