@@ -153,7 +153,7 @@ fn bombs() -> Vec<Sent> {
             "dense JSON in texts",
             TRACES,
             PROTOBUF,
-            request(b"", &spans(700, &dense)),
+            request(b"", &spans(60, &dense)),
             200,
         ),
         sent(
