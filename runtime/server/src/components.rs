@@ -135,7 +135,7 @@ async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
     let component = tokio::task::spawn_blocking(move || read(&path)).await??;
     let digest = Digest::of(&component);
     let known = app.store.plugin(&app.home_project, &digest).await?;
-    if !known.is_some_and(|known| known.owner.is_none()) {
+    if known.is_none_or(|known| known.owner.is_some()) {
         let info = inspect(&app.engine, &component).await?;
         anyhow::ensure!(
             info.name == name,

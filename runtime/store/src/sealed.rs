@@ -58,7 +58,6 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::TempDatabase;
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! `perpend backup` and `perpend restore`, as processes beside a server that runs.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;

@@ -85,7 +85,8 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
         ingest(&world, &pointers).await;
         scheduler.run_until_idle().await.unwrap();
 
-        let executions = world.store.trace_executions(&world.project, &trace_id(1));
+        let trace = trace_id(1);
+        let executions = world.store.trace_executions(&world.project, &trace);
         let executions = executions.await.unwrap();
         assert_eq!(executions.len(), pointers.len());
         for each in executions {
@@ -129,7 +130,8 @@ async fn a_score_of_a_trace_points_into_that_trace_or_its_call_fails() {
             ingest(&world, &pointers).await;
             world.clock.advance(10_000);
             scheduler.run_until_idle().await.unwrap();
-            let executions = world.store.trace_executions(&world.project, &trace_id(1));
+            let trace = trace_id(1);
+            let executions = world.store.trace_executions(&world.project, &trace);
             let execution = executions.await.unwrap().remove(0).execution;
             let class = (!is_own).then_some("invalid_result");
             assert_eq!(execution.error_class.as_deref(), class, "{pointer:?}");

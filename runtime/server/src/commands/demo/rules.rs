@@ -44,13 +44,17 @@ fn named(name: &str) -> Value {
     json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": [name] }])
 }
 
-/// Every measure.
-pub(super) fn all() -> Vec<Measure> {
-    let on = |name: &str, evaluator: Value| Measure {
+/// A measure of the observations with this name.
+fn on(name: &str, evaluator: Value) -> Measure {
+    Measure {
         evaluator,
         target: "observation",
         filter: named(name),
-    };
+    }
+}
+
+/// Every measure.
+pub(super) fn all() -> Vec<Measure> {
     vec![
         on(
             "classify intent",

@@ -196,8 +196,8 @@ async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
         store.sweep(at(200)).await.unwrap();
         store.sweep(at(400)).await.unwrap();
         is_refused(store.create_key(&organization, &again, at(401)).await);
-        let start = store.create_first_project(&init(9, "pk-1"), at(401));
-        assert!(start.await.is_err());
+        let again = init(9, "pk-1");
+        assert!(store.create_first_project(&again, at(401)).await.is_err());
         assert_eq!(store.first_project().await.unwrap(), None);
     })
     .await;

@@ -296,14 +296,239 @@ async fn a_project_has_at_most_500_active_rules() {
             .await
             .unwrap();
         evaluator(&store, &project("other"), "e1", at(0)).await;
+        store
+            .create_rule(&project("other"), &rule("r0", &["e1"], at(1)))
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versions() {
+    on_each_database(|store| async move {
+        let (home, other) = (project("home"), project("other"));
+        evaluator(&store, &home, "e1", at(0)).await;
+        evaluator(&store, &home, "unused", at(0)).await;
+        evaluator(&store, &other, "e1", at(0)).await;
+        let (mine, theirs) = (rule("r", &["e1"], at(1)), rule("r", &["e1"], at(2)));
+        store.create_rule(&home, &mine).await.unwrap();
+        store.create_rule(&other, &theirs).await.unwrap();
+        let off = Rule {
+            enabled: false,
+            ..rule("off", &["unused"], at(1))
+        };
+        store.create_rule(&home, &off).await.unwrap();
+        store
+            .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"))
+            .await
+            .unwrap();
+        let id = evaluator_id("e1");
+        store
+            .add_evaluator_version(&home, &id, &version("second"), at(3))
+            .await
+            .unwrap();
+
+        let active = store.active_rules().await.unwrap();
+        assert_eq!(active.revision, store.catalog_revision().await.unwrap());
+        let rules: Vec<_> = active.rules.iter().map(|r| (&r.project, &r.rule)).collect();
+        assert_eq!(rules[0], (&home, &mine));
+        assert_eq!(
+            (rules[1].0, &rules[1].1.paused),
+            (&other, &Some(pause("BUDGET_REACHED")))
+        );
+        assert_eq!(rules.len(), 2);
+        let mut versions: Vec<_> = active
+            .evaluators
+            .iter()
+            .map(|(project, evaluator)| (project.as_str(), evaluator.version.id.as_str()))
+            .collect();
+        versions.sort_unstable();
+        assert_eq!(versions, [("home", "second"), ("other", "e1-v1")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_change_of_rules_and_evaluators_raises_the_revision() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let mut last = store.catalog_revision().await.unwrap();
+        let mut raised = async |what: &str| {
+            let revision = store.catalog_revision().await.unwrap();
+            assert!(last < revision, "{what}");
+            last = revision;
+        };
+        let made = evaluator(&store, &home, "e1", at(0)).await;
+        raised("create evaluator").await;
+        store
+            .add_evaluator_version(&home, &made.id, &version("v2"), at(1))
+            .await
+            .unwrap();
+        raised("new version").await;
+        store
+            .rename_evaluator(&home, &made.id, Some("n"), None, at(1))
+            .await
+            .unwrap();
+        raised("rename").await;
+        store
+            .pause_evaluator(&home, &made.id, &pause("X"))
+            .await
+            .unwrap();
+        raised("pause evaluator").await;
+        store
+            .unpause_evaluator(&home, &made.id, at(1))
+            .await
+            .unwrap();
+        raised("unpause evaluator").await;
+        let rule = rule("r", &["e1"], at(1));
+        store.create_rule(&home, &rule).await.unwrap();
+        raised("create rule").await;
+        store
+            .patch_rule(&home, &rule.id, &RulePatch::default(), at(2))
+            .await
+            .unwrap();
+        raised("patch rule").await;
+        store
+            .pause_rule(&home, &rule.id, &pause("X"))
+            .await
+            .unwrap();
+        raised("pause rule").await;
+        let enabled = RulePatch {
+            enabled: Some(true),
+            ..RulePatch::default()
+        };
+        let going_on = store.patch_rule(&home, &rule.id, &enabled, at(3)).await;
+        assert_eq!(going_on.unwrap().paused, None);
+        raised("unpause rule").await;
+        assert_eq!(
+            store.rule(&home, &rule.id).await.unwrap().unwrap().paused,
+            None
+        );
+        store.delete_rule(&home, &rule.id).await.unwrap();
+        raised("delete rule").await;
+        store
+            .delete_evaluator(&home, &made.id, at(3))
+            .await
+            .unwrap();
+        raised("delete evaluator").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_project_is_not_found() {
+    on_each_database(|store| async move {
+        let (home, foreign) = (project("home"), project("foreign"));
+        let made = evaluator(&store, &home, "e1", at(0)).await;
+        let rule = rule("r", &["e1"], at(1));
+        store.create_rule(&home, &rule).await.unwrap();
+
+        assert_eq!(store.evaluator(&foreign, &made.id).await.unwrap(), None);
+        assert_eq!(
+            store
+                .evaluator_version(&foreign, &made.version.id)
+                .await
+                .unwrap(),
+            None
+        );
+        assert_eq!(store.rule(&foreign, &rule.id).await.unwrap(), None);
+        assert!(
+            store
+                .evaluators(&foreign, None, 50)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        );
+        assert!(
+            store
+                .rules(&foreign, None, 50)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        );
+        assert!(
+            store
+                .evaluator_uses(&foreign, &made.id)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            !store
+                .pause_evaluator(&foreign, &made.id, &pause("X"))
+                .await
+                .unwrap()
+        );
+        assert!(
+            !store
+                .pause_rule(&foreign, &rule.id, &pause("X"))
+                .await
+                .unwrap()
+        );
+        let refusals = [
+            store
+                .evaluator_versions(&foreign, &made.id, None, 9)
+                .await
+                .err(),
+            store
+                .add_evaluator_version(&foreign, &made.id, &version("x"), at(2))
+                .await
+                .err(),
+            store
+                .rename_evaluator(&foreign, &made.id, Some("x"), None, at(2))
+                .await
+                .err(),
+            store
+                .delete_evaluator(&foreign, &made.id, at(2))
+                .await
+                .err(),
+            store
+                .patch_rule(&foreign, &rule.id, &RulePatch::default(), at(2))
+                .await
+                .err(),
+            store.delete_rule(&foreign, &rule.id).await.err(),
+            // An evaluator of another project cannot be used either.
+            store.create_rule(&foreign, &rule).await.err(),
+        ];
+        for (n, refusal) in refusals.iter().enumerate() {
+            assert!(matches!(refusal, Some(Error::NotFound)), "{n}: {refusal:?}");
+        }
+        assert_eq!(store.evaluator(&home, &made.id).await.unwrap(), Some(made));
+        assert_eq!(store.rule(&home, &rule.id).await.unwrap(), Some(rule));
+    })
+    .await;
+}
+
+/// The same rule under another id, but for one change.
+fn twin(rule: &Rule, id: &str, change: impl FnOnce(&mut Rule)) -> Rule {
+    let mut twin = rule.clone();
+    twin.id = RuleId::new(id).unwrap();
+    change(&mut twin);
+    twin
+}
+
+#[tokio::test]
+async fn a_rule_cannot_become_equal_to_another_one() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        let first = rule("first", &["e1"], at(1));
+        store.create_rule(&home, &first).await.unwrap();
+        let equal = twin(&first, "equal", |_| {});
+        let refused = store.create_rule(&home, &equal).await;
+        assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
+        let named = twin(&first, "name", |rule| rule.name = "another".to_owned());
+        store.create_rule(&home, &named).await.unwrap();
         let patch = RulePatch {
             name: Some(first.name.clone()),
             ..RulePatch::default()
         };
-        let id = RuleId::new("name").unwrap();
-        let refused = store.patch_rule(&home, &id, &patch, at(2)).await;
+        let refused = store.patch_rule(&home, &named.id, &patch, at(2)).await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
-        let kept = store.rule(&home, &id).await.unwrap().unwrap();
+        let kept = store.rule(&home, &named.id).await.unwrap().unwrap();
         assert_eq!(kept.name, "another");
         // The same name again is no change.
         store
@@ -342,8 +567,9 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         store.create_rule(&home, &first).await.unwrap();
         let second = twin(&first, "second", |rule| rule.name = "unlike".to_owned());
         store.create_rule(&home, &second).await.unwrap();
+        let name = first.name.as_str();
         store
-            .change("UPDATE rules SET name = 'rule first'", &[])
+            .change("UPDATE rules SET name = $1", &[name.into()])
             .await
             .unwrap();
         let patch = RulePatch {

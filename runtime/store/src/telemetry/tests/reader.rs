@@ -33,7 +33,8 @@ async fn all_parts_together_are_the_whole_trace_in_its_order() {
             let batch = batch(spans.collect());
             store.write_batch(&p, batch, at(1)).await.unwrap();
         }
-        let whole = store.trace_observations(&p, &trace_id(1), true);
+        let trace = trace_id(1);
+        let whole = store.trace_observations(&p, &trace, true);
         let whole = whole.await.unwrap();
         assert_eq!(whole.len(), 750);
         let reader = store.read_trace(&p, &trace_id(1)).await.unwrap();
