@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Context;
 
@@ -14,13 +15,19 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/openapi.json", "openapi"),
 ];
 
-/// What a program of the workspace prints.
-fn printed(package: &str, args: &[&str]) -> anyhow::Result<String> {
-    let mut command = shell::cargo(&["run", "--quiet", "-p", package, "--"]);
-    let out = command.args(args).output()?;
+/// What a program of the workspace prints. It is built with the features that the tests build it with: alone it
+/// would have others, and most of its dependencies would be compiled again.
+fn printed(program: &str, args: &[&str]) -> anyhow::Result<String> {
+    let built = shell::cargo(&["build", "--quiet", "--workspace", "--bin", program]).status()?;
+    anyhow::ensure!(built.success(), "{program} does not build");
+    let path = shell::target_dir()?.join("debug").join(program);
+    let out = Command::new(path)
+        .args(args)
+        .current_dir(shell::root())
+        .output()?;
     anyhow::ensure!(
         out.status.success(),
-        "{package} {}: {}",
+        "{program} {}: {}",
         args.join(" "),
         String::from_utf8_lossy(&out.stderr)
     );

@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 5;
 /// Characters of the message of a problem.
 const MAX_MESSAGE_CHARS: usize = 4_000;
 /// Characters of a text that is listed. It may quote the input, which may be as large as the body.
-const MAX_LISTED_CHARS: usize = 300;
+const MAX_LISTED_CHARS: usize = 1_000;
 /// Levels of the path of an issue.
 const MAX_PATH: usize = 16;
 
