@@ -101,10 +101,9 @@ async fn pages_and_their_files_are_compressed_and_short_answers_and_files_of_use
     let page = String::from_utf8(decoded(&page))?;
     let style = page
         .split("href=\"")
-        .find(|rest| rest.starts_with("/assets/app"));
-    let style = style
-        .and_then(|rest| rest.split('"').next())
-        .unwrap_or_default();
+        .filter_map(|rest| rest.split('"').next())
+        .find(|path| path.ends_with("-app.css"));
+    let style = style.unwrap_or_default();
     let style = ask(style).await?;
     assert_eq!(header(&style, "content-encoding"), Some("zstd"));
     let health = ask("/api/public/health").await?;

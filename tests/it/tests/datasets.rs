@@ -426,7 +426,7 @@ async fn twenty_hostile_schemas_of_one_project_do_not_delay_an_item_of_another()
     let name = |n: usize| format!("hostile-{n}");
     for n in 0..N_HOSTILE {
         let mut schema = endless();
-        schema["title"] = json!(n);
+        schema["title"] = json!(n.to_string());
         let made = json!({ "name": name(n), "inputSchema": schema });
         let (status, made) = send(&hostile, Method::POST, DATASETS, made).await;
         assert_eq!(status, 200, "{made}");
