@@ -136,7 +136,7 @@ fn bare_names() -> Vec<String> {
         let is_dotted = last
             .split('.')
             .next()
-            .is_some_and(|first| first.chars().all(|c| !c.is_ascii_digit()));
+            .is_some_and(|first| first == "ai21" || first.chars().all(|c| !c.is_ascii_digit()));
         (!(last.contains('.') && is_dotted)).then(|| last.to_owned())
     });
     names.collect()
