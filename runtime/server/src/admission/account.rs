@@ -79,7 +79,7 @@ impl Admission {
     pub(crate) fn new(max_bytes: usize, share_percent: usize) -> Self {
         Self(Arc::new(Budget {
             max_bytes,
-            share_bytes: max_bytes / 100 * share_percent,
+            share_bytes: max_bytes / 100 * share_percent + max_bytes % 100 * share_percent / 100,
             held: Mutex::default(),
         }))
     }
