@@ -532,7 +532,7 @@ mod tests {
         let problem = Problem::all(vec![problem, Problem::body("last", "is missing")]).unwrap();
         let problem = problem.with_list("problems", (0..150).map(|_| json!({ "at": long })));
         let body = problem.compat_body();
-        assert!(body.to_string().len() < 1 << 17);
+        assert!(body.to_string().len() < 1 << 18);
         let details = &body["details"];
         for (list, n_more) in [("issues", 4_901), ("problems", 50)] {
             assert_eq!(details[list].as_array().unwrap().len(), 100);

@@ -50,9 +50,11 @@ pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
 /// The longest head of a packed block.
 pub(super) const HEAD_BYTES: usize = 18;
 
-/// How long a block is unpacked, by its head.
+/// How long a block is unpacked, by its head. One that does not say so cannot be unpacked either.
 pub(super) fn size(head: &[u8]) -> usize {
-    zstd::bulk::Decompressor::upper_bound(head).unwrap_or(FULL_BYTES)
+    let size = zstd::zstd_safe::get_frame_content_size(head).ok().flatten();
+    size.and_then(|size| usize::try_from(size).ok())
+        .unwrap_or(usize::MAX)
 }
 
 /// An unpacked block.
@@ -110,5 +112,15 @@ mod tests {
         assert_eq!(block.text(1).unwrap(), "");
         assert!(block.text(3).is_err() && block.text(-1).is_err());
         assert!(unpack(b"not a block").is_err());
+    }
+
+    #[test]
+    fn the_head_of_a_block_says_how_long_it_is_unpacked() {
+        for n in [0, 10, 300, 100_000, 3 << 20] {
+            let packed = pack(&[&"a".repeat(n)]).unwrap();
+            let head = &packed[..HEAD_BYTES.min(packed.len())];
+            assert_eq!(size(head), unpack(&packed).unwrap().0.len());
+        }
+        assert_eq!(size(b"not a block"), usize::MAX);
     }
 }

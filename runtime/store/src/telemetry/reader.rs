@@ -144,10 +144,11 @@ impl Store {
             sizes.extend(heads.iter().map(|(seq, head)| (*seq, block::size(head))));
             rest = later;
         }
-        let mut n_bytes = 0;
+        let mut n_bytes = 0_usize;
         let fits = |row: &&OwnRow| {
             // Each block is unpacked once, for the first row that needs it.
-            n_bytes += row.payload.and_then(|seq| sizes.remove(&seq)).unwrap_or(0);
+            let size = row.payload.and_then(|seq| sizes.remove(&seq));
+            n_bytes = size.unwrap_or(0).saturating_add(n_bytes);
             n_bytes <= PART_BYTES
         };
         Ok(rows.iter().take_while(fits).count().max(1))
