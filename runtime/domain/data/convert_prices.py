@@ -4,8 +4,8 @@
     python3 runtime/domain/data/convert_prices.py          # fetches the packages with pip, writes prices.tsv
     python3 runtime/domain/data/convert_prices.py WHEELS   # uses the wheels in a directory instead
 
-To refresh: raise the versions in LITELLM and GENAI_PRICES, run it, read what it prints (where the two
-packages disagree about a vendor's own price), settle that in `price_overrides.tsv`, and run the tests.
+To refresh: raise the versions in LITELLM and GENAI_PRICES and the day in AS_OF, run it, read what it prints (where
+the two packages disagree about a vendor's own price), settle that in `price_overrides.tsv`, and run the tests.
 
 The newest litellm gives the prices. The older ones give the models that it no longer lists, with the last price
 they had. genai-prices adds names of vendors' models that no litellm has, and is compared with the rest.
@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LITELLM = ["1.109.1", "1.99.2", "1.76.3", "1.66.3", "1.53.8"]
 GENAI_PRICES = "0.2.3"
-# The day of the refresh: prices of genai-prices that begin later do not count yet.
+# The day of the refresh, raised with the versions: prices of genai-prices that begin later are left out silently.
 AS_OF = "2026-11-22"
 
 MODES = {"chat", "completion", "responses", "embedding", "realtime"}
@@ -106,6 +106,10 @@ VENDORS = [
 OWN = {seller: re.compile(pattern, re.IGNORECASE) for seller, pattern in VENDORS}
 # Sellers whose retired models are kept: the vendors, and where most of their models are resold.
 KEPT = {seller for seller, _ in VENDORS} | {"azure", "groq"}
+# Whose models run on the user's own machine, where tokens cost nothing.
+LOCAL = {"lemonade", "ollama"}
+# What is given away says so in its name.
+FREE = re.compile(r"[-:]free$")
 # The vendors of genai-prices under our names.
 GENAI_SELLERS = {
     "anthropic": "anthropic",
@@ -189,19 +193,23 @@ def is_own(name, seller):
     return seller in OWN and OWN[seller].match(behind_seller(name)) is not None
 
 
+def is_free(name, seller):
+    # Ollama's `-cloud` models run at Ollama, for a subscription.
+    return FREE.search(name) is not None or (seller in LOCAL and not name.endswith("-cloud"))
+
+
 def row(name, seller, source, tiers):
     tiers = dict(tiers)
     default = tiers.pop(("", 0), {})
     if "input" not in default and "output" not in default:
         return None
-    own = is_own(name, seller)
-    if own and not any(Decimal(price) for price in default.values()):
-        # Free for a while, or not known: no list price of the vendor.
+    if not any(Decimal(price) for price in default.values()) and not is_free(name, seller):
+        # Not known, free for a while, or not sold by tokens (SageMaker bills the hour): that is no price.
         return None
     return {
         "model": name,
         "seller": seller,
-        "own": own,
+        "own": is_own(name, seller),
         "source": source,
         "default": default,
         "prices": written(default),
@@ -212,7 +220,7 @@ def row(name, seller, source, tiers):
 def of_litellm(wheels):
     rows, known = {}, set()
     for version in LITELLM:
-        found = {}
+        found, seen = {}, set()
         text = member(wheels, "litellm", version, "litellm/model_prices_and_context_window_backup.json")
         for name, fields in json.loads(text).items():
             if name == "sample_spec" or fields.get("mode") not in MODES or name in rows:
@@ -225,8 +233,11 @@ def of_litellm(wheels):
             made = row(name, seller, f"litellm {version}", prices_by_tier(fields))
             if made:
                 found[name] = made
+            # Where the newest list has no price, a vendor's last one counts, and a reseller's is withdrawn.
+            if made or not is_own(name, seller):
+                seen.add((seller, behind_seller(name).lower()))
         rows.update(found)
-        known |= {(made["seller"], behind_seller(name).lower()) for name, made in found.items()}
+        known |= seen
     return rows
 
 

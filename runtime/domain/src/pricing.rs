@@ -139,8 +139,10 @@ impl Pattern {
     }
 }
 
+/// Entries that match one way to write a model's name, in the order of [`candidate_names`].
+type Matching = Arc<[Vec<usize>]>;
 /// Matching entries by model and provider.
-type Remembered = HashMap<(String, Option<String>), Arc<[usize]>>;
+type Remembered = HashMap<(String, Option<String>), Matching>;
 
 /// What pricing did to an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,11 +300,14 @@ impl PriceTable {
     #[must_use]
     pub fn find(&self, model: &str, provider: Option<&str>, at: Timestamp) -> Option<&PriceEntry> {
         let own = self.matching(model, provider);
-        let best = own
-            .iter()
-            .filter_map(|index| Some((*index, self.entries.get(*index)?)))
-            .filter(|(_, entry)| entry.start.is_none_or(|start| start <= at))
-            .max_by_key(|(index, entry)| (entry.start, entry.pattern_length(), *index));
+        // The first way to write the name that has an entry by then.
+        let best = own.iter().find_map(|same_name| {
+            let entries = same_name.iter();
+            entries
+                .filter_map(|index| Some((*index, self.entries.get(*index)?)))
+                .filter(|(_, entry)| entry.start.is_none_or(|start| start <= at))
+                .max_by_key(|(index, entry)| (entry.start, entry.pattern_length(), *index))
+        });
         match (best, &self.base) {
             (Some((_, entry)), _) => Some(entry),
             (None, Some(base)) => base.find(model, provider, at),
@@ -311,7 +316,7 @@ impl PriceTable {
     }
 
     /// Entries whose name or pattern fits, at any time. Remembered, misses too.
-    fn matching(&self, model: &str, provider: Option<&str>) -> Arc<[usize]> {
+    fn matching(&self, model: &str, provider: Option<&str>) -> Matching {
         let key = (model.to_owned(), provider.map(str::to_owned));
         if let Ok(remembered) = self.remembered.read()
             && let Some(found) = remembered.get(&key)
@@ -320,12 +325,10 @@ impl PriceTable {
         }
         let patterns = candidate_names(model).into_iter();
         let patterns = patterns.map(|name| self.with_pattern(name));
-        let found: Vec<usize> = patterns
+        let found: Matching = patterns
             .filter(|found| !found.is_empty())
             .chain(self.sellers.find(model, provider).map(|at| vec![at]))
-            .next()
-            .unwrap_or_default();
-        let found: Arc<[usize]> = found.into();
+            .collect();
         if let Ok(mut remembered) = self.remembered.write() {
             if remembered.len() >= MAX_REMEMBERED {
                 remembered.clear();

@@ -127,6 +127,19 @@ fn no_vendors_own_price_is_free_and_each_of_the_ten_vendors_has_some() {
     }
 }
 
+#[test]
+fn only_local_runners_and_names_that_say_free_cost_nothing() {
+    let table = PriceTable::built_in();
+    let is_zero = |entry: &&PriceEntry| entry.view().prices.values().all(|price| *price == 0.0);
+    for entry in table.entries().iter().filter(is_zero) {
+        let (model, seller) = (&entry.model, listing(entry).seller.as_str());
+        // Ollama's `-cloud` models do not run locally.
+        let is_local = ["lemonade", "ollama"].contains(&seller) && !model.ends_with("-cloud");
+        let says_free = model.ends_with("-free") || model.ends_with(":free");
+        assert!(is_local || says_free, "{}", entry.id);
+    }
+}
+
 /// Names of models as their vendors or makers write them, without any seller.
 fn bare_names() -> Vec<String> {
     let table = PriceTable::built_in();

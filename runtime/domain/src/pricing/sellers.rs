@@ -6,7 +6,8 @@
 //! 2. Otherwise, and where that reseller has no entry for the model, the entry of the model's own vendor holds.
 //! 3. Where there is none, the price is unknown. No other reseller's price is ever taken.
 //!
-//! Within one seller a name is tried as it is, then without version and date, then without path, region and maker.
+//! Within one seller a name is tried as it is, then without version and date, then without path, region and maker,
+//! or without the owner of a fine-tuned model.
 
 use std::collections::HashMap;
 
@@ -243,6 +244,7 @@ fn forms(name: &str) -> Vec<Form> {
     let is_bedrock = made.is_some();
     let plain = made.map_or(last, |(_, bare)| bare);
     let plain = plain.strip_suffix("-maas").unwrap_or(plain);
+    let plain = without_owner(plain).unwrap_or(plain);
     let mut forms: Vec<Form> = Vec::new();
     for (start, is_plain) in [(name.as_str(), false), (plain, true)] {
         let mut next = Some((start, false));
@@ -287,6 +289,12 @@ fn shorter(name: &str, is_bedrock: bool) -> Option<(&str, bool)> {
     };
     // What is left must still name a model: `claude-v1` and `chat-latest` are whole.
     cut.filter(|(head, _)| head.contains('-'))
+}
+
+/// OpenAI's `ft:gpt-4o-2024-08-06:acme::AbC123` without whose it is: all models tuned from one base cost the same.
+fn without_owner(name: &str) -> Option<&str> {
+    let (second, _) = name.match_indices(':').nth(1)?;
+    name.starts_with("ft:").then(|| &name[..second])
 }
 
 /// A name of Bedrock without maker and region: `us.anthropic.claude-…`. The flag says that there was a region.

@@ -201,6 +201,11 @@ fn project_entries_then_start_then_pattern_length_then_the_newest_decide() {
     ] {
         assert_eq!(find(&project(&models), "m", None), Some(expected));
     }
+    let dated = project(&[
+        own("begins later", "^m-2025-01-01$", Some(future)),
+        own("undated name", "^m$", None),
+    ]);
+    assert_eq!(find(&dated, "m-2025-01-01", None), Some("undated name"));
     let own_first = project(&[own("own", "^m$", None)]);
     for model in ["m", "azure/m", "azure/m-2025-01-01"] {
         assert_eq!(
