@@ -29,6 +29,15 @@ pub(crate) struct Part<'p> {
     name: &'static str,
 }
 
+/// Says when dropped that all is done.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 impl Progress {
     /// Runs `work` while what it does is shown.
     pub(crate) fn show<T>(work: impl FnOnce(&Self) -> T) -> T {
@@ -51,9 +60,9 @@ impl Progress {
             if progress.is_terminal {
                 scope.spawn(|| progress.paint());
             }
-            let done = work(&progress);
-            progress.is_over.store(true, Ordering::Release);
-            done
+            // Also when `work` panics: the scope waits for the painter, which would go on for ever.
+            let _over = Over(&progress.is_over);
+            work(&progress)
         })
     }
 
