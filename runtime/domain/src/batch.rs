@@ -1,6 +1,7 @@
 //! What one ingest request becomes.
 
 use crate::ids::{ObservationId, TraceId};
+use crate::memory;
 use crate::observation::Observation;
 use crate::score::NewScore;
 use crate::time::Timestamp;
@@ -50,4 +51,12 @@ pub struct SpanLog {
     pub event: String,
     /// Attributes merged with the body, the body winning.
     pub attributes: serde_json::Map<String, serde_json::Value>,
+}
+
+impl SpanLog {
+    /// Memory that it takes, roughly, bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        (1 << 10) + memory::of_members(&self.attributes)
+    }
 }

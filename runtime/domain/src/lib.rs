@@ -19,6 +19,7 @@ pub mod identity;
 pub mod ids;
 pub mod join;
 pub mod mapping;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod observation;

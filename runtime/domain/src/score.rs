@@ -7,6 +7,7 @@ use crate::evaluation::Fingerprint;
 use crate::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId,
 };
+use crate::memory;
 use crate::observation::named_enum;
 use crate::time::Timestamp;
 
@@ -46,6 +47,15 @@ pub enum ScoreValue {
 }
 
 impl ScoreValue {
+    /// The text that it holds, if it is text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Numeric(_) | Self::Boolean(_) => None,
+            Self::Categorical(text) | Self::Text(text) | Self::Correction(text) => Some(text),
+        }
+    }
+
     /// The data type of this value.
     #[must_use]
     pub const fn data_type(&self) -> ScoreDataType {
@@ -120,6 +130,21 @@ pub struct NewScore {
     pub author_user_id: Option<String>,
     /// Set exactly when `source` is `EVAL`.
     pub origin: Option<ScoreOrigin>,
+}
+
+impl NewScore {
+    /// Memory that it takes, roughly, bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let texts = [
+            Some(self.name.as_str()),
+            self.value.text(),
+            self.comment.as_deref(),
+        ];
+        let texts: usize = texts.into_iter().flatten().map(str::len).sum();
+        // Ids, names of environments and people: short ones.
+        (1 << 10) + texts + memory::of_members(&self.metadata)
+    }
 }
 
 /// A stored score.

@@ -183,9 +183,11 @@ fn attributes<'a>(
 }
 
 fn resource_spans(value: Raw<'_>, mapper: &mut SpanMapper<'_>) -> Result<(), DecodeError> {
-    mapper.begin_group()?;
+    mapper.ledger.begin_resource()?;
     let [resource, scopes] = members(Some(value), ["resource", "scopeSpans"]);
-    mapper.describe(resource.map_or(0, Raw::len))?;
+    mapper
+        .ledger
+        .describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
     let mut room = Room::new(mapper.limits().max_values);
     let found = attributes(found, &mut room, mapper.limits());
@@ -207,9 +209,9 @@ fn scope_spans(
     is_resource_sound: bool,
     mapper: &mut SpanMapper<'_>,
 ) -> Result<(), DecodeError> {
-    mapper.begin_group()?;
+    mapper.ledger.begin_scope()?;
     let [scope, spans] = members(Some(value), ["scope", "spans"]);
-    mapper.describe(scope.map_or(0, Raw::len))?;
+    mapper.ledger.describe_scope(scope.map_or(0, Raw::len))?;
     let [name, version, found] = members(scope, ["name", "version", "attributes"]);
     let mut room = Room::new(mapper.limits().max_values);
     let found = attributes(found, &mut room, mapper.limits());
@@ -336,13 +338,17 @@ fn event<'a>(
 }
 
 fn resource_logs(value: Raw<'_>, mapper: &mut LogMapper<'_>) -> Result<(), DecodeError> {
+    mapper.ledger.begin_resource()?;
     let [resource, scopes] = members(Some(value), ["resource", "scopeLogs"]);
-    mapper.describe(resource.map_or(0, Raw::len))?;
+    mapper
+        .ledger
+        .describe_resource(resource.map_or(0, Raw::len))?;
     let [found] = members(resource, ["attributes"]);
     let mut room = Room::new(mapper.limits().max_values);
     let found = attributes(found, &mut room, mapper.limits()).unwrap_or_default();
     let resource = Resource::new(&found.pairs, mapper.limits());
     for scope in list(scopes).unwrap_or(Elements::NONE) {
+        mapper.ledger.begin_scope()?;
         let [records] = members(Some(scope), ["logRecords"]);
         for value in list(records).unwrap_or(Elements::NONE) {
             mapper.record(&resource, value.len(), |room, limits| {

@@ -40,13 +40,13 @@ pub(crate) fn traces(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<()> {
 }
 
 fn resource_spans(bytes: &[u8], mapper: &mut SpanMapper<'_>) -> Result<()> {
-    mapper.begin_group()?;
+    mapper.ledger.begin_resource()?;
     let limits = mapper.limits();
     let mut attributes = Attributed::default();
     let mut room = Room::new(limits.max_values);
     fields!(bytes,
         1 => {
-            mapper.describe(field.bytes().len())?;
+            mapper.ledger.describe_resource(field.bytes().len())?;
             fields!(field.bytes(),
                 1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
             );
@@ -64,12 +64,12 @@ fn scope_spans(
     resource: &mut Resource<'_>,
     mapper: &mut SpanMapper<'_>,
 ) -> Result<()> {
-    mapper.begin_group()?;
+    mapper.ledger.begin_scope()?;
     let mut found = Scope::default();
     let mut room = Room::new(mapper.limits().max_values);
     fields!(bytes,
         1 => {
-            mapper.describe(field.bytes().len())?;
+            mapper.ledger.describe_scope(field.bytes().len())?;
             scope(field.bytes(), &mut found, &mut room, mapper.limits())?;
         } => |field|,
     );
@@ -173,12 +173,13 @@ pub(crate) fn logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
 }
 
 fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
+    mapper.ledger.begin_resource()?;
     let limits = mapper.limits();
     let mut attributes = Attributed::default();
     let mut room = Room::new(limits.max_values);
     fields!(bytes,
         1 => {
-            mapper.describe(field.bytes().len())?;
+            mapper.ledger.describe_resource(field.bytes().len())?;
             fields!(field.bytes(),
                 1 => attributes.add(&mut room, limits, |room| key_value(field, 0, room))? => |field|,
             );
@@ -186,11 +187,14 @@ fn resource_logs(bytes: &[u8], mapper: &mut LogMapper<'_>) -> Result<()> {
     );
     let resource = Resource::new(&attributes.pairs, limits);
     fields!(bytes,
-        2 => fields!(field.bytes(),
-            2 => mapper.record(&resource, field.bytes().len(), |room, limits| {
-                log_record(field.bytes(), room, limits)
-            })? => |field|,
-        ) => |field|,
+        2 => {
+            mapper.ledger.begin_scope()?;
+            fields!(field.bytes(),
+                2 => mapper.record(&resource, field.bytes().len(), |room, limits| {
+                    log_record(field.bytes(), room, limits)
+                })? => |field|,
+            );
+        } => |field|,
     );
     Ok(())
 }

@@ -190,6 +190,9 @@ pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
     Reader::of_text(text).document().ok()
 }
 
+/// Names of members that are looked for have up to 22 characters, each of which may be escaped.
+const MAX_KEY_BYTES: usize = 256;
+
 /// How many values a tree of this text would have at most: none is made to find out.
 pub(crate) fn n_values(text: &str) -> usize {
     let mut reader = Reader::of_text(text);
@@ -624,10 +627,21 @@ impl<'a> Reader<'a> {
             return self.raw().map(|_| ());
         }
         self.members(|reader| {
-            let key = reader.string()?;
+            let key = reader.key()?;
             reader.colon()?;
             one(reader, key)
         })
+    }
+
+    /// The name of a member. One that is longer than any that is looked for is not decoded, and is no name.
+    fn key(&mut self) -> Result<Cow<'a, str>> {
+        let start = self.at;
+        self.skip_string()?;
+        let name = Raw(&self.bytes[start..self.at]);
+        match name.len() <= MAX_KEY_BYTES {
+            true => Ok(name.text().unwrap_or_default()),
+            false => Ok(Cow::Borrowed("")),
+        }
     }
 
     /// Walks over the elements of the array that is next: `one` moves over each. Anything else is moved

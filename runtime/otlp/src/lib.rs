@@ -21,6 +21,7 @@ mod events;
 mod facts;
 mod json;
 mod kind;
+mod ledger;
 mod limits;
 mod logs;
 mod mapping;

@@ -7,25 +7,21 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 
 use crate::attributes::{Attributes, to_content};
+use crate::ledger::{Ledger, within};
 use crate::limits::Limits;
-use crate::mapping::{
-    Resource, Source, make_room_to_describe, make_room_to_map, make_room_to_read, within,
-};
+use crate::mapping::{Resource, Source};
 use crate::media::Extractor;
-use crate::metadata::memory_of_members;
 use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
 use crate::times::timestamp;
 use crate::{Context, DecodeError, facts};
 
-/// Memory for what a kept record is beside its attributes.
-const BYTES_PER_RECORD: usize = 1 << 10;
-
 /// Keeps the records that are used; what they become depends on the order of their times.
 pub(crate) struct LogMapper<'m> {
     context: &'m Context,
-    sink: &'m mut dyn Sink,
+    pub(crate) ledger: Ledger<'m>,
+    n_records: usize,
     kept: Vec<Kept>,
 }
 
@@ -40,19 +36,14 @@ impl<'m> LogMapper<'m> {
     pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
         Self {
             context,
-            sink,
+            ledger: Ledger::new(&context.limits, sink),
+            n_records: 0,
             kept: Vec::new(),
         }
     }
 
     pub(crate) const fn limits(&self) -> &'m Limits {
         &self.context.limits
-    }
-
-    /// So many bytes of the description of a resource are about to be read.
-    pub(crate) fn describe(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
-        let limits = self.limits();
-        Ok(make_room_to_describe(self.sink, n_bytes, limits)?)
     }
 
     /// Reads a record of so many bytes and keeps it if it is used.
@@ -63,25 +54,21 @@ impl<'m> LogMapper<'m> {
         read: impl FnOnce(&mut Room, &Limits) -> Result<Option<LogRecord<'a>>, DecodeError>,
     ) -> Result<(), DecodeError> {
         let limits = self.limits();
-        make_room_to_read(self.sink, n_bytes, limits)?;
+        self.n_records += 1;
+        within(self.n_records, limits.max_spans, "log records")?;
+        self.ledger.read(n_bytes)?;
         let mut room = Room::new(limits.max_values);
         let Some(record) = read(&mut room, limits)? else {
             return Ok(());
         };
-        make_room_to_map(self.sink, n_bytes, room.n_taken(limits.max_values))?;
+        self.ledger.map(n_bytes, &room)?;
         let Some(mut log) = span_log(&record, self.context) else {
             return Ok(());
         };
-        within(
-            self.kept.len() + 1,
-            limits.max_spans,
-            "log records of spans",
-        )?;
         self.take_media(&mut log)?;
         let is_score = log.event == EVALUATION_RESULT;
         let environment = is_score.then(|| environment(&record, resource, self.context));
-        self.sink
-            .hold(BYTES_PER_RECORD + memory_of_members(&log.attributes))?;
+        self.ledger.sink.hold(log.memory())?;
         self.kept.push(Kept {
             nanos: nanos(&record),
             log,
@@ -106,7 +93,7 @@ impl<'m> LogMapper<'m> {
         }
         found
             .into_iter()
-            .try_for_each(|media| self.sink.media(media))
+            .try_for_each(|media| self.ledger.sink.media(media))
     }
 
     /// Gives everything to the sink, in the order of time.
@@ -119,7 +106,7 @@ impl<'m> LogMapper<'m> {
         } in self.kept
         {
             let Some(environment) = environment else {
-                self.sink.log(log);
+                self.ledger.sink.log(log);
                 continue;
             };
             let place = Place {
@@ -138,7 +125,7 @@ impl<'m> LogMapper<'m> {
             let index = n_results.entry(key).or_insert(0);
             if let Some(score) = scores::of_event(&place, &log.attributes, *index, log.time) {
                 *index += 1;
-                self.sink.score(score)?;
+                self.ledger.sink.score(score)?;
             }
         }
         Ok(())

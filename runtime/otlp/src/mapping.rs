@@ -14,6 +14,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, default_json, is_true, to_content};
 use crate::facts::plain_text;
+use crate::ledger::{Ledger, within};
 use crate::limits::{Limits, cut_bytes, cut_chars, cut_fact, cut_name};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
@@ -89,45 +90,6 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Memory that the rules take for each value of a span while they work on it; a level of a flattened key
-/// counts as two.
-const BYTES_PER_VALUE: usize = 256;
-/// Memory for each decoded value, lists grown to twice what they hold.
-const BYTES_PER_DECODED_VALUE: usize = 256;
-/// Copies of the text of a span that the rules hold at one time.
-const N_COPIES: usize = 3;
-/// Memory for the rest of one span.
-const BYTES_PER_SPAN: usize = 16 << 10;
-
-/// Makes room for reading a message of so many bytes.
-pub(crate) fn make_room_to_read(
-    sink: &mut dyn Sink,
-    n_bytes: usize,
-    limits: &Limits,
-) -> Result<(), Full> {
-    // No value takes less than two bytes.
-    let n_values = limits.max_values.min(n_bytes / 2);
-    sink.make_room(BYTES_PER_DECODED_VALUE * n_values + n_bytes)
-}
-
-/// Makes room for a description that is read, copied and cut to the limits.
-pub(crate) fn make_room_to_describe(
-    sink: &mut dyn Sink,
-    n_bytes: usize,
-    limits: &Limits,
-) -> Result<(), Full> {
-    make_room_to_read(sink, 2 * n_bytes, limits)
-}
-
-/// Makes room for mapping what was read from a message.
-pub(crate) fn make_room_to_map(
-    sink: &mut dyn Sink,
-    n_bytes: usize,
-    n_values: usize,
-) -> Result<(), Full> {
-    sink.make_room(N_COPIES * n_bytes + BYTES_PER_VALUE * n_values + BYTES_PER_SPAN)
-}
-
 /// The attributes of a resource, and what its spans share.
 #[derive(Debug)]
 pub(crate) struct Resource<'r> {
@@ -152,8 +114,7 @@ impl<'r> Resource<'r> {
 /// Turns spans into observations, one after the other. Malformed ones are left out and counted.
 pub(crate) struct SpanMapper<'m> {
     context: &'m Context,
-    sink: &'m mut dyn Sink,
-    n_groups: usize,
+    pub(crate) ledger: Ledger<'m>,
     taken: Taken,
 }
 
@@ -161,8 +122,7 @@ impl<'m> SpanMapper<'m> {
     pub(crate) fn new(context: &'m Context, sink: &'m mut dyn Sink) -> Self {
         Self {
             context,
-            sink,
-            n_groups: 0,
+            ledger: Ledger::new(&context.limits, sink),
             taken: Taken::default(),
         }
     }
@@ -179,22 +139,6 @@ impl<'m> SpanMapper<'m> {
         self.taken.hint = Some(
             "The field resource_spans was ignored: OTLP/JSON spells its fields in lowerCamelCase, resourceSpans.",
         );
-    }
-
-    /// A resource or a scope begins.
-    pub(crate) fn begin_group(&mut self) -> Result<(), DecodeError> {
-        self.n_groups += 1;
-        within(
-            self.n_groups,
-            self.limits().max_spans,
-            "resources and scopes",
-        )
-    }
-
-    /// So many bytes of the description of a resource or a scope are about to be read.
-    pub(crate) fn describe(&mut self, n_bytes: usize) -> Result<(), DecodeError> {
-        let limits = self.limits();
-        Ok(make_room_to_describe(self.sink, n_bytes, limits)?)
     }
 
     fn begin_span(&mut self) -> Result<(), DecodeError> {
@@ -223,32 +167,19 @@ impl<'m> SpanMapper<'m> {
     ) -> Result<(), DecodeError> {
         self.begin_span()?;
         let limits = self.limits();
-        make_room_to_read(self.sink, n_bytes, limits)?;
+        self.ledger.read(n_bytes)?;
         let mut room = Room::new(limits.max_values);
         let read = read(&mut room, limits)?.and_then(|span| Ok((ids(&span)?, span)));
         match read {
             Err(reason) => self.taken.reject(reason, &scope.name),
             Ok((ids, span)) => {
-                let n_values = room.n_taken(limits.max_values);
-                let n_bytes = n_bytes + resource.shared.n_bytes;
-                make_room_to_map(self.sink, n_bytes, n_values)?;
+                self.ledger.map(n_bytes + resource.shared.n_bytes, &room)?;
                 self.taken.n_accepted += 1;
-                add_span(&span, ids, (scope, resource), self.context, self.sink)?;
+                let of = (scope, resource);
+                add_span(&span, ids, of, self.context, self.ledger.sink)?;
             }
         }
         Ok(())
-    }
-}
-
-/// Refuses the one that is too many.
-pub(crate) const fn within(
-    n_found: usize,
-    max: usize,
-    what: &'static str,
-) -> Result<(), DecodeError> {
-    match n_found <= max {
-        true => Ok(()),
-        false => Err(DecodeError::TooMany { what, max }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! User metadata, and what no other rule consumed (otlp.md 2.12, 2.16).
 
 use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
+use perpend_domain::memory;
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, any_json, default_json};
@@ -25,13 +26,13 @@ impl Shared {
             resource: within_limits("resourceAttributes", to_object(pairs), limits),
             ..Self::default()
         };
-        shared.n_bytes = memory_of_members(&shared.resource);
+        shared.n_bytes = memory::of_members(&shared.resource);
         shared
     }
 
     pub(crate) fn enter(&mut self, scope: &Scope<'_>, limits: &Limits) {
         self.scope = within_limits("scope", scope_json(scope), limits);
-        self.n_bytes = memory_of_members(&self.resource) + memory_of_members(&self.scope);
+        self.n_bytes = memory::of_members(&self.resource) + memory::of_members(&self.scope);
     }
 }
 
@@ -43,26 +44,6 @@ fn within_limits(name: &str, members: Map<String, Json>, limits: &Limits) -> Map
         limit(&mut metadata, limits);
     }
     metadata
-}
-
-/// Memory that a value takes, roughly.
-pub(crate) fn memory_of(value: &Json) -> usize {
-    let own = size_of::<Json>();
-    own + match value {
-        Json::String(text) => text.len(),
-        Json::Array(items) => items.iter().map(memory_of).sum(),
-        Json::Object(members) => memory_of_members(members),
-        _ => 0,
-    }
-}
-
-/// Memory that the members of an object take, roughly.
-pub(crate) fn memory_of_members(members: &Map<String, Json>) -> usize {
-    // Name, hash, place in the table, and half as much again for growth.
-    const BESIDE: usize = 96;
-    let each = members.iter();
-    each.map(|(key, value)| BESIDE + key.len() + memory_of(value))
-        .sum()
 }
 
 fn scope_json(scope: &Scope<'_>) -> Map<String, Json> {

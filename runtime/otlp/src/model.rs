@@ -75,6 +75,7 @@ pub(crate) type Pairs<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 pub(crate) struct Room {
     n_left: usize,
     is_over: bool,
+    n_grown: usize,
 }
 
 impl Room {
@@ -82,6 +83,7 @@ impl Room {
         Self {
             n_left: n_values,
             is_over: false,
+            n_grown: 0,
         }
     }
 
@@ -105,7 +107,7 @@ impl Room {
         let n_left = self.n_left;
         let found = read(self)?;
         if self.is_over {
-            *self = Self::new(n_left);
+            (self.n_left, self.is_over) = (n_left, false);
             return Ok(None);
         }
         Ok(Some(found))
@@ -116,9 +118,15 @@ impl Room {
         n_values.saturating_sub(self.n_left)
     }
 
+    /// Bytes by which the texts that were read become longer than they were sent, when they are written as JSON.
+    pub(crate) const fn n_grown(&self) -> usize {
+        self.n_grown
+    }
+
     /// Text as a value. JSON in it is charged as the tree that rules may make of it; without room for
     /// the tree it is plain text.
     pub(crate) fn text<'a>(&mut self, text: Cow<'a, str>) -> Value<'a> {
+        self.n_grown += crate::wire::n_grown(&text);
         if !json::looks_structured(&text) {
             return Value::Text(text);
         }

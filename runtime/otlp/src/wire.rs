@@ -57,6 +57,31 @@ pub(crate) fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
+/// Bytes by which a text is longer when it is written as JSON than when it was sent. What was no text is three
+/// bytes for one by now, and that is part of it.
+pub(crate) fn n_grown(text: &str) -> usize {
+    const OF_BYTES: [u8; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 0x20 {
+            table[byte] = 5;
+            byte += 1;
+        }
+        let short = *b"\"\\\x08\t\n\x0c\r";
+        let mut at = 0;
+        while at < short.len() {
+            table[short[at] as usize] = 1;
+            at += 1;
+        }
+        table
+    };
+    let escapes = text
+        .bytes()
+        .map(|byte| usize::from(OF_BYTES[usize::from(byte)]));
+    let n_replaced = text.matches(char::REPLACEMENT_CHARACTER).count();
+    escapes.sum::<usize>() + 2 * n_replaced
+}
+
 /// The fields of one message, in order. Stops at the first error, which [`Fields::finish`] returns.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {

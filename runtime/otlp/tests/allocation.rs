@@ -1,5 +1,5 @@
-//! What a reader holds was charged before: the memory that it takes is what its sink made room for, and no
-//! request takes more than a multiple of its size. Counted by the allocator of this program.
+//! What a reader holds was charged before: it takes no more memory than its sink made room for. Counted by the
+//! allocator of this program.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
@@ -8,13 +8,36 @@ mod charged;
 
 use charged::check;
 use peak_alloc::PeakAlloc;
-use perpend_otlp::Encoding;
+use perpend_otlp::{Encoding, Limits};
 use serde_json::{Value, json};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const ID: &str = "0af7651916cd43dd8448eb211c80319c";
+
+/// Attributes with rules of their own, and one without.
+const KEYS: [&str; 19] = [
+    "langfuse.observation.input",
+    "langfuse.observation.output",
+    "langfuse.observation.metadata",
+    "langfuse.trace.tags",
+    "langfuse.trace.input",
+    "metadata",
+    "input.value",
+    "output.value",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.tool.definitions",
+    "gen_ai.system_instructions",
+    "llm.input_messages",
+    "mlflow.chat.tools",
+    "ai.prompt.messages",
+    "ai.prompt.tools",
+    "model_request_parameters",
+    "embedding.embeddings",
+    "notes",
+];
 
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
@@ -77,28 +100,7 @@ fn protobuf_bodies() -> Vec<Vec<u8>> {
         with_span(&attribute("list", &field(5, &b"\x0a\x00".repeat(n)))),
         with_span(&attribute("map", &field(6, &b"\x0a\x00".repeat(n)))),
     ];
-    let keys = [
-        "langfuse.observation.input",
-        "langfuse.observation.output",
-        "langfuse.observation.metadata",
-        "langfuse.trace.tags",
-        "langfuse.trace.input",
-        "metadata",
-        "input.value",
-        "output.value",
-        "gen_ai.input.messages",
-        "gen_ai.output.messages",
-        "gen_ai.tool.definitions",
-        "gen_ai.system_instructions",
-        "llm.input_messages",
-        "mlflow.chat.tools",
-        "ai.prompt.messages",
-        "ai.prompt.tools",
-        "model_request_parameters",
-        "embedding.embeddings",
-        "notes",
-    ];
-    for key in keys {
+    for key in KEYS {
         for held in [&zeros, &objects, &messages, &calls, &media, &uris, &quoted] {
             bodies.push(with_span(&text(key, held)));
         }
@@ -170,6 +172,39 @@ fn json_bodies() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Texts that take more memory than they were sent in, or that rules copy, where no other part of a span does.
+fn large_texts() -> Vec<(Vec<u8>, Encoding)> {
+    let n = 1 << 20;
+    let image = format!("data:image/png;base64,{}", "A".repeat(n));
+    let prose = "a line of words\n".repeat(n / 16);
+    let quoted = json!({ "text": prose }).to_string();
+    let list = json!([{ "role": "user", "content": prose }]).to_string();
+    let texts: [&[u8]; 7] = [
+        &vec![0xff; n],
+        &vec![1; n],
+        &vec![b'"'; n],
+        image.as_bytes(),
+        prose.as_bytes(),
+        quoted.as_bytes(),
+        list.as_bytes(),
+    ];
+    let mut bodies = Vec::new();
+    for key in KEYS {
+        for text in texts {
+            let in_list = field(5, &field(1, &field(1, text)));
+            bodies.push(with_span(&attribute(key, &field(1, text))));
+            bodies.push(with_span(&attribute(key, &in_list)));
+        }
+    }
+    let mut bodies: Vec<_> = bodies
+        .into_iter()
+        .map(|body| (body, Encoding::Protobuf))
+        .collect();
+    let name = [b"{\"\\n", vec![0xff; n].as_slice(), b"\":1}"].concat();
+    bodies.push((name, Encoding::Json));
+    bodies
+}
+
 fn corpus() -> Vec<(Vec<u8>, Encoding)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus/otlp");
     let files = std::fs::read_dir(folder).unwrap();
@@ -187,15 +222,23 @@ fn corpus() -> Vec<(Vec<u8>, Encoding)> {
 
 // One test: what runs beside it would be counted too.
 #[test]
-fn nothing_is_held_that_was_not_charged_and_no_request_takes_many_times_its_size() {
+fn no_more_memory_is_taken_than_the_sink_granted() {
     let protobuf = protobuf_bodies().into_iter();
     let protobuf = protobuf.map(|body| (body, Encoding::Protobuf));
     let json = json_bodies().into_iter().map(|body| (body, Encoding::Json));
-    let all: Vec<_> = protobuf.chain(json).chain(corpus()).collect();
-    assert!(200 < all.len());
+    let small: Vec<_> = protobuf.chain(json).chain(corpus()).collect();
+    assert!(200 < small.len());
     // What is made once for the process is none of a request.
-    check(&ALLOCATOR, &all[0].0, all[0].1);
-    for (body, encoding) in &all {
-        check(&ALLOCATOR, body, *encoding);
+    check(&ALLOCATOR, &small[0].0, small[0].1, Limits::default());
+    for (body, encoding) in &small {
+        check(&ALLOCATOR, body, *encoding, Limits::default());
+    }
+    // Little room for values: texts have to be charged as texts.
+    let limits = Limits {
+        max_values: 64,
+        ..Limits::default()
+    };
+    for (body, encoding) in large_texts() {
+        check(&ALLOCATOR, &body, encoding, limits.clone());
     }
 }

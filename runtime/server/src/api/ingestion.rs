@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use super::routes::{Access, Operation, Routes};
 use super::scores::write::read_scores;
 use crate::App;
+use crate::admission::Account;
 use crate::auth::{BatchWriter, Ingest};
 use crate::extract::{Told, from_json, read_json, whole_characters};
 use crate::problem::{Code, MAX_LISTED, Problem};
@@ -147,9 +148,14 @@ async fn take(
     project: &ProjectId,
     events: Vec<Value>,
     only_scores: bool,
+    account: Option<Account>,
 ) -> Result<Outcome, Problem> {
     let limits = app.config.ingest.span.clone();
-    let work = move || sort(&events, &limits, only_scores);
+    let work = move || {
+        // Events are sorted to the end though their sender goes away, and hold their memory as long.
+        let _held = account;
+        sort(&events, &limits, only_scores)
+    };
     let sorted = tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
         Problem::internal()
@@ -192,13 +198,15 @@ async fn take_batch(
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
+    let account = Account::of(request.extensions()).cloned();
     let bytes = read_json(&app, request, limit).await?;
     let input: BatchInput = from_json(&whole_characters(&bytes))?;
     if MAX_EVENTS < input.batch.len() {
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
         return Err(Problem::new(Code::TooLarge, message));
     }
-    let outcome = take(&app, &caller.project, input.batch, caller.only_scores).await?;
+    let (project, only_scores) = (&caller.project, caller.only_scores);
+    let outcome = take(&app, project, input.batch, only_scores, account).await?;
     let mut body = json!({ "successes": outcome.successes, "errors": outcome.errors });
     if outcome.n_more_errors > 0 {
         body["errorsOmitted"] = outcome.n_more_errors.into();
@@ -245,7 +253,7 @@ async fn one(
         "timestamp": app.clock.now().to_iso_micros(),
         "body": body,
     });
-    let outcome = take(&app, &caller.project, vec![event], false).await?;
+    let outcome = take(&app, &caller.project, vec![event], false, None).await?;
     match outcome.errors.first() {
         None => Ok(Json(json!({ "id": id }))),
         Some(error) => {

@@ -13,10 +13,13 @@ use crate::problem::{Code, Problem};
 
 /// Memory that any request may take, however small it is.
 const ALLOWANCE: usize = 96 << 20;
-/// Memory that a larger one may take, as a multiple of its decoded size.
-const MAX_TIMES: usize = 4;
-/// Memory for a score or a media item beside its texts and bytes.
-const BYTES_PER_PART: usize = 1 << 10;
+/// Memory that a larger one may take, as a multiple of its decoded size: its body, and four copies of the texts of
+/// its only span.
+const MAX_TIMES: usize = 5;
+/// And beside that: for the values of a span, a hundred thousand of them.
+const BESIDE: usize = 28 << 20;
+/// Memory for a media item beside its bytes.
+const BYTES_PER_MEDIA: usize = 1 << 10;
 
 /// A batch that is being collected.
 pub(super) struct Charged<'p> {
@@ -38,7 +41,7 @@ impl<'p> Charged<'p> {
             preparing: Preparing::default(),
             prices,
             account: body.account.clone(),
-            max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes),
+            max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes + BESIDE),
             n_charged: n_bytes,
             n_held: n_bytes,
             problem: None,
@@ -106,15 +109,13 @@ impl Sink for Charged<'_> {
     }
 
     fn score(&mut self, score: NewScore) -> Result<(), Full> {
-        let comment = score.comment.as_ref().map_or(0, String::len);
-        let note = score.metadata.len() * BYTES_PER_PART;
-        self.hold(BYTES_PER_PART + score.name.len() + comment + note)?;
+        self.hold(score.memory())?;
         self.preparing.scores.push(score);
         Ok(())
     }
 
     fn media(&mut self, media: Media) -> Result<(), Full> {
-        self.hold(BYTES_PER_PART + media.bytes.len())?;
+        self.hold(BYTES_PER_MEDIA + media.bytes.len())?;
         self.preparing.media.push(media);
         Ok(())
     }

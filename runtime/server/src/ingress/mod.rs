@@ -118,6 +118,7 @@ async fn take(
     let limits = &app.config.ingest;
     let wire = admission::read(&app, request, limits.max_body_bytes).await?;
 
+    let account = wire.account.clone();
     let now = app.clock.now();
     let context = Context {
         arrived_at: now,
@@ -136,7 +137,7 @@ async fn take(
 
     if let Some(batch) = prepared {
         app.store
-            .write_prepared(&caller.project, batch, now)
+            .write_prepared(&caller.project, batch, now, account)
             .await?;
         app.scheduler.wake();
         tracing::debug!(project.id = %caller.project, "batch stored");

@@ -172,12 +172,13 @@ impl Preparing {
             .sum();
         let of_blocks: usize = traces.iter().flat_map(|t| &t.blocks).map(Vec::len).sum();
         let of_media: usize = self.media.iter().map(|media| media.bytes.len()).sum();
-        let others = 1_000 * (self.logs.len() + self.scores.len());
+        let of_logs: usize = self.logs.iter().map(SpanLog::memory).sum();
+        let of_scores: usize = self.scores.iter().map(NewScore::memory).sum();
         let rows = traces.iter().flat_map(|trace| &trace.rows);
         let sums = Changes::of_batch(rows.map(|row| &row.observation));
         Ok(Prepared {
             sums,
-            n_bytes: of_rows + of_blocks + of_media + others,
+            n_bytes: of_rows + of_blocks + of_media + of_logs + of_scores,
             traces,
             logs: self.logs,
             media: self.media,

@@ -1,5 +1,6 @@
 //! Group commit: batches that arrive while a transaction commits share the next one.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +38,7 @@ struct Job {
     now: Timestamp,
     reply: oneshot::Sender<Result<(), Error>>,
     _room: OwnedSemaphorePermit,
+    _held: Box<dyn Any + Send + Sync>,
 }
 
 /// The queue before the database, and the tasks behind it.
@@ -275,11 +277,12 @@ impl Store {
         batch: Batch,
         now: Timestamp,
     ) -> Result<(), Error> {
-        self.write_prepared(project, Prepared::new(batch)?, now)
+        self.write_prepared(project, Prepared::new(batch)?, now, ())
             .await
     }
 
-    /// As [`Self::write_batch`], for callers that prepare a batch on a thread of their own.
+    /// As [`Self::write_batch`], for callers that prepare a batch on a thread of their own. `held`, what the caller
+    /// counts the memory of the batch by, is dropped when the batch is: a batch whose caller went away still waits.
     ///
     /// # Errors
     /// As there.
@@ -288,6 +291,7 @@ impl Store {
         project: &ProjectId,
         batch: Prepared,
         now: Timestamp,
+        held: impl Any + Send + Sync,
     ) -> Result<(), Error> {
         let full = || Error::Unavailable("too many batches are waiting".to_owned());
         let closed = || Error::Unavailable("the store is closing".to_owned());
@@ -305,6 +309,7 @@ impl Store {
             now,
             reply,
             _room: room,
+            _held: Box::new(held),
         };
         jobs.try_send(job).map_err(|_| full())?;
         // Kept no longer than needed: the queue ends when the last sender is gone.

@@ -53,7 +53,9 @@ async fn large_contents_come_one_by_one() {
         let p = project("p1");
         let large = 3 << 20;
         let sizes = [10, large, large, 10, 10, large, 10];
-        let spans = (1..).zip(sizes).map(|(id, n)| with_output(id, "x".repeat(n)));
+        let spans = (1..)
+            .zip(sizes)
+            .map(|(id, n)| with_output(id, "x".repeat(n)));
         let batch = batch(spans.collect());
         store.write_batch(&p, batch, at(1)).await.unwrap();
         let reader = store.read_trace(&p, &trace_id(1)).await.unwrap();
