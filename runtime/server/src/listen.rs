@@ -1,9 +1,10 @@
 //! Accepts connections, and ends those that do not get to the point.
 //!
 //! Invariants:
-//! - **A slow client costs time to nobody but itself.** A connection that takes longer than the read timeout for the
-//!   head of a request, or that is idle for as long, is closed; so is one that does not read its answer. Bodies have
-//!   their own pace (`admission`).
+//! - **A slow client costs time to nobody but itself.** A connection is closed that takes longer than the read timeout
+//!   for the head of a request, or that leaves an answer untaken for a minute. One of HTTP/1 that is idle for the read
+//!   timeout is closed, too; one of HTTP/2 is asked whether somebody is there. Bodies have their own pace
+//!   (`admission`).
 //! - **Connections leave descriptors for the rest.** There are at most so many. When another one comes, the one that
 //!   has been idle longest is closed; when none is idle, the new one waits to be accepted.
 
@@ -40,6 +41,8 @@ const HTTP2_PING: Duration = Duration::from_secs(30);
 const MAX_HTTP2_STREAMS: u32 = 100;
 /// How long a client may leave an answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of a connection that may wait to be read or sent; the head of a request has to fit.
+const MAX_BUFFER: usize = 64 << 10;
 
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +88,17 @@ pub(crate) async fn serve(
         let (router, of_requests) = (router.clone(), Arc::clone(&seat));
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            let busy = Seat::busy(&of_requests);
+            let mut busy = Seat::busy(&of_requests);
             // A router is always ready.
             let answer = router.clone().call(request);
             async move {
                 let response = answer.await?;
-                Ok::<_, Infallible>(response.map(|body| Answer { body, _busy: busy }))
+                busy.given();
+                Ok::<_, Infallible>(response.map(|body| Answer {
+                    body,
+                    busy,
+                    has_begun: false,
+                }))
             }
         });
         let connection = builder
@@ -103,6 +111,9 @@ pub(crate) async fn serve(
                     tracing::debug!(error, "connection ended");
                 },
                 () = seat.closed() => tracing::debug!("idle connection closed to make room"),
+                () = seat.stalled(WRITE_TIMEOUT) => {
+                    tracing::debug!("connection closed that left an answer unread");
+                }
             }
         });
     }
@@ -115,20 +126,25 @@ fn builder(head_timeout: Duration) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(MAX_BUFFER)
         .header_read_timeout(head_timeout);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_HTTP2_STREAMS)
+        .max_send_buf_size(MAX_BUFFER)
         .keep_alive_interval(HTTP2_PING)
         .keep_alive_timeout(head_timeout);
     builder
 }
 
-/// The body of an answer: while some of it is to be sent, its connection is busy.
+/// The body of an answer: while some of it is to be sent, its connection is busy. It is asked for the next frame when
+/// the client has taken enough of those before: of HTTP/2 nothing else tells, as a window that a client keeps shut
+/// leaves nothing to write.
 struct Answer {
     body: Body,
-    _busy: Busy,
+    busy: Busy,
+    has_begun: bool,
 }
 
 impl HttpBody for Answer {
@@ -139,11 +155,18 @@ impl HttpBody for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        self.busy.taken();
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(_))) = polled {
+            self.has_begun = true;
+            self.busy.given();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        // The last frame does not end it: being asked once more says that the frame was taken.
+        !self.has_begun && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -40,8 +40,13 @@ mod skills;
 mod traces;
 mod widgets;
 
+use std::sync::LazyLock;
+
 use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn;
+use axum::response::IntoResponse;
 
 use crate::extract::readable_path;
 use crate::problem::as_rfc9457;
@@ -101,6 +106,9 @@ pub fn router() -> Router<App> {
         .method_not_allowed_fallback(edge::method_not_allowed)
 }
 
-async fn document() -> axum::Json<utoipa::openapi::OpenApi> {
-    axum::Json(openapi())
+/// One text for all who ask: whoever does needs no key.
+async fn document() -> impl IntoResponse {
+    static TEXT: LazyLock<Bytes> =
+        LazyLock::new(|| serde_json::to_vec(&openapi()).unwrap_or_default().into());
+    ([(CONTENT_TYPE, "application/json")], TEXT.clone())
 }

@@ -1,6 +1,6 @@
 //! The connections that are open, and which of them makes room for another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,11 +44,18 @@ struct State {
     n_busy: usize,
     /// Its place among the idle ones.
     idle_at: u64,
+    n_busy_ever: u64,
+    /// The answers of which the client has to take something, and since when.
+    untaken: BTreeSet<(Instant, u64)>,
 }
 
 /// A request or an answer under way: its connection is not idle.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Seat>);
+pub(super) struct Busy {
+    seat: Arc<Seat>,
+    number: u64,
+    untaken_since: Option<Instant>,
+}
 
 // What these guard is whole between any two statements, also after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,7 +112,12 @@ impl Connections {
         Some(Arc::new(Seat {
             connections: Arc::clone(self),
             close,
-            state: Mutex::new(State { n_busy: 0, idle_at }),
+            state: Mutex::new(State {
+                n_busy: 0,
+                idle_at,
+                n_busy_ever: 0,
+                untaken: BTreeSet::new(),
+            }),
         }))
     }
 
@@ -146,7 +158,26 @@ impl Seat {
             lock(&seat.connections.open).idle.remove(&state.idle_at);
         }
         state.n_busy += 1;
-        Busy(Arc::clone(seat))
+        state.n_busy_ever += 1;
+        Busy {
+            seat: Arc::clone(seat),
+            number: state.n_busy_ever,
+            untaken_since: None,
+        }
+    }
+
+    /// Until the client has left something of an answer untaken for so long.
+    pub(super) async fn stalled(&self, limit: Duration) {
+        while !self.has_untaken(limit) {
+            tokio::time::sleep(limit / 4).await;
+        }
+    }
+
+    /// Whether something of an answer is untaken for so long.
+    fn has_untaken(&self, limit: Duration) -> bool {
+        let state = lock(&self.state);
+        let longest = state.untaken.first();
+        longest.is_some_and(|(since, _)| limit <= since.elapsed())
     }
 
     /// Until the connection has to make room for another.
@@ -155,9 +186,27 @@ impl Seat {
     }
 }
 
+impl Busy {
+    /// There is something of an answer that the client has to take.
+    pub(super) fn given(&mut self) {
+        self.taken();
+        let now = Instant::now();
+        lock(&self.seat.state).untaken.insert((now, self.number));
+        self.untaken_since = Some(now);
+    }
+
+    /// The client took it.
+    pub(super) fn taken(&mut self) {
+        if let Some(since) = self.untaken_since.take() {
+            lock(&self.seat.state).untaken.remove(&(since, self.number));
+        }
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
-        let seat = &self.0;
+        self.taken();
+        let seat = &self.seat;
         let mut state = lock(&seat.state);
         state.n_busy -= 1;
         if state.n_busy == 0 && !seat.close.is_cancelled() {
@@ -211,6 +260,24 @@ mod tests {
         };
         assert!(!second.close.is_cancelled());
         drop(busy);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_untaken_from_when_it_is_given_until_it_is_taken_or_dropped() {
+        let seat = Connections::new(1).take().await;
+        let (mut first, mut second) = (Seat::busy(&seat), Seat::busy(&seat));
+        assert!(!seat.has_untaken(Duration::ZERO));
+        first.given();
+        second.given();
+        first.taken();
+        assert!(seat.has_untaken(Duration::ZERO));
+        assert!(!seat.has_untaken(Duration::from_secs(3_600)));
+        drop(second);
+        assert!(!seat.has_untaken(Duration::ZERO));
+        first.given();
+        first.given();
+        first.taken();
+        assert!(!seat.has_untaken(Duration::ZERO));
     }
 
     #[tokio::test]
