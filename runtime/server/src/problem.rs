@@ -91,7 +91,7 @@ codes! {
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "conflict", "PreconditionFailedError",
         "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
-        "The body is larger than the limit", "Send less in one request, or raise the limit that the message names: `ingest.max_body_mib`, `ingest.max_spans`, `api.max_body_kib` or `api.max_body_values`.";
+        "The body is larger than the limit", "Send less in one request, or raise the limit: `ingest.max_body_mib` and `ingest.max_spans` are those of telemetry, `api.max_body_kib` and `api.max_body_values` those of the API. The memory that one request may take is not a setting.";
     BodyTooSlow, "body_too_slow", REQUEST_TIMEOUT, "invalid_request", "InvalidRequestError",
         "The body came too slowly", "Send it again, in smaller batches or over a faster connection. `ingest.min_body_kib_per_second`, `ingest.read_timeout_seconds` and `ingest.body_deadline_seconds` set how slow a sender may be. The OTLP paths answer 503 instead: OTLP clients send nothing again after 408.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request", "InvalidRequestError",

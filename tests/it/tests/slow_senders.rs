@@ -96,7 +96,7 @@ async fn a_key_at_its_share_is_asked_to_wait_while_another_is_served() {
     let refused = large(&app.client).await;
     assert_eq!(refused.status, 503);
     assert!(refused.headers.contains_key("retry-after"));
-    assert!(refused.text().contains("one key"), "{}", refused.text());
+    assert!(refused.text().contains("of this key"), "{}", refused.text());
     assert_eq!(large(&other).await.status, 400, "read to its end");
     drop(sender);
     hold(&app, |held| held == 0).await;

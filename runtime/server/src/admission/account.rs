@@ -13,6 +13,8 @@ use crate::problem::{Code, Problem};
 const SMALL_BYTES: usize = 256 << 10;
 /// One part in so many of all memory, and of the share of a key, is kept for small requests.
 const RESERVED_PART: usize = 8;
+/// Of all memory, a holder takes up to one part in so many out of what is kept, so that it is there for others.
+const LITTLE_PART: usize = 64;
 
 /// The budget of bytes in flight.
 #[derive(Clone, Debug)]
@@ -43,6 +45,16 @@ pub(crate) enum Holder {
     Project(ProjectId),
     /// All senders that have not shown a key: only the login form takes a body from them, and a small one.
     Anonymous,
+}
+
+impl Holder {
+    const fn whose(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "of this key",
+            Self::Project(_) => "with signed addresses of this project",
+            Self::Anonymous => "without a key",
+        }
+    }
 }
 
 /// What one request has taken from the budget. Clones are one account; dropping the last one gives all back.
@@ -135,12 +147,14 @@ impl Account {
         // A request alone may go beyond the share: refusing it would refuse it for ever.
         let is_alone = of_holder == own.n_bytes;
         if !is_alone && open_to(is_small, budget.share_bytes) < of_holder + n_bytes {
-            return Err(Problem::unavailable(
-                "the requests of this key hold as much memory as one key may; nothing of this request was \
-                 kept",
-            ));
+            let whose = own.holder.whose();
+            return Err(Problem::unavailable(format!(
+                "the requests {whose} hold as much memory as they may; nothing of this request was kept"
+            )));
         }
-        if open_to(is_small, budget.max_bytes) < held.n_bytes + n_bytes {
+        let little = SMALL_BYTES.max(budget.max_bytes / LITTLE_PART);
+        let is_little = is_small && of_holder + n_bytes <= little;
+        if open_to(is_little, budget.max_bytes) < held.n_bytes + n_bytes {
             return Err(Problem::unavailable(
                 "the requests under way hold as much memory as they may; nothing of this request was kept",
             ));
@@ -244,6 +258,18 @@ mod tests {
         let third = account(&admission, "c");
         third.take(SMALL_BYTES).unwrap();
         assert_eq!(refusal(&third, 1), Code::Unavailable);
+    }
+
+    #[test]
+    fn holders_that_hold_much_leave_the_reserve_to_others() {
+        let admission = Admission::new(80 * MIB, 50);
+        let greedy: Vec<Account> = ["a", "b"].map(|name| account(&admission, name)).into();
+        greedy.iter().for_each(|one| one.take(35 * MIB).unwrap());
+        for name in ["a", "b"] {
+            let small = account(&admission, name);
+            assert_eq!(refusal(&small, SMALL_BYTES), Code::Unavailable);
+        }
+        account(&admission, "c").take(SMALL_BYTES).unwrap();
     }
 
     #[test]
