@@ -13,6 +13,8 @@ const FOR_A_DATABASE_CONNECTION: usize = 3;
 const OTHER_DATABASE_CONNECTIONS: usize = 2;
 /// A worker process has a socket and its error stream, and another one while it is replaced.
 const FOR_A_WORKER: usize = 4;
+/// A process that checks against a schema has three pipes, and another one while it is started.
+const FOR_A_CHECK: usize = 4;
 /// A server with fewer connections serves nobody: from here on the reserve gives way.
 const MIN_CONNECTIONS: usize = 8;
 /// Unless more are configured. An open connection costs memory, too.
@@ -38,7 +40,8 @@ fn share(config: &Config, limit: usize) -> usize {
     let n_database = config.database_readers as usize + OTHER_DATABASE_CONNECTIONS;
     let reserve = FOR_THE_PROCESS
         + n_database * FOR_A_DATABASE_CONNECTION
-        + config.evaluation.n_workers * FOR_A_WORKER;
+        + config.evaluation.n_workers * FOR_A_WORKER
+        + perpend_workers::MAX_CHECKS * FOR_A_CHECK;
     let most = match config.max_connections {
         0 => MAX_BY_DEFAULT,
         configured => configured,
@@ -82,12 +85,12 @@ mod tests {
     fn connections_leave_a_reserve_and_are_never_too_few_to_serve_anybody() {
         let mut config = Config::defaults().unwrap();
         config.evaluation.n_workers = 2;
-        assert_eq!(share(&config, 1_024), 1_024 - 24 - 18 - 8);
+        assert_eq!(share(&config, 1_024), 1_024 - 24 - 18 - 8 - 24);
         assert_eq!(share(&config, usize::MAX), MAX_BY_DEFAULT);
         assert_eq!(share(&config, 32), MIN_CONNECTIONS);
         config.max_connections = 20_000;
         assert_eq!(share(&config, usize::MAX), 20_000);
-        assert_eq!(share(&config, 1_024), 974);
+        assert_eq!(share(&config, 1_024), 950);
         config.max_connections = 1;
         assert_eq!(share(&config, 32), 1);
     }

@@ -33,6 +33,8 @@ const MAX_RUNNING: usize = 4;
 const MAX_WAITING: usize = 64;
 /// Confined processes that wait for a check.
 const N_SPARES: usize = 2;
+/// Processes for checks at any time.
+pub const MAX_CHECKS: usize = MAX_RUNNING + N_SPARES;
 /// After this long a process gives way to others: to the check of somebody else, and to the server.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// The priority of one that took longer (`nice`).
@@ -164,7 +166,13 @@ impl Checker {
     async fn refill(&self) {
         while queue::lock(&self.spares).len() < N_SPARES {
             match self.start().await {
-                Ok(spare) => queue::lock(&self.spares).push(spare),
+                Ok(spare) => {
+                    let mut spares = queue::lock(&self.spares);
+                    // Another check may have refilled them meanwhile.
+                    if spares.len() < N_SPARES {
+                        spares.push(spare);
+                    }
+                }
                 // The check that needs one says so.
                 Err(_) => return,
             }

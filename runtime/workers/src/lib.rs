@@ -42,6 +42,7 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::check::Checker;
+pub use crate::check::MAX_CHECKS;
 use crate::compile::Compiler;
 use crate::lane::Starts;
 use crate::queue::{Duty, Group, Queue};
