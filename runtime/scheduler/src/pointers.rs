@@ -37,8 +37,10 @@ impl Inner {
             false => {
                 let store = &self.deps.store;
                 let found = store.target_observations(project, &asked, false).await?;
+                // The record of a trace is no step of it: no list shows it.
                 found
                     .into_iter()
+                    .filter(|own| !own.is_trace_record())
                     .map(|own| (own.trace_id, own.id))
                     .collect()
             }
