@@ -164,6 +164,16 @@ impl Child {
         Ok(n_kib << 10)
     }
 
+    /// From now on the peak is that of what comes.
+    ///
+    /// # Errors
+    /// Where the system does not let it.
+    #[cfg(target_os = "linux")]
+    pub fn forget_peak_memory(&self) -> anyhow::Result<()> {
+        let pid = self.process.id().context("it has ended already")?;
+        Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+    }
+
     /// `kill -9`, and wait until the process is gone.
     ///
     /// # Errors

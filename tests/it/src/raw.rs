@@ -45,6 +45,18 @@ impl RawRequest {
         Ok(self.0.write_all(bytes).await?)
     }
 
+    /// Waits until the answer begins, of which nothing is taken yet.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn begins(&self) -> anyhow::Result<()> {
+        let mut first = [0];
+        let peek = tokio::time::timeout(PATIENCE, self.0.peek(&mut first)).await;
+        let n = peek.context("no answer")??;
+        anyhow::ensure!(n == 1, "the connection is closed");
+        Ok(())
+    }
+
     /// The answer, head and all, once the server has closed the connection.
     ///
     /// # Errors
