@@ -144,10 +144,12 @@ impl Script {
         let Some((_database, settings)) = self.database.make().await else {
             return Ok(false);
         };
-        let settings: Vec<_> = settings
+        let mut settings: Vec<_> = settings
             .iter()
             .map(|(key, value)| (*key, value.as_str()))
             .collect();
+        // A script may speak for clients of many networks.
+        settings.push(("server.trusted_proxies", "127.0.0.1"));
         let app = TestApp::with(&settings).await?;
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
         let output = Command::new(client.join(self.interpreter))
