@@ -9,7 +9,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Once;
 
@@ -69,15 +69,20 @@ impl ClientAddress {
     }
 
     /// What one client holds of the address space: an IPv4 address, or a /64 of IPv6, within which it chooses
-    /// its addresses freely.
+    /// its addresses freely. All of IPv4 behind a translator (NAT64) is in one /64, `64:ff9b::/96`, and counts as IPv4.
     #[must_use]
     pub fn network(self) -> IpNet {
         match self.0 {
             IpAddr::V4(address) => Ipv4Net::from(address).into(),
-            IpAddr::V6(address) => {
-                let prefix = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64));
-                Ipv6Net::new_assert(prefix, 64).into()
-            }
+            IpAddr::V6(address) => match address.octets() {
+                [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] => {
+                    Ipv4Net::from(Ipv4Addr::new(a, b, c, d)).into()
+                }
+                _ => {
+                    let prefix = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64));
+                    Ipv6Net::new_assert(prefix, 64).into()
+                }
+            },
         }
     }
 }

@@ -45,6 +45,7 @@ pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use migrate::Older;
 use pool::Pool;
 
 /// The database, cheap to clone.
@@ -86,6 +87,17 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// The database was made by an older version, whose server may be running.
+    #[error(
+        "the database has schema version {found}, this program writes {known}: start the server of this version \
+         first, which brings the database up to date"
+    )]
+    TooOld {
+        /// In the database.
+        found: i64,
+        /// Of this program.
+        known: i64,
+    },
     /// The database was made by a newer version.
     #[error("the database has schema version {found}, this program knows up to {known}")]
     TooNew {
@@ -120,12 +132,25 @@ impl Store {
         url: &'a DatabaseUrl,
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Self, Error>> {
-        Box::pin(async move {
-            let pool = Pool::open(url, options).await?;
-            migrate::run(&pool).await?;
-            let writer = telemetry::Writer::start(&pool);
-            Ok(Self { pool, writer })
-        })
+        Box::pin(Self::open_with(url, options, Older::Migrate))
+    }
+
+    /// As [`Store::open`], beside a server that may be running: an older schema is left as it is.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and [`Error::TooOld`].
+    pub fn open_beside_server<'a>(
+        url: &'a DatabaseUrl,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Self, Error>> {
+        Box::pin(Self::open_with(url, options, Older::Refuse))
+    }
+
+    async fn open_with(url: &DatabaseUrl, options: &Options, older: Older) -> Result<Self, Error> {
+        let pool = Pool::open(url, options).await?;
+        migrate::run(&pool, older).await?;
+        let writer = telemetry::Writer::start(&pool);
+        Ok(Self { pool, writer })
     }
 
     /// Takes no more batches, writes those it has taken, and closes all connections.

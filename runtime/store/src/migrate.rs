@@ -125,24 +125,31 @@ fn for_postgres(step: &str) -> String {
         .replace("{{without_rowid}}", "")
 }
 
+/// What becomes of a database that has some of the steps. One without any gets all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    Migrate,
+    Refuse,
+}
+
 /// Brings the database to the newest version. Several nodes may start at once: one migrates, the
 /// others wait for it.
-pub(crate) async fn run(pool: &Pool) -> Result<(), Error> {
+pub(crate) async fn run(pool: &Pool, older: Older) -> Result<(), Error> {
     let Pool::Sqlite { writer, .. } = pool else {
-        return run_steps(pool, STEPS).await;
+        return run_steps(pool, STEPS, older).await;
     };
     // An index over a large table is sorted on disk here, and in memory by nobody.
     sqlx::query("PRAGMA temp_store = FILE")
         .execute(writer)
         .await?;
-    let done = run_steps(pool, STEPS).await;
+    let done = run_steps(pool, STEPS, older).await;
     sqlx::query("PRAGMA temp_store = MEMORY")
         .execute(writer)
         .await?;
     done
 }
 
-async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
+async fn run_steps(pool: &Pool, steps: &[(&str, &str)], older: Older) -> Result<(), Error> {
     let known = steps.len() as i64;
     let is_postgres = matches!(pool, Pool::Postgres(_));
     in_transaction!(pool, |db| {
@@ -156,6 +163,9 @@ async fn run_steps(pool: &Pool, steps: &[(&str, &str)]) -> Result<(), Error> {
         let found: i64 = query_scalar(CURRENT).fetch_one(&mut db).await?;
         if known < found {
             return Err(Error::TooNew { found, known });
+        }
+        if older == Older::Refuse && (1..known).contains(&found) {
+            return Err(Error::TooOld { found, known });
         }
         for (at, (name, step)) in steps.iter().enumerate().skip(found as usize) {
             let step = if is_postgres {
@@ -205,6 +215,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
+        let options = Options::default();
+        for database in TempDatabase::each().await {
+            let pool = Pool::open(database.url(), &options).await.unwrap();
+            let all_but_one = &STEPS[..STEPS.len() - 1];
+            run_steps(&pool, all_but_one, Older::Migrate).await.unwrap();
+            let refused = Store::open_beside_server(database.url(), &options).await;
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, Error::TooOld { .. }), "{refused:?}");
+            assert!(
+                refused.to_string().contains("start the server"),
+                "{refused}"
+            );
+            let found: i64 = query_scalar(CURRENT).fetch_one(&pool).await.unwrap();
+            assert_eq!(found, KNOWN - 1);
+            pool.close().await;
+            // The server does what it says.
+            for open in [Store::open, Store::open_beside_server] {
+                open(database.url(), &options).await.unwrap().close().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_database_gets_its_schema_from_whoever_opens_it() {
+        for database in TempDatabase::each().await {
+            let options = Options::default();
+            let store = Store::open_beside_server(database.url(), &options).await;
+            let store = store.unwrap();
+            let found: i64 = query_scalar(CURRENT).fetch_one(&store.pool).await.unwrap();
+            assert_eq!(found, KNOWN);
+            store.close().await;
+        }
+    }
+
+    #[tokio::test]
     async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
         const KEY: &str = "
             INSERT INTO api_keys (public_key, id, organization_id, secret_hash, secret_hint, rights, created_at)
@@ -218,12 +264,12 @@ mod tests {
             let pool = pool.unwrap();
             let writer = crate::telemetry::Writer::start(&pool);
             let store = Store { pool, writer };
-            run_steps(&store.pool, &STEPS[..before.unwrap()])
+            run_steps(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
                 .await
                 .unwrap();
             store.change(OWNER, &["o".into()]).await.unwrap();
             store.change(KEY, &["pk-old".into()]).await.unwrap();
-            run(&store.pool).await.unwrap();
+            run(&store.pool, Older::Migrate).await.unwrap();
             let key = perpend_domain::ids::PublicKey::new("pk-old").unwrap();
             store.delete_organization_key(&key).await.unwrap();
             assert!(store.is_public_key_used(&key).await.unwrap());
@@ -240,13 +286,13 @@ mod tests {
             let pool = pool.unwrap();
             let writer = crate::telemetry::Writer::start(&pool);
             let store = Store { pool, writer };
-            run_steps(&store.pool, &STEPS[..before.unwrap()])
+            run_steps(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
                 .await
                 .unwrap();
             for sql in [SCORE, TRACE] {
                 store.change(sql, &[long.as_str().into()]).await.unwrap();
             }
-            run(&store.pool).await.unwrap();
+            run(&store.pool, Older::Migrate).await.unwrap();
             let shown: (String, String, String) =
                 query(SHOWN).fetch_one(&store.pool).await.unwrap();
             let cut = |n: usize| match store.pool {

@@ -39,8 +39,18 @@ async fn renamed(child: &Child, name: &str, folder: &Path) -> PathBuf {
 
 /// `perpend plugin add`: whether it succeeded, and what it said.
 async fn add(file: &Path, data: &Path) -> (bool, String) {
+    add_with(file, data, &[]).await
+}
+
+/// As [`add`], with further arguments.
+async fn add_with(file: &Path, data: &Path, more: &[&str]) -> (bool, String) {
     let mut add = command(&["plugin", "add"]).unwrap();
-    let done = add.arg(file).arg("--data-dir").arg(data).output();
+    let done = add
+        .arg(file)
+        .arg("--data-dir")
+        .arg(data)
+        .args(more)
+        .output();
     let done = done.await.unwrap();
     let said = [done.stdout, done.stderr].concat();
     (
@@ -80,7 +90,33 @@ async fn a_component_that_the_operator_adds_is_used_by_the_server_that_runs() {
 }
 
 #[tokio::test]
-async fn what_is_no_optional_component_is_not_added() {
+async fn a_cache_that_cannot_be_used_is_not_blamed_on_the_component() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, cache) = (scratch.path().join("data"), scratch.path().join("cache"));
+    let child = Child::start(&data).await.unwrap();
+    let file = renamed(&child, "perpend/word", scratch.path()).await;
+    std::fs::create_dir(&cache).unwrap();
+    let set_mode = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&cache, mode).unwrap();
+    };
+    let given = ["--data-plugin-cache", cache.to_str().unwrap()];
+    set_mode(0o777);
+    let (is_added, said) = add_with(&file, &data, &given).await;
+    assert!(!is_added && said.contains("set its mode to 0700"), "{said}");
+    assert!(!said.contains("cannot be used as a plug-in"), "{said}");
+    set_mode(0o700);
+    // That of another user is left alone. Only root can make one.
+    if chown(&cache, Some(65_534), None).is_ok() {
+        let (is_added, said) = add_with(&file, &data, &given).await;
+        assert!(is_added, "{said}");
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn neither_what_is_no_component_nor_a_plug_in_of_others_or_of_the_program_is_added() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let refused = async |file: &Path, why: &str| {

@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -69,6 +71,31 @@ impl Drop for Partial {
             tracing::warn!(%error, path = %self.path.display(), "an unfinished copy stays behind");
         }
     }
+}
+
+/// Refuses a target that a directory made beside it cannot replace, before anything is copied there.
+pub(super) fn ensure_movable_to(target: &Path) -> anyhow::Result<()> {
+    // Without a slash at the end, with which a link would be followed.
+    let target: PathBuf = std::path::absolute(target)?.components().collect();
+    let cannot = || format!("cannot read {}", target.display());
+    let found = match fs::symlink_metadata(&target) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.with_context(cannot)?,
+    };
+    ensure!(
+        !found.is_symlink(),
+        "{} is a symbolic link, and a restore would take its place: name the directory that it leads to (--data-dir)",
+        target.display()
+    );
+    if let Some(parent) = target.parent() {
+        ensure!(
+            found.dev() == fs::metadata(parent).with_context(cannot)?.dev(),
+            "{} is a mount point, which nothing can be moved to: name a directory in it, such as {} (--data-dir)",
+            target.display(),
+            target.join("data").display()
+        );
+    }
+    Ok(())
 }
 
 /// Waits until a file or a directory is on the disk.

@@ -45,6 +45,8 @@ pub enum SecretsKey {
     LeftOut,
     /// In the settings of the server.
     InSettings,
+    /// The server has one, and it was neither in the data directory nor in the settings of the command.
+    NotFound,
     /// There was none.
     None,
 }

@@ -1,7 +1,7 @@
 //! Backups of an installation on SQLite: made, verified and restored.
 //!
-//! A backup is a directory: `perpend.db`, with leave `secrets.key`, `components/` where there are any,
-//! `manifest.json`, and `manifest.sha256`, which is written last.
+//! A backup is a directory: `perpend.db`, with leave `secrets.key`, `manifest.json`, and `manifest.sha256`, which
+//! is written last.
 //!
 //! Invariants:
 //! - **What has the name is whole.** Everything is written under another name, synchronised and checked; one
@@ -30,8 +30,9 @@ pub use manifest::{Entry, Manifest, SecretsKey};
 const DATABASE: &str = "perpend.db";
 /// The key that encrypts stored secrets, in both.
 pub const KEY: &str = "secrets.key";
-/// Components that were added to the installation.
-const COMPONENTS: &str = "components";
+/// A table whose first row is the canary of the key (`vault::key`): every start makes it before any other, and a
+/// restore keeps it.
+const PROOF: &str = "server_secrets";
 /// How often a person hears how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 
@@ -84,6 +85,9 @@ pub async fn create(
         "{} exists already: a backup replaces nothing, name another directory",
         wanted.to.display()
     );
+    if wanted.with_keys {
+        ensure_key_file(config)?;
+    }
     let partial = Partial::beside(wanted.to)?;
     let copy = partial.path().join(DATABASE);
     copy_database(&source, &copy, config.database_wait, progress).await?;
@@ -93,13 +97,10 @@ pub async fn create(
         .await
         .with_context(|| format!("the copy of {} is not sound", source.display()))?;
     let mut entries = vec![files::entry(partial.path(), DATABASE)?];
-    let secrets_key = copy_key(config, wanted.with_keys, &partial, &mut entries)?;
-    let components = config.data_dir.join(COMPONENTS);
-    if components.is_dir() {
-        for name in files::below(&components)? {
-            let path = format!("{COMPONENTS}/{name}");
-            entries.push(files::copy(&config.data_dir, partial.path(), &path)?);
-        }
+    let mut secrets_key = copy_key(config, wanted.with_keys, &partial, &mut entries)?;
+    if secrets_key == SecretsKey::None && contents.rows.get(PROOF).is_some_and(|n| 0 < *n) {
+        // A server has a key for this database, wherever that is.
+        secrets_key = SecretsKey::NotFound;
     }
     let manifest = Manifest {
         format: manifest::FORMAT.to_owned(),
@@ -137,6 +138,23 @@ async fn copy_database(
     };
     copied.with_context(|| format!("cannot copy {} to {}", source.display(), copy.display()))?;
     files::sync(copy)
+}
+
+/// Refuses to include a key where there is no file with it, before anything is copied.
+fn ensure_key_file(config: &Config) -> anyhow::Result<()> {
+    ensure!(
+        config.secrets.key.is_none(),
+        "--with-keys includes the file {KEY}, and here the key is in the settings (PERPEND_SECRETS_KEY): leave \
+         --with-keys out, and keep a copy of the key where the settings are kept"
+    );
+    let file = config.data_dir.join(KEY);
+    ensure!(
+        file.exists(),
+        "--with-keys finds no key: {} is not there. Where the server has its key in the settings \
+         (PERPEND_SECRETS_KEY), run this command with them and leave --with-keys out",
+        file.display()
+    );
+    Ok(())
 }
 
 fn copy_key(
@@ -216,8 +234,8 @@ pub async fn verify(backup: &Path, progress: Progress<'_>) -> anyhow::Result<Man
 /// server that it was taken from are given back.
 ///
 /// # Errors
-/// When the backup does not verify, or there is anything in the data directory; then nothing is there afterwards
-/// that was not before.
+/// When the backup does not verify, or the data directory is a link, a mount point or not empty; then nothing is
+/// there afterwards that was not before.
 pub async fn restore(
     config: &Config,
     backup: &Path,
@@ -230,6 +248,7 @@ pub async fn restore(
         "perpend restore puts the database at {}: leave --database-url out, and move the file afterwards",
         data_dir.join(DATABASE).display()
     );
+    files::ensure_movable_to(data_dir)?;
     ensure_empty(data_dir)?;
     let manifest = verify(backup, progress).await?;
     let partial = Partial::beside(data_dir)?;

@@ -135,10 +135,13 @@ fn a_list_of_everything_is_refused_however_it_is_written() {
 }
 
 #[test]
-fn a_client_of_ipv6_is_counted_by_its_64_bits() {
+fn a_client_of_ipv6_is_counted_by_its_64_bits_and_one_of_translated_ipv4_by_its_32() {
     let network = |text| ClientAddress(ip(text)).network().to_string();
     assert_eq!(network("192.0.2.1"), "192.0.2.1/32");
     assert_eq!(network("2001:db8:1:2:3::4"), "2001:db8:1:2::/64");
+    assert_eq!(network("64:ff9b::192.0.2.1"), "192.0.2.1/32");
+    assert_eq!(network("64:ff9b::192.0.2.2"), "192.0.2.2/32");
+    assert_eq!(network("64:ff9b:0:0:1::192.0.2.1"), "64:ff9b::/64");
 }
 
 /// What a header line may hold, with much of what this parser knows.

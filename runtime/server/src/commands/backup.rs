@@ -77,6 +77,15 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = serve::runtime()?;
     let manifest = runtime.block_on(backup::create(&config, &wanted, &mut progress))?;
+    if manifest.secrets_key == SecretsKey::NotFound {
+        // Also for who asks for JSON: a backup by a timer is where settings are forgotten.
+        progress(format!(
+            "warning: this command found no key of the stored secrets, neither {} nor PERPEND_SECRETS_KEY. Run it with \
+             the settings of the server, and make sure that there is a copy of the key: without it the stored secrets \
+             cannot be read after a restore.",
+            config.data_dir.join(backup::KEY).display()
+        ));
+    }
     shown(&manifest, args.json, || {
         say(&format!("{} is made and verified.", to.display()));
         describe(&manifest);
@@ -100,7 +109,7 @@ pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
         say(&format!("{data_dir} is restored."));
         describe(&manifest);
         match manifest.secrets_key {
-            SecretsKey::LeftOut => say(&format!(
+            SecretsKey::LeftOut | SecretsKey::NotFound => say(&format!(
                 "The backup was made without secrets.key. Put it into {data_dir} before the server starts, or give its \
                  text in PERPEND_SECRETS_KEY: without it the stored secrets cannot be read."
             )),
@@ -137,6 +146,7 @@ fn describe(manifest: &Manifest) {
         SecretsKey::Included => "included: keep the backup as safe as the key",
         SecretsKey::LeftOut => "not included",
         SecretsKey::InSettings => "in the settings of the server, not included",
+        SecretsKey::NotFound => "not found, not included",
         SecretsKey::None => "there was none",
     };
     say(&format!("  secrets.key  {key}"));

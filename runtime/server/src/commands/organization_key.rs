@@ -75,7 +75,7 @@ async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The database of a server, for a command of its operator.
+/// The database of a server, for a command of its operator. The server may be an older one, so that it is not migrated.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
     let url = config.database();
     if let DatabaseUrl::Sqlite(path) = &url {
@@ -89,7 +89,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
         n_readers: 1,
         wait: config.database_wait,
     };
-    Store::open(&url, &options)
+    Store::open_beside_server(&url, &options)
         .await
         .with_context(|| format!("cannot open the database {url} (--database-url)"))
 }

@@ -3,21 +3,25 @@
 //! The database is what servers read plug-ins from: one that runs, and each of several, uses the component from
 //! the next evaluator on.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use perpend_author::{Progress, Report};
 use perpend_domain::bundle::Bundle;
+use perpend_domain::ids::IdSource as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_domain::protocol::Problem;
 use perpend_domain::time::Clock as _;
 use perpend_store::Store;
 use serde_json::json;
 
+use super::demo::Scratch;
 use super::{load, organization_key, serve};
 use crate::components::{self, VENDOR};
 use crate::config::{Config, SettingArgs};
-use crate::{Engine, SystemClock};
+use crate::{Engine, RandomIds, SystemClock};
 
 pub(super) fn add(
     file: &Path,
@@ -55,24 +59,34 @@ async fn add_to(
     component: &[u8],
     bundle: Bundle,
 ) -> anyhow::Result<(PluginInfo, Digest)> {
-    // The cache of the server that uses this data directory finds it compiled.
+    // The server that uses this data directory finds it compiled in its cache, where nobody but the server's user
+    // writes: for root the server compiles it again.
     let cache = config.plugin_cache.clone();
     let cache = cache.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
-    let kept = cache.is_dir();
-    let scratch = std::env::temp_dir().join(format!("perpend-add-{}", std::process::id()));
-    let cache = if kept { cache } else { scratch.clone() };
-    std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = std::fs::metadata(&cache).is_ok_and(|found| found.is_dir() && found.uid() == user);
+    let name = format!("perpend-add-{}", RandomIds.uuid().simple());
+    let scratch = Scratch((!is_own).then(|| std::env::temp_dir().join(name)));
+    let cache = scratch.0.clone().unwrap_or(cache);
     let program = std::env::current_exe().context("the path of this program is not known")?;
     let engine = Engine::processes(store, program, cache, &config.evaluation);
-    let inspected = components::inspect(&engine, component).await;
+    let inspected = engine.inspect(component).await;
     engine.shutdown().await;
-    if !kept {
-        let _ = std::fs::remove_dir_all(&scratch);
-    }
-    let info = inspected.context("the component cannot be used as a plug-in")?;
+    let info = inspected.map_err(|problems| refusal(&problems))?;
     check_name(&info.name, bundle)?;
     let digest = components::put(store, &info, component, SystemClock.now()).await?;
     Ok((info, digest))
+}
+
+/// What is wrong with a component, or with the place where it should have been compiled.
+fn refusal(problems: &[Problem]) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let lines = lines.join("; ");
+    let is_ours = |problem: &Problem| problem.at == "host" || problem.at == "cache";
+    match problems.iter().any(is_ours) {
+        true => anyhow::anyhow!("the component could not be looked into: {lines}"),
+        false => anyhow::anyhow!("the component cannot be used as a plug-in: {lines}"),
+    }
 }
 
 /// What belongs to a project is registered with its key, and what is in the program comes with the next one.

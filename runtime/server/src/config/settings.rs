@@ -167,9 +167,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         since: "0.2",
         text: "Addresses of the proxies before the server, comma-separated, single or in CIDR notation such as \
                `10.1.0.0/16`. From these alone `Forwarded` and `X-Forwarded-For` say which client sent a request: \
-               the rightmost address that is not in the list. Without it every client behind a proxy has the \
-               address of the proxy, in the log and where wrong secrets are counted. A list of everything is \
-               refused.",
+               the rightmost address that is not in the list. A proxy has to write one of the two and remove or \
+               replace what a client sent in the other: where they differ, the client has the address of the proxy. \
+               Without this list every client behind a proxy has that address, in the log and where wrong secrets \
+               are counted. A list of everything is refused.",
         set: |config, text| {
             config.trusted_proxies = text.parse()?;
             Ok(())
@@ -356,7 +357,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "900",
         since: "0.2",
         text: "How long a whole body may take. With the built-in value a medium of 100 MiB needs a megabit per \
-               second. Beyond it the answer is that to a body that is too slow.",
+               second. A body that takes longer is refused like one that is too slow: with 408, or 503 on the OTLP \
+               paths.",
         set: |config, text| {
             config.ingest.body_deadline = Duration::from_secs(number(text, 1, 86_400)?);
             Ok(())
@@ -598,9 +600,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         since: "0.2",
         text: "Key that encrypts stored secrets, such as those of LLM connections: 32 bytes in base64, as \
                `openssl rand -base64 32` prints them. Every server on one database needs the same. When \
-               it is empty, `secrets.key` in the data directory holds one, made at the first start: it belongs in \
-               every backup. With another key, or without the file, the next start is refused; `perpend secrets \
-               reset` is for a key that is lost for good.",
+               it is empty, `secrets.key` in the data directory holds one, made at the first start. Keep a copy of \
+               it apart from the backups; `perpend backup --with-keys` includes it. With another key, or without \
+               the file, the next start is refused; `perpend secrets reset` is for a key that is lost for good.",
         set: |config, text| {
             if !text.is_empty() {
                 crate::vault::parse_key(text).map_err(|error| error.to_string())?;

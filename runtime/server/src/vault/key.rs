@@ -86,12 +86,17 @@ impl Place {
 /// A new file that its owner alone can read.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+    let folder = std::fs::metadata(path.parent().unwrap_or(path))?;
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)?;
+    // Root may make it for a server that runs as another user, who could not read it.
+    if rustix::process::geteuid().is_root() && folder.uid() != file.metadata()?.uid() {
+        fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
+    }
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
@@ -100,10 +105,20 @@ const WAY_OUT: &str = "Start with the key that was used before: restore secrets.
     backup, or set PERPEND_SECRETS_KEY to it; all servers on one database need the same key. If it is lost for \
     good, `perpend secrets reset` lists what cannot be read any more and goes on with another key";
 
-fn differs(place: &Place) -> anyhow::Error {
-    anyhow::anyhow!(
-        "the key in {place} is not the one that this database was encrypted with. {WAY_OUT}"
-    )
+/// The database was encrypted with another key, so this one sealed nothing in it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the key in {place} is not the one that this database was encrypted with. {}",
+    WAY_OUT
+)]
+struct Differs {
+    place: String,
+}
+
+fn differs(place: &Place) -> Differs {
+    Differs {
+        place: place.to_string(),
+    }
 }
 
 /// Refuses to start on a database file of 0 bytes beside a key: SQLite would take it for a new database. A first
@@ -141,10 +156,18 @@ pub(crate) async fn open(
         is_first,
         "{place} is missing, and this database holds values that were encrypted with the key in it. {WAY_OUT}"
     );
+    begin(store, &place, ids).await
+}
+
+/// A new key, proved for the first time.
+async fn begin(store: &Store, place: &Place, ids: &dyn IdSource) -> anyhow::Result<Vault> {
     let vault = place.make(ids)?;
-    let proved = prove(store, &vault, &place, ids).await;
-    if let (Err(_), Place::File(path)) = (&proved, &place) {
-        // Another server that started at the same time was first. Its key counts, and this one sealed nothing.
+    let proved = prove(store, &vault, place, ids).await;
+    if let (Err(error), Place::File(path)) = (&proved, place)
+        && error.is::<Differs>()
+    {
+        // Another server that started at the same time was first: its key counts. After any other error the canary
+        // may be in the database, and the key that sealed it has to stay.
         let _ = std::fs::remove_file(path);
     }
     proved?;
@@ -173,7 +196,7 @@ async fn prove(
     };
     match vault.unseal(CANARY, &canary) {
         Ok(_) => Ok(()),
-        Err(_) => Err(differs(place)),
+        Err(_) => Err(differs(place).into()),
     }
 }
 

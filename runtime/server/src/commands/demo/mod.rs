@@ -33,8 +33,8 @@ const COMPILE_PATIENCE: Duration = Duration::from_secs(300);
 const NOTICED: Duration = Duration::from_secs(1);
 const OTLP_PATH: &str = "/api/public/otel/v1/traces";
 
-/// Removes the demo's data when it ends.
-struct Scratch(Option<PathBuf>);
+/// A folder that is removed when this is dropped.
+pub(super) struct Scratch(pub(super) Option<PathBuf>);
 
 impl Drop for Scratch {
     fn drop(&mut self) {

@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_store::connections::Connection;
-use perpend_store::testing::on_each_database;
+use perpend_store::testing::{TempDatabase, on_each_database};
 use tempfile::TempDir;
 
 use super::*;
@@ -91,6 +91,47 @@ async fn the_first_start_makes_a_key_for_its_owner_alone_and_later_ones_use_it()
         assert!(open(&store, &other, &RandomIds).await.is_ok());
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_key_that_root_makes_is_for_the_owner_of_the_data_directory() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    // Nobody else can give files away.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    on_each_database(|store| async move {
+        let (dir, config) = node();
+        chown(dir.path(), Some(65_534), Some(65_533)).unwrap();
+        reset(&store, &config, &RandomIds).await.unwrap();
+        let key = std::fs::metadata(key_file(&dir)).unwrap();
+        assert_eq!((key.uid(), key.gid()), (65_534, 65_533));
+        assert_eq!(key.mode() & 0o777, 0o600);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_new_key_stays_when_the_database_fails_before_its_proof_is_known() {
+    let database = TempDatabase::sqlite();
+    let (dir, config) = node();
+    let place = Place::of(&config);
+    let broken = database.open().await;
+    broken.close().await;
+    let failed = begin(&broken, &place, &RandomIds).await.unwrap_err();
+    assert!(!failed.is::<Differs>(), "{failed}");
+    let key = std::fs::read_to_string(key_file(&dir)).unwrap();
+    let store = database.open().await;
+    open(&store, &config, &RandomIds).await.unwrap();
+    assert_eq!(std::fs::read_to_string(key_file(&dir)).unwrap(), key);
+
+    // Where another key counts, a new one goes.
+    let (later, config) = node();
+    let place = Place::of(&config);
+    let refused = begin(&store, &place, &RandomIds).await.unwrap_err();
+    assert!(refused.is::<Differs>(), "{refused}");
+    assert!(!key_file(&later).exists());
+    store.close().await;
 }
 
 #[tokio::test]
