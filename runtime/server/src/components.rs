@@ -22,6 +22,10 @@ use crate::{App, Engine};
 pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
 /// What the names of first-party plug-ins begin with.
 pub(crate) const VENDOR: &str = "perpend/";
+const PLAIN: &str = ".wasm";
+const PACKED: &str = ".wasm.zst";
+/// Before the name of the component that another one was packed against.
+const FROM: &str = ".from.";
 
 /// One at a time: a compilation uses every processor, and the second request finds the first one's result.
 static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -58,17 +62,15 @@ impl Components {
         &self.folder
     }
 
-    /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`.
+    /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`, or packed against another
+    /// component beside it `NAME.from.OTHER.wasm.zst`.
     fn find(&self, name: &str) -> Option<Stamp> {
-        let short = name.strip_prefix(VENDOR)?;
-        ["wasm", "wasm.zst"].into_iter().find_map(|ending| {
-            let path = self.folder.join(format!("{short}.{ending}"));
-            let found = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-            Some(Stamp {
-                n_bytes: found.len(),
-                modified: found.modified().ok(),
-                path,
-            })
+        let path = find(&self.folder, name.strip_prefix(VENDOR)?)?;
+        let found = fs::metadata(&path).ok()?;
+        Some(Stamp {
+            n_bytes: found.len(),
+            modified: found.modified().ok(),
+            path,
         })
     }
 
@@ -89,6 +91,30 @@ impl Components {
         let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
         registered.insert(name.to_owned(), stamp);
     }
+}
+
+/// A file that needs no other.
+fn whole(folder: &Path, short: &str) -> Option<PathBuf> {
+    let files = [PLAIN, PACKED].map(|ending| folder.join(format!("{short}{ending}")));
+    files.into_iter().find(|path| path.is_file())
+}
+
+fn find(folder: &Path, short: &str) -> Option<PathBuf> {
+    whole(folder, short).or_else(|| {
+        let start = format!("{short}{FROM}");
+        let files = fs::read_dir(folder).ok()?.flatten();
+        let mut files = files.map(|file| file.path());
+        files.find(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&start) && name.ends_with(PACKED))
+        })
+    })
+}
+
+/// The component that the one in this file was packed against.
+fn base(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?.strip_suffix(PACKED)?;
+    Some(name.split_once(FROM)?.1)
 }
 
 /// The name in a reference `vendor/name` or `vendor/name@version`.
@@ -180,12 +206,20 @@ pub(crate) async fn put(
 /// When it cannot be read, or is too large.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
+    let base = base(path).map(|base| {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let found = whole(folder, base)
+            .with_context(|| format!("{shown} needs {base}{PACKED} beside it"))?;
+        read(&found)
+    });
+    let base = base.transpose()?;
     let unpacked = || -> io::Result<Vec<u8>> {
-        let file = File::open(path)?;
+        let file = io::BufReader::new(File::open(path)?);
         let is_packed = path.extension().is_some_and(|ending| ending == "zst");
-        let bytes: Box<dyn io::Read> = match is_packed {
-            true => Box::new(zstd::Decoder::new(file)?),
-            false => Box::new(file),
+        let bytes: Box<dyn io::Read> = match (is_packed, &base) {
+            (true, Some(base)) => Box::new(zstd::Decoder::with_ref_prefix(file, base)?),
+            (true, None) => Box::new(zstd::Decoder::with_buffer(file)?),
+            (false, _) => Box::new(file),
         };
         let mut component = Vec::new();
         let limit = MAX_COMPONENT_BYTES as u64 + 1;
@@ -240,6 +274,25 @@ mod tests {
         assert_eq!(read_by_name("perpend/javascript"), b"plain");
         assert!(!components.has("perpend/autoevals-py"));
         assert!(!components.has("acme/python"));
+    }
+
+    #[test]
+    fn a_component_that_was_packed_against_another_is_unpacked_with_it() {
+        let (one, other): (Vec<u8>, _) = ((0..=255).cycle().take(9_999).collect(), b"another");
+        let two = [&one[..], other].concat();
+        let packed = zstd::encode_all(&one[..], 1).unwrap();
+        let mut difference = zstd::Encoder::with_ref_prefix(Vec::new(), 1, &one).unwrap();
+        io::Write::write_all(&mut difference, &two).unwrap();
+        let difference = difference.finish().unwrap();
+        assert!(difference.len() < 99);
+        let name = "autoevals-py.from.python.wasm.zst";
+        let (_prefix, components) =
+            with_files(&[("python.wasm.zst", &packed), (name, &difference)]);
+        let path = components.find("perpend/autoevals-py").unwrap().path;
+        assert_eq!(read(&path).unwrap(), two);
+        fs::remove_file(components.folder().join("python.wasm.zst")).unwrap();
+        let refused = read(&path).unwrap_err().to_string();
+        assert!(refused.contains("needs python.wasm.zst"), "{refused}");
     }
 
     #[test]
