@@ -3,20 +3,17 @@
 //! The build has a profile of its own, which takes half the time of a release build. What cannot be built on this
 //! machine is left out, in one line; the demo then scores with the rest.
 
-use std::collections::VecDeque;
-use std::io::{BufReader, Read};
-use std::process::{ChildStderr, Stdio};
 use std::thread;
 
 use anyhow::Context;
 
-use crate::progress::{Part, Progress};
+use crate::progress::Progress;
 use crate::toolchains::{Extent, Source};
-use crate::{plugins, shell};
+use crate::{plugins, program, shell};
 
 const PROFILE: &str = "demo";
-/// Lines of the build that are shown when it fails.
-const N_LINES: usize = 200;
+/// Without jemalloc: it takes a minute to build, and the allocator of the C library does for a demo.
+const BUILD: &[&str] = &["--profile", PROFILE, "--no-default-features"];
 
 /// What the demo is given.
 #[derive(clap::Args)]
@@ -35,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
                 let (part, target) = (progress.part(source.name()), &target);
                 scope.spawn(move || plugins::build_all(source, Extent::Components, target, part))
             });
-            let built = build(progress.part("server"));
+            let built = program::build(BUILD, progress.part("server"));
             for component in components {
                 if let Err(error) = shell::joined(component) {
                     progress.line(&format!("  {error:#}"));
@@ -50,62 +47,4 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(status
         .with_context(|| program.display().to_string())?
         .success())
-}
-
-fn build(part: Part<'_>) -> anyhow::Result<()> {
-    let build = ["build", "--profile", PROFILE, "-p", "perpend"];
-    let mut cargo = shell::cargo(&build);
-    // The C library's allocator does: ours takes a minute to build.
-    cargo.arg("--no-default-features");
-    // The progress bar of cargo, read here: it knows how many crates there are.
-    cargo.env("CARGO_TERM_PROGRESS_WHEN", "always");
-    cargo.env("CARGO_TERM_PROGRESS_WIDTH", "200");
-    part.step("building the program", || {
-        let mut cargo = cargo.stderr(Stdio::piped()).spawn()?;
-        let said = cargo.stderr.take().context("standard error")?;
-        let last = follow(said, part)?;
-        anyhow::ensure!(cargo.wait()?.success(), "{}", last.join("\n"));
-        Ok(())
-    })
-}
-
-/// Shows how far the build is; its last lines.
-fn follow(said: ChildStderr, part: Part<'_>) -> anyhow::Result<Vec<String>> {
-    let mut last = VecDeque::new();
-    let mut line = Vec::new();
-    for byte in BufReader::new(said).bytes() {
-        let byte = byte?;
-        if byte != b'\n' && byte != b'\r' {
-            line.push(byte);
-            continue;
-        }
-        let text = String::from_utf8_lossy(&line).into_owned();
-        line.clear();
-        match position(&text) {
-            Some(position) => part.doing(position),
-            None => last.push_back(text),
-        }
-        if N_LINES < last.len() {
-            last.pop_front();
-        }
-    }
-    Ok(last.into())
-}
-
-/// `212/390 object_store, axum` out of `    Building [===>   ] 212/390: object_store, axum`.
-fn position(line: &str) -> Option<String> {
-    let (_, after) = line.trim().strip_prefix("Building [")?.split_once("] ")?;
-    Some(after.replacen(':', "", 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_position_is_read_from_the_bar_of_cargo() {
-        let bar = "    Building [=======>    ] 212/390: object_store, axum";
-        assert_eq!(position(bar).unwrap(), "212/390 object_store, axum");
-        assert_eq!(position("   Compiling axum v0.8.9"), None);
-    }
 }

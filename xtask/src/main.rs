@@ -1,10 +1,12 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `generate`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `package`, `generate`, `bench`.
 
 mod check;
 mod contract;
 mod demo;
 mod generate;
+mod package;
 mod plugins;
+mod program;
 mod progress;
 mod rooms;
 mod setup;
@@ -30,6 +32,8 @@ enum Command {
     Demo(demo::Args),
     /// Everything that must hold before a change lands.
     Check(check::Args),
+    /// Builds what users install, into `target/package`: an archive and a Python wheel.
+    Package(package::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
     /// Builds the plug-ins that need toolchains of other languages, into `target/share/perpend/components`.
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Package(args) => package::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),
         Command::Bench { args } => bench(&args),

@@ -34,6 +34,8 @@ const NODE_OF_TESTS: &[&str] = &[
     "@bytecodealliance/preview2-shim@0.17.4",
     "typescript@7.0.2",
 ];
+/// From PyPI: builds the wheel, and packs components.
+const PYTHON_OF_PACKAGES: &[&str] = &["maturin==1.16.0", "zstandard==0.25.0"];
 /// Clients in Python, each with a file of `tests/sdk/clients` that pins every version.
 const PYTHON_CLIENTS: &[&str] = &["python5", "python4", "python3", "fuzzer", "s3"];
 /// The clients in JavaScript, with the lock file that pins every version.
@@ -130,12 +132,30 @@ pub(crate) fn install(
     })
 }
 
-fn python_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
-    let venv = folder.join("venv");
-    new_venv(&venv)?;
+/// Installs what packages are made with, where that was not done before; the `bin` with its programs.
+pub(crate) fn install_packagers(folder: &Path, part: Part<'_>) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let (venv, list) = (folder.join("venv"), PYTHON_OF_PACKAGES.join("\n"));
+    let mark = Mark::of(folder, "packagers");
+    if !mark.is(list.as_bytes()) {
+        part.step("installing the packagers", || {
+            mark.renew(list.as_bytes(), || venv_with(&venv, PYTHON_OF_PACKAGES))
+        })?;
+    }
+    Ok(venv.join("bin"))
+}
+
+/// A new virtual environment with these packages.
+fn venv_with(venv: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    new_venv(venv)?;
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-    run(pip.args(packages))?;
+    run(pip.args(packages)).map(drop)
+}
+
+fn python_packages(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let venv = folder.join("venv");
+    venv_with(&venv, packages)?;
     // The compiler itself: through the interpreter each call would take longer than the work.
     let ask = "import os, importlib.util as u; s = u.find_spec('ziglang'); \
                print(os.path.dirname(s.origin) if s else '')";
@@ -176,12 +196,13 @@ fn npm(verb: &str) -> Command {
 }
 
 /// A virtual environment with nothing in it. A half-made one is worth nothing.
-fn new_venv(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn new_venv(path: &Path) -> anyhow::Result<()> {
     remove(path)?;
     run(Command::new("python3").args(["-m", "venv"]).arg(path)).map(drop)
 }
 
-fn remove(folder: &Path) -> anyhow::Result<()> {
+/// Removes a folder, which need not be there.
+pub(crate) fn remove(folder: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| folder.display().to_string())

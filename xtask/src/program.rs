@@ -1,0 +1,69 @@
+//! Builds the program, and shows how far the build is.
+
+use std::collections::VecDeque;
+use std::io::{BufReader, Read};
+use std::process::{ChildStderr, Stdio};
+
+use anyhow::Context;
+
+use crate::progress::Part;
+use crate::shell;
+
+/// Lines of the build that are shown when it fails.
+const N_LINES: usize = 200;
+
+/// Runs `cargo build` with these arguments.
+pub(crate) fn build(args: &[&str], part: Part<'_>) -> anyhow::Result<()> {
+    let mut cargo = shell::cargo(&[&["build", "-p", "perpend"], args].concat());
+    // The progress bar of cargo, read here: it knows how many crates there are.
+    cargo.env("CARGO_TERM_PROGRESS_WHEN", "always");
+    cargo.env("CARGO_TERM_PROGRESS_WIDTH", "200");
+    part.step("building the program", || {
+        let mut cargo = cargo.stderr(Stdio::piped()).spawn()?;
+        let said = cargo.stderr.take().context("standard error")?;
+        let last = follow(said, part)?;
+        anyhow::ensure!(cargo.wait()?.success(), "{}", last.join("\n"));
+        Ok(())
+    })
+}
+
+/// Shows how far the build is; its last lines.
+fn follow(said: ChildStderr, part: Part<'_>) -> anyhow::Result<Vec<String>> {
+    let mut last = VecDeque::new();
+    let mut line = Vec::new();
+    for byte in BufReader::new(said).bytes() {
+        let byte = byte?;
+        if byte != b'\n' && byte != b'\r' {
+            line.push(byte);
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line).into_owned();
+        line.clear();
+        match position(&text) {
+            Some(position) => part.doing(position),
+            None => last.push_back(text),
+        }
+        if N_LINES < last.len() {
+            last.pop_front();
+        }
+    }
+    Ok(last.into())
+}
+
+/// `212/390 object_store, axum` out of `    Building [===>   ] 212/390: object_store, axum`.
+fn position(line: &str) -> Option<String> {
+    let (_, after) = line.trim().strip_prefix("Building [")?.split_once("] ")?;
+    Some(after.replacen(':', "", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_position_is_read_from_the_bar_of_cargo() {
+        let bar = "    Building [=======>    ] 212/390: object_store, axum";
+        assert_eq!(position(bar).unwrap(), "212/390 object_store, axum");
+        assert_eq!(position("   Compiling axum v0.8.9"), None);
+    }
+}
