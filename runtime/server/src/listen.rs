@@ -16,12 +16,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
+use axum::http::Version;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -41,6 +42,9 @@ const HTTP2_PING: Duration = Duration::from_secs(30);
 const MAX_HTTP2_STREAMS: u32 = 100;
 /// How long a client may leave an answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of an answer that HTTP/2 is given at a time: it takes them as soon as the client would take one of them, and
+/// holds the rest.
+const PIECE: usize = 16 << 10;
 /// Bytes of a connection that may wait to be read or sent; the head of a request has to fit.
 const MAX_BUFFER: usize = 64 << 10;
 
@@ -89,6 +93,10 @@ pub(crate) async fn serve(
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             let mut busy = Seat::busy(&of_requests);
+            let piece = match request.version() {
+                Version::HTTP_2 => PIECE,
+                _ => usize::MAX,
+            };
             // A router is always ready.
             let answer = router.clone().call(request);
             async move {
@@ -97,7 +105,8 @@ pub(crate) async fn serve(
                 Ok::<_, Infallible>(response.map(|body| Answer {
                     body,
                     busy,
-                    has_begun: false,
+                    piece,
+                    rest: Bytes::new(),
                 }))
             }
         });
@@ -138,13 +147,15 @@ fn builder(head_timeout: Duration) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The body of an answer: while some of it is to be sent, its connection is busy. It is asked for the next frame when
-/// the client has taken enough of those before: of HTTP/2 nothing else tells, as a window that a client keeps shut
-/// leaves nothing to write.
+/// The body of an answer: while some of it is to be sent, its connection is busy. It is asked for the next piece when
+/// the client takes more: in HTTP/2 nothing else tells, as a window that a client keeps shut leaves nothing to write.
 struct Answer {
     body: Body,
     busy: Busy,
-    has_begun: bool,
+    /// Bytes of a frame at most.
+    piece: usize,
+    /// Of the last frame of the body, what is not sent yet.
+    rest: Bytes,
 }
 
 impl HttpBody for Answer {
@@ -156,21 +167,33 @@ impl HttpBody for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.busy.taken();
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(_))) = polled {
-            self.has_begun = true;
-            self.busy.given();
+        if self.rest.is_empty() {
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
         }
-        polled
+        let n = self.piece.min(self.rest.len());
+        let piece = self.rest.split_to(n);
+        self.busy.given();
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        // The last frame does not end it: being asked once more says that the frame was taken.
-        !self.has_begun && self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(of_body.lower() + rest);
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
     }
 }
 
@@ -185,5 +208,35 @@ async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_in_pieces_is_the_same_answer() {
+        let whole: Vec<u8> = (0..=u8::MAX).cycle().take(5 * PIECE / 2).collect();
+        let seat = Connections::new(1).take().await;
+        let mut answer = Answer {
+            body: Body::from(whole.clone()),
+            busy: Seat::busy(&seat),
+            piece: PIECE,
+            rest: Bytes::new(),
+        };
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        while !answer.is_end_stream() {
+            let n_left = whole.len() - pieces.concat().len();
+            assert_eq!(answer.size_hint().exact(), Some(n_left as u64));
+            let frame = answer.frame().await.unwrap().unwrap();
+            pieces.push(frame.into_data().unwrap().to_vec());
+        }
+        let lengths: Vec<usize> = pieces.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [PIECE, PIECE, PIECE / 2]);
+        assert_eq!(pieces.concat(), whole);
+        assert!(answer.frame().await.is_none());
     }
 }
