@@ -149,8 +149,9 @@ impl Inner {
         for (project, rule_id, evaluator) in store.held().await? {
             let Some(rule) = catalog.rule(&project, &rule_id) else {
                 if store.rule(&project, &rule_id).await?.is_none() {
+                    let why = rule_deleted();
                     store
-                        .cancel_executions(&project, &rule_id, "rule_deleted", now)
+                        .cancel_executions(&project, &rule_id, &why, now)
                         .await?;
                 }
                 continue;
@@ -316,10 +317,7 @@ impl Inner {
                     .await?;
                 match standing {
                     Some(_) => sorted.held.push(leased.seq),
-                    None => end(Outcome::Cancelled(attempt(
-                        "rule_deleted",
-                        "the rule is gone",
-                    ))),
+                    None => end(Outcome::Cancelled(rule_deleted())),
                 }
                 continue;
             };
@@ -618,6 +616,10 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
             "an evaluator says"
         );
     }
+}
+
+fn rule_deleted() -> Attempt {
+    attempt("rule_deleted", "the rule is gone")
 }
 
 fn attempt(class: &str, message: &str) -> Attempt {

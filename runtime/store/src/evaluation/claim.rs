@@ -4,6 +4,8 @@ use perpend_domain::evaluation::{Execution, ExecutionState};
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
+use super::counts;
+use super::finish::Attempt;
 use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
 use crate::db::{Arg, Sized, query, query_scalar, value_list};
 use crate::pool::{Pool, in_transaction};
@@ -80,7 +82,8 @@ const GIVE_UP_HELD: &str = "
     UPDATE executions
        SET state = 6, error_class = 'held_too_long', finished_at = $1, due_at = $1,
            error_message = 'waited longer than 7 days for its rule or evaluator'
-     WHERE state = 3 AND state < 4 AND due_at <= $1";
+     WHERE state = 3 AND state < 4 AND due_at <= $1
+    RETURNING project_id, rule_id";
 const HELD_RULES: &str = "
     SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3 AND state < 4";
 /// `project_id || ''` keeps SQLite from reading all executions of the project: open ones have an index.
@@ -88,7 +91,8 @@ const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3 AND state < 4 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
 const CANCEL_OF_RULE: &str = "
-    UPDATE executions SET state = 7, error_class = $3, finished_at = $4, due_at = $4
+    UPDATE executions
+       SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
      WHERE state IN (0, 2, 3) AND state < 4 AND project_id || '' = $1 AND rule_id = $2";
 const REQUEUE: &str = "
     UPDATE executions
@@ -209,16 +213,27 @@ impl Store {
         }))
     }
 
-    /// Fails executions that were held until now. Crosses tenants: for the engine.
+    /// Fails executions that were held until now, and counts them. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn give_up_held(&self, now: Timestamp) -> Result<u64, Error> {
+    pub async fn give_up_held(&self, now: Timestamp) -> Result<usize, Error> {
         Ok(in_transaction!(&self.pool, |db| {
-            query(GIVE_UP_HELD)
+            let rules: Vec<(String, String)> = query(GIVE_UP_HELD)
                 .bind(now.as_micros())
-                .execute(&mut db)
-                .await?
+                .fetch_all(&mut db)
+                .await?;
+            let failed = ExecutionState::Failed.as_str();
+            let ended: Result<Vec<_>, Error> = rules
+                .iter()
+                .map(|(project, rule)| {
+                    let project = crate::catalog::checked("execution", project)?;
+                    let rule = crate::catalog::checked("execution", rule)?;
+                    Ok((project, rule, failed, 1))
+                })
+                .collect();
+            counts::add(&mut db, &ended?, now).await?;
+            rules.len()
         }))
     }
 
@@ -262,7 +277,7 @@ impl Store {
         }))
     }
 
-    /// Cancels what has not begun of a rule.
+    /// Cancels what has not begun of a rule, and counts it.
     ///
     /// # Errors
     /// When the database fails.
@@ -270,18 +285,25 @@ impl Store {
         &self,
         project: &ProjectId,
         rule: &RuleId,
-        class: &str,
+        why: &Attempt,
         now: Timestamp,
-    ) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
-            query(CANCEL_OF_RULE)
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |db| {
+            let n = query(CANCEL_OF_RULE)
                 .bind(project.as_str())
                 .bind(rule.as_str())
-                .bind(class)
+                .bind(&why.class)
+                .bind(&why.message)
                 .bind(now.as_micros())
                 .execute(&mut db)
-                .await?
-        }))
+                .await?;
+            if 0 < n {
+                let cancelled = ExecutionState::Cancelled.as_str();
+                let ended = [(project.clone(), rule.clone(), cancelled, n)];
+                counts::add(&mut db, &ended, now).await?;
+            }
+        });
+        Ok(())
     }
 
     /// Puts a failed execution back into the queue, its attempts counted anew.
