@@ -1,0 +1,398 @@
+//! What must be true when everything is quiet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+
+use perpend_domain::evaluation::{Execution, ExecutionState, Late, Rule, Target, TargetKind};
+use perpend_domain::identity::{self, ExecutionKey};
+use perpend_domain::ids::{ExecutionId, RuleId};
+use perpend_domain::sampling;
+use perpend_domain::score::ScoreValue;
+use perpend_domain::time::Clock as _;
+use perpend_store::catalog::RulePatch;
+
+use super::{History, Known, answer};
+
+/// Longer than any retry waits.
+const ROUND_MS: i64 = 15 * 60_000;
+const MAX_ROUNDS: usize = 100;
+const EXPLAINED_EACH: usize = 17;
+
+/// How much a history had in it.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    observations: usize,
+    completed: usize,
+    skipped: usize,
+    failed: usize,
+    cancelled: usize,
+    rescored: usize,
+}
+
+impl Seen {
+    /// Whether each end came about: else the histories are too tame to show anything.
+    pub(super) fn has_everything(&self) -> bool {
+        let all = [
+            self.observations,
+            self.completed,
+            self.skipped,
+            self.failed,
+            self.cancelled,
+            self.rescored,
+        ];
+        all.iter().all(|n| 0 < *n)
+    }
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.observations += other.observations;
+        self.completed += other.completed;
+        self.skipped += other.skipped;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.rescored += other.rescored;
+    }
+}
+
+fn ensure(is_true: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
+    match is_true {
+        true => Ok(()),
+        false => Err(wrong()),
+    }
+}
+
+/// Lets everything come to an end, then holds what stands against the model.
+pub(super) async fn at_the_end(history: &mut History) -> Result<Seen, String> {
+    let executions = quiet(history).await?;
+    let mut seen = Seen {
+        observations: history.observations.len(),
+        ..Seen::default()
+    };
+    for execution in &executions {
+        explained(execution)?;
+        match execution.state {
+            ExecutionState::Completed => seen.completed += 1,
+            ExecutionState::Skipped => seen.skipped += 1,
+            ExecutionState::Failed => seen.failed += 1,
+            _ => seen.cancelled += 1,
+        }
+        seen.rescored += usize::from(0 < execution.made.generation);
+    }
+    identities(history, &executions)?;
+    scores(history, &executions).await?;
+    for known in history.rules.values() {
+        let of_rule = executions
+            .iter()
+            .filter(|each| each.made.rule_id == known.rule.id);
+        let of_rule: Vec<&Execution> = of_rule.collect();
+        match known.rule.target {
+            TargetKind::Observation => of_observations(known, &of_rule)?,
+            TargetKind::Trace => of_traces(history, known, &of_rule)?,
+        }
+        counters(history, known, &of_rule).await?;
+        explanations(history, known, &of_rule).await?;
+    }
+    Ok(seen)
+}
+
+/// Works until nothing waits: rules are let go on, and the clock passes every wait.
+async fn quiet(history: &mut History) -> Result<Vec<Execution>, String> {
+    history.work().await?;
+    let standing = history.rules.iter().filter(|(_, known)| !known.is_deleted);
+    let standing: Vec<RuleId> = standing.map(|(id, _)| id.clone()).collect();
+    for id in standing {
+        if history.rules[&id].rule.enabled && history.rules[&id].rule.paused.is_none() {
+            continue;
+        }
+        let patch = RulePatch {
+            enabled: Some(true),
+            ..RulePatch::default()
+        };
+        history.patch(&id, &patch).await;
+        history.read_rule(&id).await;
+    }
+    let mut open = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        history.world.clock.advance(ROUND_MS);
+        // With room for batches: a scheduler without any only makes executions.
+        let options = perpend_scheduler::Options {
+            n_failures_to_pause: u32::MAX,
+            ..perpend_scheduler::Options::default()
+        };
+        let scheduler = history
+            .world
+            .scheduler_with(history.evaluate.clone(), None, options);
+        scheduler
+            .run_until_idle()
+            .await
+            .map_err(|error| error.to_string())?;
+        let all = all_executions(history).await;
+        open = all
+            .iter()
+            .filter(|each| !each.state.is_final())
+            .cloned()
+            .collect();
+        let (store, now) = (&history.world.store, history.world.clock.now());
+        let later = now.plus_millis(100 * ROUND_MS);
+        let watched = store.due_watches(later, 1).await.unwrap();
+        let touched = store.touched(1).await.unwrap();
+        if open.is_empty() && watched.is_empty() && touched.is_empty() {
+            return Ok(all);
+        }
+    }
+    Err(format!("never ends: {open:?}"))
+}
+
+async fn all_executions(history: &History) -> Vec<Execution> {
+    let traces: BTreeSet<_> = history
+        .observations
+        .values()
+        .map(|own| &own.trace_id)
+        .collect();
+    let mut all = Vec::new();
+    for trace in traces {
+        let (store, project) = (&history.world.store, &history.world.project);
+        let rows = store.trace_executions(project, trace).await.unwrap();
+        all.extend(rows.into_iter().map(|row| row.execution));
+    }
+    all
+}
+
+/// The part of a target that the evaluator is asked about.
+fn item(target: &Target) -> &str {
+    match &target.observation_id {
+        Some(id) => id.as_str(),
+        None => target.trace_id.as_str(),
+    }
+}
+
+/// The end follows from the item, or from what happened to the execution.
+fn explained(execution: &Execution) -> Result<(), String> {
+    use ExecutionState::{Cancelled, Completed, Failed, Skipped};
+    let class = execution.error_class.as_deref().unwrap_or_default();
+    let of_item = answer(item(&execution.made.target), u32::MAX);
+    let is_explained = match execution.state {
+        Completed => of_item.is_ok() && class.is_empty(),
+        Skipped => class == "not_applicable" && of_item.is_err(),
+        Failed => match class {
+            "invalid_input" | "plugin_trap" => of_item.is_err(),
+            "worker_lost" | "held_too_long" | "transient" | "wall_timeout" => true,
+            _ => false,
+        },
+        Cancelled => class == "rule_deleted" || class == "loop_guard",
+        _ => false,
+    };
+    let is_told = execution.state == Completed || execution.error_message.is_some();
+    ensure(is_explained && is_told, || {
+        format!("not explained: {execution:?}")
+    })
+}
+
+/// Each target has one execution for each rule, evaluator and generation, under its derived id.
+fn identities(history: &History, executions: &[Execution]) -> Result<(), String> {
+    let mut ids: BTreeSet<&ExecutionId> = BTreeSet::new();
+    for execution in executions {
+        let made = &execution.made;
+        let project = &history.world.project;
+        let key = ExecutionKey::live(
+            project,
+            &made.rule_id,
+            &made.evaluator_id,
+            &made.target,
+            made.generation,
+        );
+        ensure(key.execution_id() == made.id, || {
+            format!("another id: {execution:?}")
+        })?;
+        ensure(ids.insert(&made.id), || {
+            format!("made twice: {execution:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The newest completed generation has exactly its score, and nothing else has one.
+async fn scores(history: &History, executions: &[Execution]) -> Result<(), String> {
+    let mut newest: BTreeMap<_, &Execution> = BTreeMap::new();
+    // An evaluator that has nothing to say any more takes the place of its earlier scores too.
+    let judged = |each: &&Execution| {
+        matches!(
+            each.state,
+            ExecutionState::Completed | ExecutionState::Skipped
+        )
+    };
+    for execution in executions.iter().filter(judged) {
+        let made = &execution.made;
+        let place = newest
+            .entry((&made.rule_id, &made.evaluator_id, &made.target))
+            .or_insert(execution);
+        if place.made.generation < made.generation {
+            *place = execution;
+        }
+    }
+    let mut expected: BTreeMap<String, f64> = BTreeMap::new();
+    for execution in newest.values() {
+        if let Ok(value) = answer(item(&execution.made.target), u32::MAX) {
+            let id = identity::score_id(&execution.made.id, "length", 0);
+            expected.insert(id.to_string(), value);
+        }
+    }
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for score in history.world.scores().await {
+        let ScoreValue::Numeric(value) = score.written.value else {
+            return Err(format!("not a number: {score:?}"));
+        };
+        found.insert(score.written.id.to_string(), value);
+    }
+    ensure(found == expected, || {
+        let missing = expected
+            .iter()
+            .filter(|each| found.get(each.0) != Some(each.1));
+        let surplus = found
+            .iter()
+            .filter(|each| expected.get(each.0) != Some(each.1));
+        format!(
+            "missing {:?}, not expected {:?}",
+            missing.collect::<Vec<_>>(),
+            surplus.collect::<Vec<_>>()
+        )
+    })
+}
+
+fn of_observations(known: &Known, executions: &[&Execution]) -> Result<(), String> {
+    let made = executions.iter().map(|each| {
+        let observation = each.made.target.observation_id.clone().unwrap();
+        (observation, each.made.evaluator_id.to_string())
+    });
+    let made: BTreeSet<_> = made.collect();
+    ensure(made == known.made, || {
+        format!(
+            "{}: must be made {:?}, was made {:?}: {executions:?}",
+            known.rule.id,
+            known.made.difference(&made).collect::<Vec<_>>(),
+            made.difference(&known.made).collect::<Vec<_>>(),
+        )
+    })
+}
+
+/// Whether the rule takes traces of this id: its filter is empty.
+fn takes(rule: &Rule, trace: &str) -> bool {
+    let salt = match rule.sampling_independent {
+        true => rule.id.as_str(),
+        false => "",
+    };
+    sampling::value(salt, trace) < rule.sampling
+}
+
+fn of_traces(history: &History, known: &Known, executions: &[&Execution]) -> Result<(), String> {
+    let rule = &known.rule;
+    let mut generations: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for execution in executions {
+        let of_trace = generations
+            .entry(execution.made.target.trace_id.as_str())
+            .or_default();
+        of_trace.insert(execution.made.generation);
+    }
+    for (trace, all) in &generations {
+        let is_whole = all.iter().copied().eq(0..all.len() as u32);
+        ensure(is_whole, || {
+            format!("{}: {trace} has generations {all:?}", rule.id)
+        })?;
+        let is_once = rule.late == Late::Rescore || all.len() == 1;
+        ensure(is_once, || format!("{}: {trace} was scored again", rule.id))?;
+    }
+    if !known.is_untouched || known.is_deleted {
+        return Ok(());
+    }
+    for own in history.observations.values() {
+        let trace = own.trace_id.as_str();
+        let is_own = own.environment.starts_with("perpend");
+        let is_taken = !is_own && known.traces.contains(&own.trace_id) && takes(rule, trace);
+        ensure(!is_taken || generations.contains_key(trace), || {
+            format!("{}: {trace} was never made", rule.id)
+        })?;
+        let is_refused = is_own || !takes(rule, trace);
+        ensure(!is_refused || !generations.contains_key(trace), || {
+            format!("{}: {trace} must not be made", rule.id)
+        })?;
+    }
+    Ok(())
+}
+
+/// What was seen is what was refused for a counted reason, what stands already, and what was made; what was
+/// made has ended.
+async fn counters(
+    history: &History,
+    known: &Known,
+    executions: &[&Execution],
+) -> Result<(), String> {
+    let mut counted = history.world.counts(&known.rule).await;
+    let mut take = |reason: &str| counted.remove(reason).unwrap_or_default();
+    let made = take("made");
+    ensure(made == executions.len() as u64, || {
+        format!(
+            "{}: {made} counted as made of {}",
+            known.rule.id,
+            executions.len()
+        )
+    })?;
+    let requeued = history.requeued.iter();
+    let requeued = requeued.filter(|id| executions.iter().any(|each| each.made.id == **id));
+    let n_ends = executions.len() + requeued.count();
+    let ends = ["completed", "skipped", "failed", "cancelled"].map(&mut take);
+    ensure(ends.iter().sum::<u64>() == n_ends as u64, || {
+        format!("{}: {ends:?} counted of {n_ends} ends", known.rule.id)
+    })?;
+    // Tries that are made again are counted too, and are no end.
+    take("delayed");
+    if known.rule.target == TargetKind::Observation {
+        let mut expected = known.counted.clone();
+        expected.remove("made");
+        let same = counted.iter().map(|(reason, n)| (reason.as_str(), *n));
+        ensure(
+            same.eq(expected.iter().map(|(reason, n)| (*reason, *n))),
+            || format!("{}: counted {counted:?}, not {expected:?}", known.rule.id),
+        )?;
+    }
+    Ok(())
+}
+
+/// `explain` knows the executions of a target.
+async fn explanations(
+    history: &History,
+    known: &Known,
+    executions: &[&Execution],
+) -> Result<(), String> {
+    if known.is_deleted {
+        return Ok(());
+    }
+    let world = &history.world;
+    let scheduler = world.scheduler(history.evaluate.clone());
+    // Each question is some ten statements: a few of all pairs are asked.
+    for own in history.observations.values().step_by(EXPLAINED_EACH) {
+        let target = Target {
+            trace_id: own.trace_id.clone(),
+            observation_id: match known.rule.target {
+                TargetKind::Observation => Some(own.id.clone()),
+                TargetKind::Trace => None,
+            },
+        };
+        let explained = scheduler.explain(&world.project, &known.rule, &target);
+        let explained = explained.await.map_err(|error| error.to_string())?;
+        let n = executions
+            .iter()
+            .filter(|each| each.made.target == target)
+            .count();
+        ensure(explained.executions.len() == n, || {
+            format!(
+                "{}: explain shows another number for {target:?}",
+                known.rule.id
+            )
+        })?;
+        ensure(!explained.step.sentence().is_empty(), || {
+            format!("no sentence for {target:?}")
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,570 @@
+//! Random histories against a model: whatever happens in whatever order, each target of each rule ends in
+//! exactly one explained state, with exactly its scores.
+//!
+//! A history ingests, delivers twice, edits rules, moves the clock, and lets schedulers work that die at
+//! named places, lose workers and give calls back. The model knows which rules have seen which observation,
+//! and so what must stand in the ledger, in the scores and in the counters once everything is quiet.
+//!
+//! A history is its seed: `PERPEND_MODEL_SEED=7 cargo test -p perpend-scheduler model` runs that one alone.
+
+mod check;
+mod plant;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, StreamExt as _};
+use perpend_domain::evaluation::{Late, Pause, Rule, TargetKind};
+use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
+use perpend_domain::observation::{Observation, ObservationKind};
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::time::Clock as _;
+use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
+use perpend_store::Store;
+use perpend_store::catalog::RulePatch;
+use perpend_store::testing::TempDatabase;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+
+use crate::support::{FakeEvaluate, Gate, StopOnce, World, child_of, span};
+use plant::Plant;
+
+/// Of 250 steps each, on each of two databases.
+const N_HISTORIES: u64 = 20;
+const N_STEPS: usize = 250;
+const N_AT_A_TIME: usize = 4;
+/// Touched rows that one pass takes at most: after so many requests the schedulers work.
+const MAX_UNSEEN: usize = 30;
+const MAX_RULES: usize = 8;
+
+/// What the model knows of a rule.
+#[derive(Debug)]
+struct Known {
+    rule: Rule,
+    is_deleted: bool,
+    /// It is as it was made, and was never paused.
+    is_untouched: bool,
+    /// How often it must have been counted under a reason.
+    counted: BTreeMap<&'static str, u64>,
+    /// Executions that must have been made over observations.
+    made: BTreeSet<(ObservationId, String)>,
+    /// Traces that began after the rule was made.
+    traces: BTreeSet<TraceId>,
+}
+
+/// A history under way.
+struct History {
+    world: World,
+    random: StdRng,
+    evaluate: Arc<FakeEvaluate>,
+    rules: BTreeMap<RuleId, Known>,
+    /// Observations as they were sent last.
+    observations: BTreeMap<ObservationId, Observation>,
+    /// Every request, to be delivered again.
+    requests: Vec<Vec<Observation>>,
+    /// Ended observations that no scheduler has seen since they came.
+    unseen: BTreeSet<ObservationId>,
+    n_unseen_requests: usize,
+    n_made: u64,
+    requeued: Vec<ExecutionId>,
+    plant: Option<Plant>,
+    /// What was done, for whoever has to understand a failure.
+    log: Vec<String>,
+}
+
+/// What the evaluator makes of an item when it is asked for the `n`-th time.
+fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
+    let number = u64::from_str_radix(&item[item.len() - 8..], 16).unwrap();
+    match number % 16 {
+        0 => Err(FailureClass::InvalidInput),
+        1 => Err(FailureClass::NotApplicable),
+        2 if n_before < 2 => Err(FailureClass::Transient),
+        3 if n_before < 1 => Err(FailureClass::WorkerLost),
+        4 => Err(FailureClass::PluginTrap),
+        5 if n_before < 1 => Err(FailureClass::WallTimeout),
+        6 if n_before < 1 => Err(FailureClass::Cancelled),
+        _ => Ok(number as f64),
+    }
+}
+
+fn type_is(kind: &str) -> Vec<Value> {
+    vec![json!({
+        "type": "stringOptions", "column": "type", "operator": "any of", "value": [kind]
+    })]
+}
+
+impl History {
+    async fn new(store: Store, seed: u64, plant: Option<Plant>) -> Self {
+        Self {
+            world: World::new(store).await,
+            random: StdRng::seed_from_u64(seed),
+            evaluate: FakeEvaluate::new(|call, n_before| answer(&call.item.id, n_before)),
+            rules: BTreeMap::new(),
+            observations: BTreeMap::new(),
+            requests: Vec::new(),
+            unseen: BTreeSet::new(),
+            n_unseen_requests: 0,
+            n_made: 0,
+            requeued: Vec::new(),
+            plant,
+            log: Vec::new(),
+        }
+    }
+
+    fn one_in(&mut self, n: u32) -> bool {
+        self.random.random_range(0..n) == 0
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        let n = self.log.len();
+        self.log.push(format!("{n}: {}", what()));
+    }
+
+    async fn step(&mut self) -> Result<(), String> {
+        if MAX_UNSEEN <= self.n_unseen_requests {
+            return self.work().await;
+        }
+        match self.random.random_range(0..100) {
+            0..34 => self.ingest().await,
+            34..42 => self.deliver_again().await,
+            42..48 => self.make_rule().await,
+            48..58 => self.edit_rule().await,
+            58..60 => self.delete_rule().await,
+            60..72 => self.move_clock(),
+            72..75 => self.requeue().await,
+            75..82 => self.die().await?,
+            82..85 => self.die_during_a_call().await,
+            85..88 => self.work_on_two_nodes().await?,
+            _ => self.work().await?,
+        }
+        Ok(())
+    }
+
+    /// Sends a few observations: new ones, and the ends of open ones.
+    async fn ingest(&mut self) {
+        let n = self.random.random_range(1..5);
+        let mut request: Vec<Observation> = Vec::new();
+        for _ in 0..n {
+            let open: Vec<_> = self
+                .observations
+                .values()
+                .filter(|own| own.end.is_none())
+                .collect();
+            let to_end = open.choose(&mut self.random).map(|own| (*own).clone());
+            let next = match to_end {
+                Some(mut own) if self.random.random_range(0..3) == 0 => {
+                    own.end = Some(own.start.plus_millis(5));
+                    own
+                }
+                _ => self.new_observation(),
+            };
+            if request.iter().all(|other| other.id != next.id) {
+                self.observations.insert(next.id.clone(), next.clone());
+                request.push(next);
+            }
+        }
+        self.note(|| format!("ingest {}", shown(&request)));
+        self.send(request).await;
+    }
+
+    fn new_observation(&mut self) -> Observation {
+        self.n_made += 1;
+        let number = self.n_made;
+        let kind = match self.random.random_range(0..3) {
+            0 => ObservationKind::Tool,
+            _ => ObservationKind::Generation,
+        };
+        let all: Vec<_> = self.observations.values().cloned().collect();
+        let parent = all
+            .choose(&mut self.random)
+            .filter(|_| !number.is_multiple_of(3));
+        let mut own = match parent {
+            Some(parent) => {
+                let mut own = child_of(parent, number, kind);
+                own.environment.clone_from(&parent.environment);
+                own
+            }
+            None => {
+                let mut own = span(number, number, kind);
+                if self.one_in(8) {
+                    "perpend-eval".clone_into(&mut own.environment);
+                }
+                own
+            }
+        };
+        if self.one_in(5) {
+            own.end = None;
+        }
+        own
+    }
+
+    /// What changes nothing is not looked at again, whatever has come since.
+    async fn deliver_again(&mut self) {
+        let Some(request) = self.requests.choose(&mut self.random).cloned() else {
+            return;
+        };
+        self.note(|| format!("deliver again {}", shown(&request)));
+        self.world.ingest(request).await;
+    }
+
+    async fn send(&mut self, request: Vec<Observation>) {
+        for own in &request {
+            let mut before = self.requests.iter().flatten();
+            if before.all(|other| other.trace_id != own.trace_id) {
+                for known in self.rules.values_mut() {
+                    known.traces.insert(own.trace_id.clone());
+                }
+            }
+            if own.end.is_some() {
+                self.unseen.insert(own.id.clone());
+            }
+        }
+        self.requests.push(request.clone());
+        self.n_unseen_requests += 1;
+        self.world.ingest(request).await;
+    }
+
+    async fn make_rule(&mut self) {
+        if MAX_RULES <= self.rules.len() {
+            return;
+        }
+        let id = format!("r{}", self.rules.len());
+        let target = match self.random.random_range(0..3) {
+            0 => TargetKind::Trace,
+            _ => TargetKind::Observation,
+        };
+        let (rate, filter) = (self.rate(), self.filter(target));
+        let late = match self.random.random() {
+            true => Late::Rescore,
+            false => Late::Ignore,
+        };
+        let is_independent = self.random.random();
+        let rule = self.world.rule(&id, target, |rule| {
+            rule.sampling = rate;
+            rule.sampling_independent = is_independent;
+            rule.filter = filter;
+            rule.late = late;
+            rule.on_missing = perpend_domain::evaluation::OnMissing::Empty;
+        });
+        let rule = rule.await;
+        self.note(|| {
+            format!(
+                "make {id}: {target:?} at {rate}, {late:?}, {:?}",
+                rule.filter
+            )
+        });
+        self.rules.insert(
+            rule.id.clone(),
+            Known {
+                rule,
+                is_deleted: false,
+                is_untouched: true,
+                counted: BTreeMap::new(),
+                made: BTreeSet::new(),
+                traces: BTreeSet::new(),
+            },
+        );
+    }
+
+    fn rate(&mut self) -> f64 {
+        match self.random.random_range(0..4) {
+            0 => 0.3,
+            1 => 0.7,
+            _ => 1.0,
+        }
+    }
+
+    fn filter(&mut self, target: TargetKind) -> Vec<Value> {
+        match (target, self.random.random_range(0..3)) {
+            (TargetKind::Observation, 0) => type_is("GENERATION"),
+            (TargetKind::Observation, 1) => type_is("TOOL"),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A rule that stands.
+    fn any_rule(&mut self) -> Option<RuleId> {
+        let standing = self.rules.iter().filter(|(_, known)| !known.is_deleted);
+        let standing: Vec<_> = standing.map(|(id, _)| id.clone()).collect();
+        standing.choose(&mut self.random).cloned()
+    }
+
+    async fn edit_rule(&mut self) {
+        let Some(id) = self.any_rule() else { return };
+        let target = self.rules[&id].rule.target;
+        let now = self.world.clock.now();
+        if self.one_in(4) {
+            let pause = Pause {
+                reason: "PLUGIN_FAILING".to_owned(),
+                message: "as the test wants".to_owned(),
+                at: now,
+            };
+            self.note(|| format!("pause {id}"));
+            let (store, project) = (&self.world.store, &self.world.project);
+            store.pause_rule(project, &id, &pause).await.unwrap();
+        } else {
+            let patch = match self.random.random_range(0..4) {
+                0 => RulePatch {
+                    enabled: Some(false),
+                    ..RulePatch::default()
+                },
+                1 => RulePatch {
+                    sampling: Some(self.rate()),
+                    ..RulePatch::default()
+                },
+                2 => RulePatch {
+                    filter: Some(self.filter(target)),
+                    ..RulePatch::default()
+                },
+                _ => RulePatch {
+                    enabled: Some(true),
+                    ..RulePatch::default()
+                },
+            };
+            self.patch(&id, &patch).await;
+        }
+        self.read_rule(&id).await;
+    }
+
+    async fn patch(&mut self, id: &RuleId, patch: &RulePatch) {
+        self.note(|| format!("patch {id}: {patch:?}"));
+        let (store, now) = (&self.world.store, self.world.clock.now());
+        let patched = store.patch_rule(&self.world.project, id, patch, now);
+        patched.await.unwrap();
+    }
+
+    async fn read_rule(&mut self, id: &RuleId) {
+        let store = &self.world.store;
+        let rule = store.rule(&self.world.project, id).await.unwrap().unwrap();
+        let known = self.rules.get_mut(id).unwrap();
+        known.rule = rule;
+        known.is_untouched = false;
+    }
+
+    async fn delete_rule(&mut self) {
+        let Some(id) = self.any_rule() else { return };
+        self.note(|| format!("delete {id}"));
+        let store = &self.world.store;
+        store.delete_rule(&self.world.project, &id).await.unwrap();
+        self.rules.get_mut(&id).unwrap().is_deleted = true;
+    }
+
+    /// Mostly on, by as much as a wait or a lease takes; sometimes back, as when a clock is set.
+    fn move_clock(&mut self) {
+        let all = [1, 100, 10_000, 61_000, 200_000, 3_700_000, -1, -5_000];
+        let ms = *all.choose(&mut self.random).unwrap();
+        // What came in the future is looked at when it is past, by the rules of then: more than the model knows.
+        if ms < 0 && !self.unseen.is_empty() {
+            return;
+        }
+        self.note(|| format!("move the clock by {ms} ms"));
+        self.world.clock.advance(ms);
+    }
+
+    async fn requeue(&mut self) {
+        let (store, project) = (&self.world.store, &self.world.project);
+        let failed = store.failed_executions(project, None, 100).await.unwrap();
+        let Some(row) = failed.items.choose(&mut self.random) else {
+            return;
+        };
+        let id = row.execution.made.id.clone();
+        let now = self.world.clock.now();
+        store.requeue_execution(project, &id, now).await.unwrap();
+        self.note(|| format!("requeue {id}"));
+        self.requeued.push(id);
+    }
+
+    fn scheduler(&mut self, stop: Option<Breakpoint>) -> Scheduler {
+        let options = Options {
+            batch: self.random.random_range(1..20),
+            n_batches: self.random.random_range(0..4),
+            n_failures_to_pause: u32::MAX,
+            ..Options::default()
+        };
+        let stop = stop.map(|at| StopOnce::at(at) as Arc<dyn perpend_scheduler::Breakpoints>);
+        self.world
+            .scheduler_with(self.evaluate.clone(), stop, options)
+    }
+
+    /// A scheduler has looked at everything that came.
+    fn all_seen(&mut self) {
+        let unseen = std::mem::take(&mut self.unseen);
+        self.n_unseen_requests = 0;
+        for known in self.rules.values_mut() {
+            if known.rule.target == TargetKind::Observation {
+                for id in &unseen {
+                    known.sees(&self.observations[id]);
+                }
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), String> {
+        self.note(|| "work".to_owned());
+        if let Some(plant) = self.plant {
+            plant.act(&self.world).await;
+        }
+        let scheduler = self.scheduler(None);
+        scheduler
+            .run_until_idle()
+            .await
+            .map_err(|error| error.to_string())?;
+        self.all_seen();
+        Ok(())
+    }
+
+    async fn work_on_two_nodes(&mut self) -> Result<(), String> {
+        self.note(|| "work on two nodes".to_owned());
+        let (one, two) = (self.scheduler(None), self.scheduler(None));
+        let (one, two) = tokio::join!(one.run_until_idle(), two.run_until_idle());
+        one.and(two).map_err(|error| error.to_string())?;
+        self.all_seen();
+        Ok(())
+    }
+
+    /// A scheduler is killed at a named place, or finds nothing to die of.
+    async fn die(&mut self) -> Result<(), String> {
+        let all = [
+            Breakpoint::Decided,
+            Breakpoint::Made,
+            Breakpoint::Claimed,
+            Breakpoint::Evaluated,
+            Breakpoint::Finished,
+        ];
+        let at = *all.choose(&mut self.random).unwrap();
+        self.note(|| format!("die at {at:?}"));
+        match self.scheduler(Some(at)).run_until_idle().await {
+            // Nothing was written.
+            Err(Error::Stopped(Breakpoint::Decided)) => {}
+            Ok(()) | Err(Error::Stopped(_)) => self.all_seen(),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// A scheduler is gone while its workers have calls.
+    async fn die_during_a_call(&mut self) {
+        self.note(|| "die during a call".to_owned());
+        let gate = Gate::new();
+        let scheduler = self.world.scheduler(gate.clone());
+        let called = std::pin::pin!(gate.called());
+        match select(std::pin::pin!(scheduler.run_until_idle()), called).await {
+            Either::Left((ended, _)) => ended.unwrap(),
+            Either::Right(_) => {}
+        }
+        self.all_seen();
+    }
+}
+
+impl Known {
+    /// The order of evaluation.md 1.5, written down a second time.
+    fn sees(&mut self, own: &Observation) {
+        let rule = &self.rule;
+        if self.is_deleted || !rule.enabled {
+            return;
+        }
+        let kind = rule.filter.first().map(|condition| &condition["value"][0]);
+        let salt = match rule.sampling_independent {
+            true => rule.id.as_str(),
+            false => "",
+        };
+        let place = perpend_domain::sampling::value(salt, own.trace_id.as_str());
+        let refusal = if rule.paused.is_some() {
+            "rule_paused"
+        } else if own.environment.starts_with("perpend") {
+            "internal_environment"
+        } else if kind.is_some_and(|kind| kind != own.kind.as_str()) {
+            "not_matched"
+        } else if rule.sampling <= place {
+            "sampled_out"
+        } else {
+            let evaluator = rule.assignments[0].evaluator_id.to_string();
+            match self.made.insert((own.id.clone(), evaluator)) {
+                true => "made",
+                false => "duplicate",
+            }
+        };
+        *self.counted.entry(refusal).or_default() += 1;
+    }
+}
+
+fn shown(request: &[Observation]) -> String {
+    let shown = request.iter().map(|own| {
+        let state = match own.end {
+            Some(_) => "",
+            None => " open",
+        };
+        format!(
+            "{}/{}{state}",
+            short(own.trace_id.as_str()),
+            short(own.id.as_str())
+        )
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn short(id: &str) -> &str {
+    id.trim_start_matches('0')
+}
+
+/// A history of this seed; what it found wrong.
+async fn run(store: Store, seed: u64, plant: Option<Plant>) -> Result<check::Seen, String> {
+    let mut history = History::new(store, seed, plant).await;
+    let mut ran = Ok(());
+    for _ in 0..N_STEPS {
+        ran = history.step().await;
+        if ran.is_err() {
+            break;
+        }
+    }
+    let checked = match ran {
+        Ok(()) => check::at_the_end(&mut history).await,
+        Err(error) => Err(error),
+    };
+    let log = history.log.join("\n");
+    checked.map_err(|wrong| format!("seed {seed}: {wrong}\n{log}"))
+}
+
+#[tokio::test]
+async fn in_any_history_each_target_of_each_rule_ends_explained_and_scored_once() {
+    let given = std::env::var("PERPEND_MODEL_SEED").ok();
+    let given: Option<u64> = given.map(|seed| seed.parse().unwrap());
+    let seeds = given.map_or(1..1 + N_HISTORIES, |seed| seed..seed + 1);
+    // They wait for disks most of the time.
+    let mut histories = stream::iter(seeds)
+        .map(|seed| async move {
+            let mut seen = check::Seen::default();
+            for database in TempDatabase::each().await {
+                let of_history = run(database.open().await, seed, None).await;
+                seen += of_history.map_err(|wrong| format!("on {}: {wrong}", database.url()))?;
+            }
+            Ok::<_, String>(seen)
+        })
+        .buffer_unordered(N_AT_A_TIME);
+    let mut seen = check::Seen::default();
+    while let Some(of_history) = histories.next().await {
+        seen += of_history.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    eprintln!("{seen:?}");
+    let is_alone = given.is_some();
+    assert!(
+        is_alone || seen.has_everything(),
+        "a state was never reached: {seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_model_finds_each_planted_bug() {
+    for plant in Plant::ALL {
+        let mut found = None;
+        for seed in 1..6 {
+            let database = TempDatabase::sqlite();
+            let wrong = run(database.open().await, seed, Some(plant)).await.err();
+            found = found.or(wrong);
+        }
+        assert!(found.is_some(), "{plant:?} was not found");
+    }
+}

@@ -1,0 +1,51 @@
+//! Bugs that the model must find: each does to the database what a fault in the engine would.
+
+use perpend_domain::time::Clock as _;
+use perpend_store::evaluation::{Lease, MatchBatch};
+
+use crate::support::World;
+
+/// A bug.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plant {
+    /// What came is forgotten, and nothing is made of it.
+    LosesWhatCame,
+    /// An execution is claimed and never finished.
+    NeverFinishes,
+    /// A score is written again under another id.
+    ScoresTwice,
+}
+
+impl Plant {
+    pub(super) const ALL: [Self; 3] = [Self::LosesWhatCame, Self::NeverFinishes, Self::ScoresTwice];
+
+    pub(super) async fn act(self, world: &World) {
+        let (store, now) = (&world.store, world.clock.now());
+        let never = Lease {
+            fence: 1,
+            until: now.plus_millis(1_000_000_000_000),
+        };
+        match self {
+            Self::LosesWhatCame => {
+                let touched = store.touched(1).await.unwrap();
+                let batch = MatchBatch {
+                    touched: touched.iter().map(|row| row.seq).collect(),
+                    ..MatchBatch::default()
+                };
+                store.commit_matches(&batch, never, 0, now).await.unwrap();
+            }
+            Self::NeverFinishes => {
+                store.claim_executions(1, never, now).await.unwrap();
+            }
+            Self::ScoresTwice => {
+                if let Some(score) = world.scores().await.pop() {
+                    let mut twice = score.written;
+                    twice.id = "another".parse().unwrap();
+                    let twice = [twice];
+                    let written = store.put_scores(&world.project, &twice, now);
+                    written.await.unwrap();
+                }
+            }
+        }
+    }
+}
