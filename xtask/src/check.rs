@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::setup::Variables;
 use crate::shell::{self, coloured};
-use crate::{generate, rooms, setup, tests, tidy};
+use crate::{generate, house, rooms, setup, tests, tidy};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -47,6 +47,11 @@ const STEPS: &[Step] = &[
         name: "rooms",
         about: "only allowed arrows between crates",
         work: Work::Look(rooms::violations),
+    },
+    Step {
+        name: "house",
+        about: "no counter of what is to be put right rose",
+        work: Work::Look(house::violations),
     },
     Step {
         name: "tidy",

@@ -1,9 +1,10 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `package`, `generate`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `house`, `package`, `generate`, `bench`.
 
 mod check;
 mod contract;
 mod demo;
 mod generate;
+mod house;
 mod package;
 mod plugins;
 mod program;
@@ -32,6 +33,8 @@ enum Command {
     Demo(demo::Args),
     /// Everything that must hold before a change lands.
     Check(check::Args),
+    /// What is still to be put right, counted.
+    House(house::Args),
     /// Builds what users install, into `target/package`: an archive and a Python wheel.
     Package(package::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::House(args) => house::run(&args),
         Command::Package(args) => package::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),
