@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use perpend_domain::protocol::host_call::{
+use perpend_host::Port;
+use perpend_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, HostReply, HostRequest, ModelError,
 };
-use perpend_host::Port;
 use perpend_workers::{Caller, HostCalls};
 use serde_json::{Map, Value};
 
@@ -180,7 +180,7 @@ mod tests {
             seed: None,
             stop: Vec::new(),
             top_logprobs: None,
-            cache: perpend_domain::protocol::host_call::CacheMode::Standard,
+            cache: perpend_protocol::host_call::CacheMode::Standard,
             extra: None,
         }])
     }

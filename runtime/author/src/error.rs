@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use perpend_domain::protocol::Problem;
+use perpend_protocol::Problem;
 
 use crate::build::BuildError;
 use crate::project::ProjectError;

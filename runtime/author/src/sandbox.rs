@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
-use perpend_domain::protocol::Problem;
 use perpend_host::{Host, Plugin, Settings};
+use perpend_protocol::Problem;
 use perpend_workers::{Components, Workers};
 use tokio::runtime::Runtime;
 

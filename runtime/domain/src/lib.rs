@@ -28,7 +28,6 @@ pub mod payload;
 pub mod plugin;
 pub mod pricing;
 pub mod prompt;
-pub mod protocol;
 pub mod sampling;
 pub mod score;
 pub mod score_config;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_domain::protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
+use perpend_protocol::artifact::{self, Parts, TRAILER, Tail, Unsound};
 use tempfile::NamedTempFile;
 use wasmtime::Engine;
 use wasmtime::component::Component;

@@ -1,7 +1,7 @@
 //! Rust forms of the WIT contract, generated, and the crossing between them and the domain's words.
 //!
 //! The generated names stay inside this crate; other rooms see `perpend_domain::plugin` and
-//! `perpend_domain::protocol` only.
+//! `perpend_protocol` only.
 
 mod generated {
     wasmtime::component::bindgen!({
@@ -17,7 +17,7 @@ pub(crate) use generated::{Judge, JudgePre};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin as domain;
-use perpend_domain::protocol::host_call as port;
+use perpend_protocol::host_call as port;
 
 pub(crate) fn item(item: domain::Item) -> types::Item {
     types::Item {

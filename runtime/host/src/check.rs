@@ -7,10 +7,8 @@ use std::io::{self, Write};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use perpend_domain::protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
-use perpend_domain::protocol::{
-    self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind,
-};
+use perpend_protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
+use perpend_protocol::{self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind};
 use perpend_schema::{Fault, Schema};
 use rustix::process::Resource;
 use serde_json::Value;
@@ -39,7 +37,7 @@ fn answer_request() -> io::Result<()> {
     drop(hold(&trivial()));
     let check: SchemaCheck = read_frame(&mut stdin)?;
     let mut frame = Vec::new();
-    protocol::write_frame(&hold(&check), &mut frame).map_err(io::Error::other)?;
+    perpend_protocol::write_frame(&hold(&check), &mut frame).map_err(io::Error::other)?;
     io::stdout().lock().write_all(&frame)
 }
 

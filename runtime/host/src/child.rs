@@ -4,7 +4,6 @@
 use std::io::{self, Read, Write as _};
 use std::process::ExitCode;
 
-use perpend_domain::protocol;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 
@@ -24,12 +23,12 @@ pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCo
 
 /// One frame.
 pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Result<T> {
-    let mut prefix = [0; protocol::PREFIX];
+    let mut prefix = [0; perpend_protocol::PREFIX];
     stdin.read_exact(&mut prefix)?;
-    let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+    let length = perpend_protocol::frame_length(prefix).map_err(io::Error::other)?;
     let mut frame = vec![0; length];
     stdin.read_exact(&mut frame)?;
-    protocol::read_frame(&frame).map_err(io::Error::other)
+    perpend_protocol::read_frame(&frame).map_err(io::Error::other)
 }
 
 /// Sets the soft and the hard limit, neither above the hard one that stands.

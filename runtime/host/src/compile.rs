@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_domain::protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
+use perpend_protocol::{CompileAnswer, CompileHead, CompileRequest, Grants, Problem};
 use rustix::process::Resource;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
@@ -63,7 +63,7 @@ fn answer_request() -> io::Result<()> {
         image_bytes: image.len() as u64,
     };
     let mut frame = Vec::new();
-    protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
+    perpend_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
     // The server has the whole image before a guest runs here: whatever that may break, it cannot change
     // native code that is out already.
     let mut stdout = io::stdout().lock();

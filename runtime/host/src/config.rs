@@ -1,6 +1,6 @@
 //! Checks a configuration against the JSON Schema of its evaluator and fills in the defaults.
 
-use perpend_domain::protocol::Mismatch;
+use perpend_protocol::Mismatch;
 use perpend_schema::Schema;
 use serde_json::{Map, Value};
 

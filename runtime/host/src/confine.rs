@@ -20,7 +20,7 @@ mod linux;
 ))]
 mod trap;
 
-use perpend_domain::protocol::Wall;
+use perpend_protocol::Wall;
 
 /// What a process is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use perpend_domain::plugin::{EvaluatorInfo, ModelSlot, PluginInfo, ScoreDomain, ScoreSpec};
-use perpend_domain::protocol::Problem;
+use perpend_protocol::Problem;
 use serde_json::Value;
 use wasmtime::Engine;
 use wasmtime::component::Component;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
-use perpend_domain::protocol::{
+use perpend_protocol::{
     self, CallId, FromWorker, HostReply, HostRequest, Ready, ToWorker, WorkerSettings,
 };
 use tokio::io::{AsyncReadExt, BufReader};
@@ -96,11 +96,11 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
 }
 
 fn first_message(socket: &mut StdStream) -> io::Result<WorkerSettings> {
-    let mut prefix = [0; protocol::PREFIX];
+    let mut prefix = [0; perpend_protocol::PREFIX];
     socket.read_exact(&mut prefix)?;
-    let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+    let mut frame = vec![0; perpend_protocol::frame_length(prefix).map_err(io::Error::other)?];
     socket.read_exact(&mut frame)?;
-    match protocol::read_frame(&frame).map_err(io::Error::other)? {
+    match perpend_protocol::read_frame(&frame).map_err(io::Error::other)? {
         ToWorker::Start(settings) => Ok(settings),
         _ => Err(io::Error::other("the first message was not `Start`")),
     }
@@ -167,15 +167,18 @@ struct OnThread(AtomicU64);
 async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<()> {
     let mut frame = Vec::new();
     loop {
-        let mut prefix = [0; protocol::PREFIX];
+        let mut prefix = [0; perpend_protocol::PREFIX];
         match socket.read_exact(&mut prefix).await {
             // The server is gone: nobody wants the answers.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => std::process::exit(0),
             other => other?,
         };
-        frame.resize(protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
+        frame.resize(
+            perpend_protocol::frame_length(prefix).map_err(io::Error::other)?,
+            0,
+        );
         socket.read_exact(&mut frame).await?;
-        match protocol::read_frame(&frame).map_err(io::Error::other)? {
+        match perpend_protocol::read_frame(&frame).map_err(io::Error::other)? {
             ToWorker::Calls(calls) => calls
                 .into_iter()
                 .for_each(|(id, call)| worker.start(id, call)),
@@ -427,7 +430,9 @@ async fn write(
                     n_bytes += more.iter().map(|(_, result)| size(result)).sum::<usize>();
                     results.extend(more);
                 }
-                other => protocol::write_frame(&other, &mut buffer).map_err(io::Error::other)?,
+                other => {
+                    perpend_protocol::write_frame(&other, &mut buffer).map_err(io::Error::other)?
+                }
             }
             if FRAME_BYTES < n_bytes {
                 flush_results(&mut results, &mut buffer)?;
@@ -449,7 +454,7 @@ fn flush_results(results: &mut Vec<(CallId, CallResult)>, buffer: &mut Vec<u8>) 
         return Ok(());
     }
     let message = FromWorker::Results(std::mem::take(results));
-    protocol::write_frame(&message, buffer).map_err(io::Error::other)
+    perpend_protocol::write_frame(&message, buffer).map_err(io::Error::other)
 }
 
 /// About how long a result is on the wire.

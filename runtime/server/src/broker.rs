@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::plugin::{Call, Origin};
-use perpend_domain::protocol::host_call::{Allowance, ModelError};
-use perpend_domain::protocol::{HostReply, HostRequest};
 use perpend_host::Port;
+use perpend_protocol::host_call::{Allowance, ModelError};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_store::Store;
 use perpend_workers::{Caller, HostCalls};
 use tokio::sync::Semaphore;

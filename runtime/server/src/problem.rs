@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use perpend_domain::protocol::Unchecked;
+use perpend_protocol::Unchecked;
 use perpend_store as store;
 use serde_json::{Map, Value, json};
 

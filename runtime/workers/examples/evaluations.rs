@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_domain::protocol::Grants;
 use perpend_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_protocol::Grants;
 use perpend_workers::{Components, NoHostCalls, Options, Workers};
 
 const N_CALLS: usize = 100_000;

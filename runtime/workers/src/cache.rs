@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_domain::protocol::artifact::{self, TRAILER, Tail, Unsound};
+use perpend_protocol::artifact::{self, TRAILER, Tail, Unsound};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tempfile::NamedTempFile;
 

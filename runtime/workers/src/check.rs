@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::protocol::{self, CheckHead, PREFIX, SchemaAnswer, SchemaCheck, Unchecked};
+use perpend_protocol::{CheckHead, PREFIX, SchemaAnswer, SchemaCheck, Unchecked};
 use rustix::process::{Pid, setpriority_process};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
@@ -102,7 +102,7 @@ impl Checker {
     async fn check(&self, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
         let mut request = Vec::new();
         // More than a frame holds is more than a check may cost.
-        protocol::write_frame(check, &mut request).map_err(|_| Unchecked::TooMuchWork)?;
+        perpend_protocol::write_frame(check, &mut request).map_err(|_| Unchecked::TooMuchWork)?;
         let process = match self.spare() {
             Some(spare) => spare,
             None => self.start().await.map_err(|why| failed(&why))?,
@@ -157,7 +157,7 @@ impl Checker {
             require_walls: self.require_walls,
         };
         let mut frame = Vec::new();
-        protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
+        perpend_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
         let mut process = child::start(&self.program, &self.args)?;
         process.send(&frame).await;
         Ok(process)
@@ -204,10 +204,10 @@ fn asked_for_too_much(signal: Option<i32>) -> bool {
 }
 
 async fn read_answer(mut stdout: ChildStdout) -> std::io::Result<SchemaAnswer> {
-    let other = std::io::Error::other::<protocol::FrameError>;
+    let other = std::io::Error::other::<perpend_protocol::FrameError>;
     let mut prefix = [0; PREFIX];
     stdout.read_exact(&mut prefix).await?;
-    let mut frame = vec![0; protocol::frame_length(prefix).map_err(other)?];
+    let mut frame = vec![0; perpend_protocol::frame_length(prefix).map_err(other)?];
     stdout.read_exact(&mut frame).await?;
-    protocol::read_frame(&frame).map_err(other)
+    perpend_protocol::read_frame(&frame).map_err(other)
 }

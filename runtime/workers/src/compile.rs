@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_domain::protocol::{
-    self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
-};
+use perpend_protocol::{self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
 use tokio::sync::Mutex;
@@ -182,7 +180,7 @@ impl Compiler {
         bytes: &[u8],
     ) -> io::Result<Result<Compiled, Vec<Problem>>> {
         let mut frame = Vec::new();
-        protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
+        perpend_protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
         let input = [frame.as_slice(), bytes];
         let child = child::start(&self.program, &self.args)?;
         let Ended {
@@ -209,13 +207,13 @@ impl Compiler {
 async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec<Problem>>> {
     let mut prefix = [0; PREFIX];
     stdout.read_exact(&mut prefix).await?;
-    let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+    let length = perpend_protocol::frame_length(prefix).map_err(io::Error::other)?;
     if MAX_HEAD_BYTES < length {
         return Err(io::Error::other("its first message is too long"));
     }
     let mut head = vec![0; length];
     stdout.read_exact(&mut head).await?;
-    let head: CompileHead = protocol::read_frame(&head).map_err(io::Error::other)?;
+    let head: CompileHead = perpend_protocol::read_frame(&head).map_err(io::Error::other)?;
     if MAX_IMAGE_BYTES < head.image_bytes {
         let message = "the compiled form is larger than 1 GiB";
         return Ok(Err(vec![Problem::new("compile", message)]));

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use perpend_domain::plugin::FailureClass;
-use perpend_domain::protocol::{self, CallId, ToWorker};
+use perpend_protocol::{CallId, ToWorker};
 use rustix::cmsg_space;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::sync::mpsc;
@@ -126,7 +126,7 @@ struct Feeder<'a> {
 
 impl Feeder<'_> {
     fn frame(&mut self, message: &ToWorker) -> io::Result<()> {
-        protocol::write_frame(message, &mut self.buffer).map_err(io::Error::other)
+        perpend_protocol::write_frame(message, &mut self.buffer).map_err(io::Error::other)
     }
 
     /// Appends a message and gives the file that goes with it.
@@ -171,13 +171,13 @@ impl Feeder<'_> {
         }
         if !calls.is_empty() {
             let message = ToWorker::Calls(calls);
-            if protocol::write_frame(&message, &mut self.buffer).is_err()
+            if perpend_protocol::write_frame(&message, &mut self.buffer).is_err()
                 && let ToWorker::Calls(calls) = message
             {
                 // One of them is too long; the others go alone.
                 for (id, call) in calls {
                     let alone = ToWorker::Calls(vec![(id, call)]);
-                    if let Err(error) = protocol::write_frame(&alone, &mut self.buffer)
+                    if let Err(error) = perpend_protocol::write_frame(&alone, &mut self.buffer)
                         && let Some(Pending { job, .. }) = pending.remove(&id)
                     {
                         n_bytes -= size(&job.call);

@@ -33,8 +33,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
-use perpend_domain::protocol::host_call::Allowance;
-use perpend_domain::protocol::{
+use perpend_protocol::host_call::Allowance;
+use perpend_protocol::{
     Grants, HostReply, HostRequest, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall,
     WorkerSettings,
 };

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use perpend_domain::protocol::{self, FromWorker, PREFIX, Ready, ToWorker};
+use perpend_protocol::{FromWorker, PREFIX, Ready, ToWorker};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
@@ -39,14 +39,14 @@ pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
     let mut socket = UnixStream::from_std(socket)?;
     let mut frame = Vec::new();
     let start = ToWorker::Start(options.worker_settings());
-    protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;
+    perpend_protocol::write_frame(&start, &mut frame).map_err(io::Error::other)?;
     let ready = async {
         socket.write_all(&frame).await?;
         let mut prefix = [0; PREFIX];
         socket.read_exact(&mut prefix).await?;
-        let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+        let mut frame = vec![0; perpend_protocol::frame_length(prefix).map_err(io::Error::other)?];
         socket.read_exact(&mut frame).await?;
-        match protocol::read_frame(&frame).map_err(io::Error::other)? {
+        match perpend_protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Ready(ready) => Ok(ready),
             _ => Err(io::Error::other("its first message is another")),
         }

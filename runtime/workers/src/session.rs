@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::plugin::FailureClass;
-use perpend_domain::protocol::host_call::Allowance;
-use perpend_domain::protocol::{
-    self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker,
-};
+use perpend_protocol::host_call::Allowance;
+use perpend_protocol::{self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::watch as signal;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -135,12 +133,12 @@ impl Session {
         turn: Option<OwnedSemaphorePermit>,
     ) {
         let mut frame = Vec::new();
-        if let Err(error) = protocol::write_frame(message, &mut frame) {
+        if let Err(error) = perpend_protocol::write_frame(message, &mut frame) {
             tracing::warn!(%error, "an answer to a plug-in is too long");
             if let ToWorker::HostReply { id, .. } = message {
                 // Of another kind than any question, so every guest is told that it is unavailable.
                 let (id, reply) = (*id, HostReply::Complete(Vec::new()));
-                drop(protocol::write_frame(
+                drop(perpend_protocol::write_frame(
                     &ToWorker::HostReply { id, reply },
                     &mut frame,
                 ));
@@ -314,10 +312,13 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             other => other?,
         };
-        frame.resize(protocol::frame_length(prefix).map_err(io::Error::other)?, 0);
+        frame.resize(
+            perpend_protocol::frame_length(prefix).map_err(io::Error::other)?,
+            0,
+        );
         socket.read_exact(&mut frame).await?;
         lock(&session.times).heard = Instant::now();
-        match protocol::read_frame(&frame).map_err(io::Error::other)? {
+        match perpend_protocol::read_frame(&frame).map_err(io::Error::other)? {
             FromWorker::Results(results) => {
                 lock(&session.times).progress = Instant::now();
                 for (id, result) in results {

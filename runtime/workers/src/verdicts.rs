@@ -8,7 +8,7 @@ use std::time::Duration;
 use hashlink::LruCache;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use perpend_protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
 use tokio::time::Instant;
 
 use crate::queue::lock;

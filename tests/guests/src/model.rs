@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use perpend_domain::protocol::host_call::{
-    Completion, CompletionRequest, FinishReason, ModelError,
-};
-use perpend_domain::protocol::{HostReply, HostRequest};
 use perpend_host::Port;
+use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason, ModelError};
+use perpend_protocol::{HostReply, HostRequest};
 
 type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
 type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;

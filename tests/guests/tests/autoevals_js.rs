@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, FailureClass, Item, PluginScoreValue, SlotKind};
-use perpend_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::host_call::{Completion, CompletionRequest, ModelError};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Tested, apart, tests};
 use serde_json::{Value, json};
 

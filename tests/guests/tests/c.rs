@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
-use perpend_domain::protocol::host_call::ModelError;
+use perpend_protocol::host_call::ModelError;
 use perpend_tests_guests::{
     Guest, Model, Tested, build, item, new_project, output, template, tests,
 };

@@ -6,10 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use perpend_domain::protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Severity,
-};
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
     Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
 };

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use perpend_author::{Project, Tools};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
-use perpend_domain::protocol::host_call::{
+use perpend_protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, TraceInfo,
 };
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
     Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
 };

@@ -15,12 +15,12 @@ use futures_util::future::BoxFuture;
 use guest::Guest;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
-use perpend_domain::protocol::host_call::{
+use perpend_it::{TestApp, Trace};
+use perpend_protocol::host_call::{
     Allowance, CacheMode, Completion, CompletionRequest, FinishReason, Message, ModelError, Part,
     Role, TraceError,
 };
-use perpend_domain::protocol::{HostReply, HostRequest};
-use perpend_it::{TestApp, Trace};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_server::{Broker, Models};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
 

@@ -6,7 +6,7 @@ use std::io;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, LandlockStatus, Ruleset, RulesetAttr, RulesetStatus, Scope,
 };
-use perpend_domain::protocol::Wall;
+use perpend_protocol::Wall;
 use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, getpid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,

@@ -14,8 +14,8 @@ mod world;
 use std::sync::Arc;
 
 use perpend_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
-use perpend_domain::protocol::Grants;
 use perpend_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_protocol::Grants;
 use tempfile::TempDir;
 
 use guest::Guest;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Limits;
-use perpend_domain::protocol::host_call::{HostReply, HostRequest};
 use perpend_host::{Host, Port, Settings};
+use perpend_protocol::host_call::{HostReply, HostRequest};
 
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};

@@ -5,8 +5,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use perpend_domain::plugin::Digest;
-use perpend_domain::protocol::{Grants, Problem};
 use perpend_host::{ArtifactError, Host, Settings};
+use perpend_protocol::{Grants, Problem};
 
 use crate::guest::Guest;
 

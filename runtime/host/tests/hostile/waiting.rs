@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{CallResult, FailureClass, Limits};
-use perpend_domain::protocol::host_call::{HostReply, HostRequest};
 use perpend_host::{Host, NothingGranted, Plugin, Port, Settings};
+use perpend_protocol::host_call::{HostReply, HostRequest};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 

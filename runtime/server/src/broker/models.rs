@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::Origin;
-use perpend_domain::protocol::host_call::{Completion, CompletionRequest, ModelError};
+use perpend_protocol::host_call::{Completion, CompletionRequest, ModelError};
 
 /// Calls models in the name of an evaluator that was granted them. Limits, budgets, retries and the
 /// choice of provider are the implementor's; several requests of one evaluation come at the same time.

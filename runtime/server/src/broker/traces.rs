@@ -3,12 +3,12 @@
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::protocol::host_call::{
+use perpend_domain::time::Timestamp;
+use perpend_protocol::host_call::{
     Kind, ObservationFilter, ObservationHead, ObservationPage, Part, Severity, TraceError,
     TraceInfo,
 };
-use perpend_domain::protocol::{HostReply, HostRequest, MAX_FRAME};
-use perpend_domain::time::Timestamp;
+use perpend_protocol::{HostReply, HostRequest, MAX_FRAME};
 use perpend_store::telemetry::{StoredObservation, Walk};
 use perpend_store::{Error, Store};
 use serde_json::Value;

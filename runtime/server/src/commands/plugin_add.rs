@@ -12,8 +12,8 @@ use perpend_author::{Progress, Report};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
-use perpend_domain::protocol::Problem;
 use perpend_domain::time::Clock as _;
+use perpend_protocol::Problem;
 use perpend_store::Store;
 use serde_json::json;
 

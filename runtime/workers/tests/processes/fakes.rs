@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use perpend_domain::plugin::CallResult;
-use perpend_domain::protocol::host_call::{CacheMode, CompletionRequest, Part};
-use perpend_domain::protocol::{
+use perpend_protocol::host_call::{CacheMode, CompletionRequest, Part};
+use perpend_protocol::{
     self, CallId, FromWorker, Held, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer,
     SchemaCheck, ToWorker,
 };
@@ -50,20 +50,20 @@ fn checks_nothing_and_says_who() -> io::Result<()> {
     let mut frame = || {
         let mut prefix = [0; PREFIX];
         stdin.read_exact(&mut prefix)?;
-        let length = protocol::frame_length(prefix).map_err(io::Error::other)?;
+        let length = perpend_protocol::frame_length(prefix).map_err(io::Error::other)?;
         let mut frame = vec![0; length];
         stdin.read_exact(&mut frame)?;
         Ok::<_, io::Error>(frame)
     };
     drop(frame()?);
-    let check: SchemaCheck = protocol::read_frame(&frame()?).map_err(io::Error::other)?;
+    let check: SchemaCheck = perpend_protocol::read_frame(&frame()?).map_err(io::Error::other)?;
     let who = Held {
         mismatches: vec![Mismatch::whole(std::process::id().to_string())],
         filled: None,
     };
     let answer: SchemaAnswer = Ok(vec![who; check.values.len()]);
     let mut frame = Vec::new();
-    protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;
+    perpend_protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;
     io::stdout().lock().write_all(&frame)
 }
 
@@ -78,16 +78,16 @@ impl Socket {
 
     fn say(&mut self, message: &FromWorker) -> io::Result<()> {
         let mut frame = Vec::new();
-        protocol::write_frame(message, &mut frame).map_err(io::Error::other)?;
+        perpend_protocol::write_frame(message, &mut frame).map_err(io::Error::other)?;
         self.0.write_all(&frame)
     }
 
     fn hear(&mut self) -> io::Result<ToWorker> {
         let mut prefix = [0; PREFIX];
         self.0.read_exact(&mut prefix)?;
-        let mut frame = vec![0; protocol::frame_length(prefix).map_err(io::Error::other)?];
+        let mut frame = vec![0; perpend_protocol::frame_length(prefix).map_err(io::Error::other)?];
         self.0.read_exact(&mut frame)?;
-        protocol::read_frame(&frame).map_err(io::Error::other)
+        perpend_protocol::read_frame(&frame).map_err(io::Error::other)
     }
 
     fn first_call(&mut self) -> io::Result<CallId> {

@@ -25,7 +25,7 @@ use guest::Guest;
 use libtest_mimic::{Arguments, Trial};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass, Item, Limits, Purpose};
-use perpend_domain::protocol::{Grants, HostReply, HostRequest};
+use perpend_protocol::{Grants, HostReply, HostRequest};
 use perpend_workers::{Caller, Components, HostCalls, NoHostCalls, Options, Workers};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Call, FailureClass};
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_workers::{Caller, HostCalls, NoHostCalls, Options};
 
 use crate::guest::Guest;

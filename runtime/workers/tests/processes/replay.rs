@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use perpend_domain::plugin::{Call, Digest, Limits};
-use perpend_domain::protocol::Grants;
 use perpend_host::{Host, NothingGranted, Settings};
+use perpend_protocol::Grants;
 use perpend_workers::NoHostCalls;
 
 use crate::guest::{Guest, SCORE};

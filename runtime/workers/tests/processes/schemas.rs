@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use perpend_protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
 use perpend_workers::{NoHostCalls, Options, Workers};
 use serde_json::{Map, Value, json};
 

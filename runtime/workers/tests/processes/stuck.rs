@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::FailureClass;
-use perpend_domain::protocol::host_call::ModelError;
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::host_call::ModelError;
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_workers::{Caller, HostCalls, NoHostCalls, Options};
 
 use crate::guest::Guest;

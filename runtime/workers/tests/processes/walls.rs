@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
-use perpend_domain::protocol::{self, CheckHead, CompileRequest, Grants, ToWorker, WorkerSettings};
+use perpend_protocol::{CheckHead, CompileRequest, Grants, ToWorker, WorkerSettings};
 use perpend_workers::NoHostCalls;
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
         .spawn()
         .unwrap();
     let mut frame = Vec::new();
-    protocol::write_frame(head, &mut frame).unwrap();
+    perpend_protocol::write_frame(head, &mut frame).unwrap();
     child.stdin.as_mut().unwrap().write_all(&frame).unwrap();
     let status = || std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     block_on(until(|| field(&status(), "Seccomp:") == "2"));
@@ -240,7 +240,7 @@ fn worker_with_environment(require_walls: bool) -> String {
     };
     let mut frame = Vec::new();
     for message in [ToWorker::Start(settings), ToWorker::Shutdown] {
-        protocol::write_frame(&message, &mut frame).unwrap();
+        perpend_protocol::write_frame(&message, &mut frame).unwrap();
     }
     ours.write_all(&frame).unwrap();
     drop(ours.read_to_end(&mut Vec::new()));

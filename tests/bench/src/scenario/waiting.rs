@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use perpend_author::Language;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
 use tokio::sync::watch;
 

@@ -4,7 +4,7 @@ use std::path;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, SlotKind};
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, output, tests};
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use perpend_domain::protocol::host_call::{
+use perpend_protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, TraceInfo,
 };
-use perpend_domain::protocol::{HostReply, HostRequest};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
 use serde_json::{Value, json};
 

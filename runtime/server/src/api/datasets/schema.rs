@@ -2,7 +2,7 @@
 
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::{Value, json};
 
 use crate::App;

@@ -1,7 +1,7 @@
 //! What is wrong with a configuration, as a problem of the API.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::Value;
 
 use crate::App;

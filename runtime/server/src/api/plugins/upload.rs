@@ -5,7 +5,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
-use perpend_domain::protocol;
 use serde_json::{Value, json};
 
 use super::view;
@@ -73,8 +72,9 @@ pub(super) async fn upload_plugin(
 }
 
 /// Everything that is wrong with a component, and what this server offers.
-fn refused(problems: Vec<protocol::Problem>) -> Problem {
-    let is_ours = |problem: &protocol::Problem| problem.at == "host" || problem.at == "cache";
+fn refused(problems: Vec<perpend_protocol::Problem>) -> Problem {
+    let is_ours =
+        |problem: &perpend_protocol::Problem| problem.at == "host" || problem.at == "cache";
     if problems.iter().any(is_ours) {
         for problem in &problems {
             tracing::error!(error = %problem, "component not looked into");
@@ -112,7 +112,7 @@ async fn check_name(
              organization, such as acme/{}",
             name.split_once('/').map_or("name", |(_, rest)| rest)
         );
-        let problem = refused(vec![protocol::Problem::new("name", message)]);
+        let problem = refused(vec![perpend_protocol::Problem::new("name", message)]);
         return Err(problem.with("field", "name"));
     }
     let all = app.store.plugins(project).await?;

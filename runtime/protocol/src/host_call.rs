@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::payload::Payload;
+use perpend_domain::payload::Payload;
 
 /// Model calls of one evaluation; each request of `complete-all` is one.
 pub const MAX_MODEL_CALLS: usize = 64;

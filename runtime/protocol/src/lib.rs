@@ -9,15 +9,15 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::plugin::{Call, CallResult, Digest, PluginInfo};
+use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 
 pub mod artifact;
 pub mod check;
 pub mod host_call;
 
-pub use crate::plugin::Grants;
 pub use check::{CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
 pub use host_call::{HostReply, HostRequest};
+pub use perpend_domain::plugin::Grants;
 
 /// The largest frame either side reads or writes.
 pub const MAX_FRAME: usize = 64 << 20;
