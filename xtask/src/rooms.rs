@@ -11,7 +11,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
-    ("perpend-store", &["perpend-domain"]),
+    ("perpend-sql", &[]),
+    ("perpend-store", &["perpend-domain", "perpend-sql"]),
     (
         "perpend-host",
         &["perpend-domain", "perpend-schema", "perpend-protocol"],
@@ -62,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("wasmtime", &["perpend-host"]),
     ("wasmtime-wasi", &["perpend-host"]),
-    ("sqlx", &["perpend-store"]),
+    ("sqlx", &["perpend-sql", "perpend-store"]),
     ("axum", &["perpend-server"]),
     ("askama", &["perpend-ui"]),
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),

@@ -12,9 +12,9 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::catalog::{checked, from_json, to_json};
-use crate::db::{Arg, query};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query};
 
 const WHAT: &str = "export";
 

@@ -3,9 +3,9 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 /// A comment. Never changed once written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::{from_json, to_json};
-use crate::db::{Arg, query, query_scalar};
 use crate::list::{Listed, Numbered, Paging};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query, query_scalar};
 
 /// How a provider is reached.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use perpend_domain::filter::{Condition, Test, TextOp};
 
-use crate::db::{Arg, storable};
+use perpend_sql::{Arg, storable};
 
 /// A column as an expression over rows.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! Statements with values, and numbered pages: what the small tables need, for either database.
 
-use crate::db::{Arg, Record, query};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Record, query};
 
 /// Which part of a list that is read by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The schema, step by step. A step that has shipped never changes.
 
 use crate::Error;
-use crate::db::{query, query_scalar};
-use crate::pool::{Pool, in_transaction};
+use perpend_sql::{Pool, in_transaction};
+use perpend_sql::{query, query_scalar};
 
 /// In order; the version of a step is its place, from 1. One text for both databases: words in
 /// double braces stand for what they spell differently (see [`for_sqlite`]).

@@ -5,8 +5,8 @@ use perpend_domain::model::ModelDefinition;
 use perpend_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
-use crate::db::Arg;
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 const ALL: &str = "
     SELECT id, name, pattern, start_date, unit, tokenizer_id, tokenizer_config, pricing, created_at,

@@ -1,7 +1,7 @@
 //! Row numbers, given out before the rows are written.
 
 use crate::Error;
-use crate::db::{As, Db};
+use perpend_sql::{As, Db};
 
 /// A table whose rows get their numbers here.
 #[derive(Clone, Copy, Debug)]

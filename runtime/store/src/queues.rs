@@ -4,9 +4,9 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::catalog::{from_json, to_json};
-use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 /// A work list for people.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
 use crate::catalog::{checked, from_json, to_json};
-use crate::db::{Arg, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::{Arg, value_list};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
     description, created_at, updated_at";

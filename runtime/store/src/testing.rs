@@ -239,7 +239,7 @@ where
 /// When the database does not answer.
 #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
 pub async fn fill_disk(store: &Store, is_full: bool) {
-    let crate::pool::Pool::Sqlite { writer, .. } = &store.pool else {
+    let perpend_sql::Pool::Sqlite { writer, .. } = &store.pool else {
         return;
     };
     let limit = match is_full {
@@ -261,7 +261,7 @@ mod tests {
         on_each_database(|store| async move {
             store.ping().await.unwrap();
             const N_KEYS: &str = "SELECT COUNT(*) FROM api_keys";
-            let n: i64 = crate::db::query_scalar(N_KEYS)
+            let n: i64 = perpend_sql::query_scalar(N_KEYS)
                 .fetch_one(&store.pool)
                 .await
                 .unwrap();

@@ -7,8 +7,8 @@ use perpend_domain::ids::ProjectId;
 use super::checked;
 use super::evaluators::{self, EvaluatorRow};
 use super::rules::{self, AssignmentRow, RuleRow};
-use crate::db::{query, query_scalar};
 use crate::{Error, Store};
+use perpend_sql::{query, query_scalar};
 
 /// An enabled rule and whose it is.
 #[derive(Clone, Debug, PartialEq)]

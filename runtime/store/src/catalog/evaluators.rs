@@ -7,9 +7,9 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};
-use crate::db::{Db, query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Db, query, query_scalar};
 
 /// An evaluator as it is made.
 #[derive(Clone, Debug, PartialEq)]

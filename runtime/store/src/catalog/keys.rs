@@ -6,9 +6,9 @@ use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 
 use super::{SecretHash, checked};
-use crate::db::{Arg, Db, Query, query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Db, Query, query, query_scalar};
 
 /// Keys that a project or an organization has at most: their list is shown whole.
 pub const MAX_KEYS: u32 = 200;

@@ -11,9 +11,9 @@ use super::active::RAISE;
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
 use super::{Organization, Project, checked, to_json};
-use crate::db::{Arg, Db, query};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Db, query};
 
 /// Projects that an organization has at most: their list is shown whole.
 pub const MAX_PROJECTS: u32 = 1_000;

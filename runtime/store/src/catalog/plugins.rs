@@ -6,9 +6,9 @@ use perpend_domain::time::Timestamp;
 use semver::Version;
 
 use super::{checked, digest, from_json, to_json};
-use crate::db::{query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{query, query_scalar};
 
 /// A registered plug-in.
 #[derive(Clone, Debug, PartialEq)]

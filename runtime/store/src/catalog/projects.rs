@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::keys::{claim_public_key, insert_key};
 use super::{KeyOwner, NewApiKey, checked, from_json};
-use crate::db::{query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{query, query_scalar};
 
 /// The owner of projects.
 #[derive(Clone, Debug, PartialEq, Eq)]

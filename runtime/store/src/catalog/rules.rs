@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::active::RAISE;
 use super::{Cursor, Page, bounds, checked, from_json, row, to_json};
-use crate::db::{Db, Source, query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Db, Source, query, query_scalar};
 
 /// Enabled rules a project may have (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;

@@ -13,8 +13,8 @@ use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 
 use super::{checked, digest};
-use crate::db::Arg;
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 /// Rows of one transaction.
 const CHUNK: u32 = 500;

@@ -13,10 +13,10 @@ use perpend_domain::time::Timestamp;
 
 use super::checked;
 use super::keys::LOCK_ORGANIZATION;
-use crate::db::{Arg, query, query_scalar};
 use crate::list::Numbered;
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query, query_scalar};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::widgets::is_reference;
 use super::{Content, Dashboard, Placement, Tile};
 use crate::catalog::{from_json, to_json};
-use crate::db::{Arg, Db, query, value_list};
 use crate::list::{Listed, Numbered, Paging};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Db, query, value_list};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,9 +5,9 @@ use perpend_domain::time::Timestamp;
 
 use super::Widget;
 use crate::catalog::{from_json, to_json};
-use crate::db::Arg;
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "

@@ -8,11 +8,11 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
-use crate::db::{Arg, query, value_list};
 use crate::list::{Listed, Numbered, Paging};
 use crate::media::{LINK_ITEM, RENEW};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query, value_list};
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,10 +22,10 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::to_json;
-use crate::db::{Arg, Db, query};
 use crate::list::{Listed, Numbered, Paging};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Db, query};
 
 pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
 pub use items::{ItemQuery, ItemVersion};

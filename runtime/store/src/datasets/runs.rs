@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::catalog::to_json;
-use crate::db::{Arg, query};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query};
 
 /// What was recorded for an item of a run; the run is made with its first one.
 #[derive(Clone, Debug)]

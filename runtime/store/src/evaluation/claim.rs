@@ -7,9 +7,9 @@ use perpend_domain::time::Timestamp;
 use super::counts;
 use super::finish::Attempt;
 use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
-use crate::db::{Arg, Sized, query, query_scalar, value_list};
-use crate::pool::{Pool, in_transaction};
 use crate::{Error, Store};
+use perpend_sql::{Arg, Sized, query, query_scalar, value_list};
+use perpend_sql::{Pool, in_transaction};
 
 /// The right to end executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
-use crate::db::{Db, query};
 use crate::{Error, Store};
+use perpend_sql::{Db, query};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 

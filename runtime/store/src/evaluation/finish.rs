@@ -12,10 +12,10 @@ use perpend_domain::time::Timestamp;
 use super::counts;
 use super::row::code;
 use super::supersede::{Judged, leave_the_newest};
-use crate::db::{Arg, As, Db, Sized, query, value_list};
-use crate::pool::{despite_collisions, in_transaction};
 use crate::scores::{delete_others, put};
 use crate::{Error, Store};
+use perpend_sql::{Arg, As, Db, Sized, query, value_list};
+use perpend_sql::{despite_collisions, in_transaction};
 
 /// The end of one lease of an execution.
 #[derive(Clone, Debug, PartialEq)]

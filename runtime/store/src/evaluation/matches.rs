@@ -10,11 +10,11 @@ use super::claim::Lease;
 use super::counts;
 use super::row::{code, id_bytes};
 use crate::catalog::checked;
-use crate::db::{Arg, Db, Sized, query, value_list, value_rows};
 use crate::numbers::{Numbers, Table};
-use crate::pool::{despite_collisions, in_transaction};
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
+use perpend_sql::{Arg, Db, Sized, query, value_list, value_rows};
+use perpend_sql::{despite_collisions, in_transaction};
 
 /// What one ingest request touched.
 #[derive(Clone, Debug, PartialEq)]

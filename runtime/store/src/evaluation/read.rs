@@ -6,8 +6,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
 use crate::catalog::{Cursor, Page, checked};
-use crate::db::query;
 use crate::{Error, Store};
+use perpend_sql::query;
 
 /// An execution with what only readers ask for.
 #[derive(Clone, Debug, PartialEq)]

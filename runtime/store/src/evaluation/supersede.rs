@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::row::id_of;
 use crate::Error;
-use crate::db::{Arg, As, Db};
 use crate::scores::put_aside;
+use perpend_sql::{Arg, As, Db};
 
 /// A trace, and what judges it. Only traces are judged again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::db::{Arg, query, query_scalar, value_list};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query, query_scalar, value_list};
 
 /// What a client wants to upload.
 #[derive(Clone, Debug, PartialEq, Eq)]

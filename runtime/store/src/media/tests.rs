@@ -1,8 +1,8 @@
 //! What stored media promise, on each database.
 
 use super::*;
-use crate::pool::Pool;
 use crate::testing::{TempDatabase, on_each_database};
+use perpend_sql::Pool;
 
 fn home() -> ProjectId {
     ProjectId::new("home").unwrap()

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 
-use crate::db::Arg;
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 /// Versions of one statement.
 const PER_STATEMENT: usize = 100;

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::row::labels;
 use crate::catalog::{checked, from_json};
-use crate::db::{Arg, value_list};
 use crate::filter_sql::Sql;
 use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::{Arg, value_list};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]

@@ -18,8 +18,8 @@ use perpend_domain::prompt::{PromptBody, PromptKind, PromptName};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::db::{Source, query, query_scalar};
 use crate::{Error, Store};
+use perpend_sql::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
 pub use write::{Deleted, NewPrompt};

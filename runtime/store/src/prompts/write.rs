@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
 use crate::catalog::{from_json, to_json};
-use crate::db::{Db, query, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Db, query, query_scalar};
 
 /// A version to be.
 #[derive(Clone, Debug)]

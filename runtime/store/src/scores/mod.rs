@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 use crate::catalog::to_json;
-use crate::db::storable;
+use perpend_sql::storable;
 
 pub use newest::Place;
 pub use query::{MemberTest, ScoreQuery, ScoreValues};

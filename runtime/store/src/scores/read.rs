@@ -8,11 +8,11 @@ use super::ScoreQuery;
 use super::query::Statement;
 use crate::blob_exports::Changed;
 use crate::catalog::{Cursor, Page, checked, digest, from_json};
-use crate::db::{query, query_scalar};
 use crate::list::{Numbered, Paging};
-use crate::pool::Pool;
 use crate::telemetry::Window;
 use crate::{Error, Store};
+use perpend_sql::Pool;
+use perpend_sql::{query, query_scalar};
 
 #[derive(sqlx::FromRow)]
 pub(super) struct ScoreRow {

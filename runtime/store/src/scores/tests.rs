@@ -23,9 +23,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{MemberTest, ScoreQuery, ScoreValues, delete_others, put};
 use crate::Paging;
-use crate::pool::{Pool, in_transaction};
 use crate::testing::on_each_database;
 use crate::{Error, Store};
+use perpend_sql::{Pool, in_transaction};
 
 fn project(name: &str) -> ProjectId {
     ProjectId::new(name).unwrap()

@@ -8,9 +8,9 @@ use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 
 use super::storable_json;
-use crate::db::{Arg, As, Db, Sized, query, value_rows};
-use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
+use perpend_sql::{Arg, As, Db, Sized, query, value_rows};
+use perpend_sql::{despite_collisions, in_transaction};
 
 const COLUMNS: [&str; 27] = [
     "project_id",

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalog::from_json;
-use crate::db::{Arg, value_list};
 use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::{Arg, value_list};
 
 pub use write::NewSkill;
 

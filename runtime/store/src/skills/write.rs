@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{Skill, SkillFile};
 use crate::catalog::to_json;
-use crate::db::{Arg, query_scalar};
-use crate::pool::in_transaction;
 use crate::{Error, Store};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, query_scalar};
 
 /// A version to be.
 #[derive(Clone, Debug)]

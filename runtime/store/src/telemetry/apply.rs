@@ -14,11 +14,12 @@ use std::cmp::Ordering;
 
 use super::gathered::{Gathered, Touch};
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
+use super::read::observation_row;
 use super::row::{self, ObservationRow, Place};
 use super::{Tenant, block, to_touched_body};
 use crate::Error;
-use crate::db::{Arg, As, Db, Sized, value_list, value_rows};
 use crate::numbers::Table;
+use perpend_sql::{Arg, As, Db, Sized, value_list, value_rows};
 
 /// On two nodes a span and its log records may be written at the same moment, and neither would see the
 /// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
@@ -273,7 +274,7 @@ pub(super) async fn load(
         let args = [tenant.number.into(), trace.as_str().into()];
         db.integer(LOCK_TRACE_POSTGRES, &args).await?;
     }
-    let Some(row) = db.observation_row(tenant.number, trace, id).await? else {
+    let Some(row) = observation_row(db, tenant.number, trace, id).await? else {
         return Ok(None);
     };
     let content = match row.payload {

@@ -6,8 +6,8 @@ use perpend_domain::observation::Content;
 
 use super::block;
 use super::row::OwnRow;
-use crate::db::{Sized, query, value_list};
 use crate::{Error, Store};
+use perpend_sql::{Sized, query, value_list};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
 /// the same observation.

@@ -20,9 +20,9 @@ use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
-use crate::db::{Arg, As, Cell, Db};
-use crate::pool::{despite_collisions, in_transaction};
 use crate::{Error, Store};
+use perpend_sql::{Arg, As, Cell, Db};
+use perpend_sql::{despite_collisions, in_transaction};
 
 /// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
 /// not make reading it slower and slower.

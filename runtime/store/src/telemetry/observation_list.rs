@@ -19,10 +19,10 @@ use super::trace_marks::Marked;
 use super::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
 };
-use crate::db::Arg;
 use crate::filter_sql::{Expr, Sql};
 use crate::metrics::rollup_column;
 use crate::{Error, Store};
+use perpend_sql::Arg;
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
@@ -605,7 +605,7 @@ impl Store {
             let sql = format!(
                 "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
                  WHERE o.seq IN ({})",
-                crate::db::value_list(chunk.len(), 1)
+                perpend_sql::value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
             let mut rows = self.select::<ObservationRow>(&sql, &args).await?;

@@ -16,9 +16,9 @@ use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::{Tenant, refresh};
-use crate::db::{query, query_scalar};
-use crate::pool::{Pool, despite_collisions, in_transaction};
 use crate::{Error, Store};
+use perpend_sql::{Pool, despite_collisions, in_transaction};
+use perpend_sql::{query, query_scalar};
 
 /// Batches that may wait; one more is refused.
 const MAX_BATCHES: usize = 256;

@@ -12,10 +12,10 @@ use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
-use crate::db::{Arg, Db, query, query_scalar};
 use crate::filter_sql::{Expr, Sql};
-use crate::pool::{Pool, despite_collisions, in_transaction};
 use crate::{Error, Store};
+use perpend_sql::{Arg, Db, query, query_scalar};
+use perpend_sql::{Pool, despite_collisions, in_transaction};
 
 /// Rows named in one statement.
 pub(super) const LIST: usize = 200;
@@ -161,24 +161,22 @@ pub(super) const fn nothing<T>() -> Page<T> {
     }
 }
 
-impl Db {
-    /// A stored observation.
-    pub(super) async fn observation_row(
-        &mut self,
-        tenant: i64,
-        trace: &TraceId,
-        id: &ObservationId,
-    ) -> Result<Option<ObservationRow>, Error> {
-        static FIND: OnceLock<String> = OnceLock::new();
-        let sql: &'static str = FIND.get_or_init(|| {
-            format!(
-                "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
-                 WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3"
-            )
-        });
-        let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
-        query(sql).bind_all(&args).fetch_optional(self).await
-    }
+/// A stored observation.
+pub(super) async fn observation_row(
+    db: &mut Db,
+    tenant: i64,
+    trace: &TraceId,
+    id: &ObservationId,
+) -> Result<Option<ObservationRow>, Error> {
+    static FIND: OnceLock<String> = OnceLock::new();
+    let sql: &'static str = FIND.get_or_init(|| {
+        format!(
+            "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
+             WHERE t.tenant = $1 AND t.trace_id = $2 AND o.id = $3"
+        )
+    });
+    let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
+    query(sql).bind_all(&args).fetch_optional(db).await
 }
 
 impl Store {

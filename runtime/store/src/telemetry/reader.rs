@@ -7,8 +7,8 @@ use perpend_domain::ids::{ProjectId, TraceId};
 
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use super::{OfTrace, StoredObservation, block};
-use crate::db::{Sized, query, query_scalar, value_list};
 use crate::{Error, Store};
+use perpend_sql::{Sized, query, query_scalar, value_list};
 
 /// Rows read at once, without their contents.
 const ROWS: usize = 256;

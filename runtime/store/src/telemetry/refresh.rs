@@ -12,8 +12,8 @@ use perpend_domain::trace::Trace;
 
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
-use crate::db::{Arg, query};
-use crate::pool::{Pool, despite_collisions, in_transaction};
+use perpend_sql::{Arg, query};
+use perpend_sql::{Pool, despite_collisions, in_transaction};
 
 /// Traces folded in one transaction.
 const CHUNK: i64 = 100;

@@ -12,7 +12,7 @@ use perpend_domain::observation::Observation;
 
 use super::row::{dollars, tokens, total};
 use crate::Error;
-use crate::db::{Arg, As, Db, Sized, storable, value_rows};
+use perpend_sql::{Arg, As, Db, Sized, storable, value_rows};
 
 /// Microseconds of one row's time.
 pub(crate) const HOUR: i64 = 3_600_000_000;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{Activity, OfTrace, StoredObservation, StoredTrace};
 use crate::Error;
-use crate::db::Arg;
+use perpend_sql::Arg;
 
 fn wrong(what: &'static str, detail: impl ToString) -> Error {
     Error::Inconsistent {

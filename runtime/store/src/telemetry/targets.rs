@@ -9,8 +9,8 @@ use perpend_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::catalog::checked;
-use crate::db::{Arg, Sized, query, query_scalar, value_list, value_rows};
 use crate::{Error, Store};
+use perpend_sql::{Arg, Sized, query, query_scalar, value_list, value_rows};
 
 /// Traces named in one statement.
 const PER_STATEMENT: usize = 100;

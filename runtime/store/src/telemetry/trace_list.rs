@@ -15,9 +15,9 @@ use super::read::{LIST, Rest, nothing, trace_column};
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
-use crate::db::{Arg, query_scalar, value_list};
 use crate::filter_sql::{Expr, Sql};
 use crate::{Error, Store};
+use perpend_sql::{Arg, query_scalar, value_list};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
 const LEADS: [&str; 7] = [

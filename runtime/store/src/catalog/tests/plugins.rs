@@ -1,7 +1,7 @@
 //! Plug-ins.
 
 use super::*;
-use crate::db::{Db, query};
+use perpend_sql::{Db, query};
 
 #[tokio::test]
 async fn a_plugin_version_stands_for_one_component() {

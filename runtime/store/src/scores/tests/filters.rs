@@ -101,7 +101,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
         let insert = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |db| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {
-                    crate::db::query(TENANT)
+                    perpend_sql::query(TENANT)
                         .bind(number)
                         .bind(name)
                         .execute(&mut db)
@@ -114,7 +114,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
                     (8, "t1", "eve", r#"{"tags":["z"]}"#),
                 ];
                 for (tenant, trace, user, detail) in traces {
-                    crate::db::query(TRACE)
+                    perpend_sql::query(TRACE)
                         .bind(tenant)
                         .bind(trace)
                         .bind(user)
@@ -147,7 +147,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
 async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
     let database = crate::testing::TempDatabase::sqlite();
     let store = database.open().await;
-    let crate::pool::Pool::Sqlite { reader, .. } = &store.pool else {
+    let perpend_sql::Pool::Sqlite { reader, .. } = &store.pool else {
         unreachable!("a file was asked for");
     };
     let of_trace = ScoreQuery {

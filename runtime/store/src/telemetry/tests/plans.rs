@@ -1,8 +1,8 @@
 //! Lists must not read a whole project for a few rows.
 
 use super::*;
-use crate::db::query;
 use crate::telemetry::{observation_list, refresh};
+use perpend_sql::query;
 
 /// How SQLite would run a statement: one line per step.
 async fn plan(store: &Store, sql: &str) -> Vec<String> {

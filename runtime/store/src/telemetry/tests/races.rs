@@ -3,8 +3,9 @@
 use futures_util::future::join_all;
 
 use super::*;
-use crate::pool::{Pool, in_transaction};
+use crate::telemetry::read::observation_row;
 use crate::telemetry::row::ObservationRow;
+use perpend_sql::{Pool, in_transaction};
 
 async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> ObservationRow {
     async fn find(
@@ -15,7 +16,7 @@ async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> Obse
     ) -> Result<Option<ObservationRow>, Error> {
         let (trace, id) = (trace_id(trace), span_id(id));
         Ok(in_transaction!(&store.pool, |db| {
-            db.observation_row(tenant, &trace, &id).await?
+            observation_row(&mut db, tenant, &trace, &id).await?
         }))
     }
     let tenant = store.tenant(project).await.unwrap().unwrap();

@@ -5,10 +5,10 @@ use perpend_domain::patch::{About, Patch};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
-use crate::db::query_scalar;
-use crate::pool::in_transaction;
 use crate::telemetry::EventBatch;
 use crate::telemetry::rollup::{HOUR, IS_STEP};
+use perpend_sql::in_transaction;
+use perpend_sql::query_scalar;
 
 /// Groups of observations whose sums are not what counting them anew gives, and how many are counted.
 async fn wrong_sums(store: &Store) -> (i64, i64) {

@@ -92,7 +92,7 @@ const STATEMENTS: usize = 512;
 
 /// Connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
 #[derive(Clone, Debug)]
-pub(crate) enum Pool {
+pub enum Pool {
     Sqlite {
         reader: sqlx_sqlite::SqlitePool,
         writer: sqlx_sqlite::SqlitePool,
@@ -103,7 +103,11 @@ pub(crate) enum Pool {
 }
 
 impl Pool {
-    pub(crate) async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
+    /// Connects, and makes a database file that is missing.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
         match url {
             DatabaseUrl::Sqlite(path) => {
                 // WAL with full sync: a commit that returned survives power loss.
@@ -169,7 +173,10 @@ impl Pool {
 
     /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
     /// PostgreSQL does that by itself.
-    pub(crate) async fn checkpoint(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn checkpoint(&self) -> Result<(), Error> {
         if let Self::Sqlite { checkpointer, .. } = self {
             sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
                 .execute(checkpointer)
@@ -178,7 +185,7 @@ impl Pool {
         Ok(())
     }
 
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         match self {
             Self::Sqlite {
                 reader,
@@ -205,76 +212,6 @@ async fn why_not(connect: &PgConnectOptions, wait: Duration, error: sqlx::Error)
         Err(_) => Error::Unavailable(format!("no answer within {} s", wait.as_secs())),
     }
 }
-
-/// True for faults that pass: a retry of the same statement may succeed.
-pub(crate) fn is_passing(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(error) => match error.code().as_deref() {
-            // SQLite: the primary code is the low byte. BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN.
-            Some(code) if code.len() <= 4 => code
-                .parse::<u32>()
-                .is_ok_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14)),
-            // PostgreSQL classes: connection, transaction rollback, resources, operator intervention, system.
-            Some(code) => ["08", "40", "53", "57", "58"]
-                .iter()
-                .any(|class| code.starts_with(class)),
-            None => false,
-        },
-        _ => false,
-    }
-}
-
-/// True when PostgreSQL undid a transaction because another one was in its way: a deadlock, or an order
-/// that does not exist. Run again as a whole it may succeed at once.
-pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    matches!(code.as_deref(), Some("40P01" | "40001"))
-}
-
-/// True when a value does not fit into an index of PostgreSQL. Those who take names and ids hold them to
-/// less; this is for what they forget.
-pub(crate) fn is_too_long(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.as_deref() == Some("54000")
-}
-
-/// How often a transaction is run again that another one got in the way of.
-pub(crate) const MAX_COLLISIONS: u32 = 8;
-
-/// The expression, which awaits a whole transaction, evaluated again while another one is in its way.
-macro_rules! despite_collisions {
-    ($transaction:expr) => {{
-        let mut n_collisions = 0;
-        loop {
-            match $transaction {
-                Err($crate::Error::Collision(reason))
-                    if n_collisions < $crate::pool::MAX_COLLISIONS =>
-                {
-                    n_collisions += 1;
-                    tracing::debug!(reason, n_collisions, "a transaction runs again");
-                }
-                result => break result,
-            }
-        }
-    }};
-}
-pub(crate) use despite_collisions;
-
-/// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |db| { .. })`. `?` and
-/// `return` inside undo it.
-macro_rules! in_transaction {
-    ($pool:expr, |$db:ident| $body:block) => {{
-        let mut $db = $crate::db::Db::begin($pool).await?;
-        let value = $body;
-        $db.commit().await?;
-        value
-    }};
-}
-pub(crate) use in_transaction;
 
 #[cfg(test)]
 mod tests {

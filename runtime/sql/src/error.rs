@@ -1,0 +1,105 @@
+//! Why a database did not do what was asked.
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The project has no such row.
+    #[error("no such row in this project")]
+    NotFound,
+    /// A row with this identity stands already and differs, or a state forbids the change.
+    #[error("conflict: {0}")]
+    Conflict(&'static str),
+    /// Something else has this name, and only one may have it.
+    #[error("the name is taken: {0}")]
+    NameTaken(&'static str),
+    /// The store cannot take more now; the caller may try again later.
+    #[error("the store cannot take the write now: {0}")]
+    Unavailable(String),
+    /// A name or an id is longer than an index can hold.
+    #[error("a name or an id is too long")]
+    TooLong,
+    /// Another transaction was in the way of this one, which was undone; the caller may try again at once.
+    #[error("another transaction was in the way: {0}")]
+    Collision(String),
+    /// The database failed.
+    #[error("database: {0}")]
+    Sql(#[source] sqlx::Error),
+    /// A stored value is not what this version writes.
+    #[error("stored {what} is inconsistent: {detail}")]
+    Inconsistent {
+        /// Which kind of row.
+        what: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The database was made by an older version, whose server may be running.
+    #[error(
+        "the database has schema version {found}, this program writes {known}: start the server of this version \
+         first, which brings the database up to date"
+    )]
+    TooOld {
+        /// In the database.
+        found: i64,
+        /// Of this program.
+        known: i64,
+    },
+    /// The database was made by a newer version.
+    #[error("the database has schema version {found}, this program knows up to {known}")]
+    TooNew {
+        /// In the database.
+        found: i64,
+        /// Of this program.
+        known: i64,
+    },
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        if is_too_long(&error) {
+            Self::TooLong
+        } else if is_collision(&error) {
+            Self::Collision(error.to_string())
+        } else if is_passing(&error) {
+            // A full disk, a lock held elsewhere, a lost connection: the same write may succeed later.
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::Sql(error)
+        }
+    }
+}
+
+/// True for faults that pass: a retry of the same statement may succeed.
+fn is_passing(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::Database(error) => match error.code().as_deref() {
+            // SQLite: the primary code is the low byte. BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN.
+            Some(code) if code.len() <= 4 => code
+                .parse::<u32>()
+                .is_ok_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14)),
+            // PostgreSQL classes: connection, transaction rollback, resources, operator intervention, system.
+            Some(code) => ["08", "40", "53", "57", "58"]
+                .iter()
+                .any(|class| code.starts_with(class)),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// True when PostgreSQL undid a transaction because another one was in its way: a deadlock, or an order
+/// that does not exist. Run again as a whole it may succeed at once.
+fn is_collision(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("40P01" | "40001"))
+}
+
+/// True when a value does not fit into an index of PostgreSQL. Those who take names and ids hold them to
+/// less; this is for what they forget.
+fn is_too_long(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.as_deref() == Some("54000")
+}

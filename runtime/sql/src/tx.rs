@@ -1,0 +1,175 @@
+//! Write transactions.
+
+use std::borrow::Cow;
+
+use futures_util::future::BoxFuture;
+use sqlx::{AssertSqlSafe, Transaction};
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
+
+use crate::Error;
+use crate::arg::{Arg, bind_args};
+use crate::pool::Pool;
+use crate::sized::Sized;
+use crate::spell::for_sqlite;
+
+/// A write transaction. Dropped before it is committed, it is undone.
+#[derive(Debug)]
+pub enum Db {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+impl Db {
+    /// Begins one. SQLite has one at a time: others wait.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn begin(pool: &Pool) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(async move {
+            Ok(match pool {
+                // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
+                Pool::Sqlite { writer, .. } => {
+                    Self::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
+                }
+                Pool::Postgres(pool) => Self::Postgres(pool.begin().await?),
+            })
+        })
+    }
+
+    /// Makes it durable.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(tx) => tx.commit().await?,
+                Self::Postgres(tx) => tx.commit().await?,
+            }
+            Ok(())
+        })
+    }
+
+    pub const fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Rows changed.
+    pub(crate) fn run<'a>(
+        &'a mut self,
+        sql: Cow<'static, str>,
+        args: &'a [Arg<'a>],
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Sqlite(tx) => {
+                    let query = bind_args!(for_sqlite(sql), args);
+                    query.execute(&mut **tx).await?.rows_affected()
+                }
+                Self::Postgres(tx) => {
+                    let query = bind_args!(sql, args);
+                    query.execute(&mut **tx).await?.rows_affected()
+                }
+            })
+        })
+    }
+
+    /// Executes statements without values that one text holds.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn run_script(&mut self, sql: String) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let script = sqlx::raw_sql(AssertSqlSafe(sql));
+            match self {
+                Self::Sqlite(tx) => script.execute(&mut **tx).await.map(|_| ())?,
+                Self::Postgres(tx) => script.execute(&mut **tx).await.map(|_| ())?,
+            }
+            Ok(())
+        })
+    }
+
+    /// Rows changed.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error> {
+        self.run(sql.into(), args).await
+    }
+
+    /// Executes a statement for all rows, in their order; how many it changed. `push` appends the values
+    /// of one row.
+    pub async fn execute_for<'r, T>(
+        &mut self,
+        statement: &'static Sized,
+        rows: &'r [T],
+        push: impl Fn(&mut Vec<Arg<'r>>, &'r T),
+    ) -> Result<u64, Error> {
+        let mut n_changed = 0;
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (changed, later) = self.execute_some(statement, &[], rest, &push).await?;
+            n_changed += changed;
+            rest = later;
+        }
+        Ok(n_changed)
+    }
+
+    /// Executes a statement for the first of some rows, at least one; how many it changed, and the rows
+    /// that are left. `first` are the values before those of the rows.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn execute_some<'r, T>(
+        &mut self,
+        statement: &'static Sized,
+        first: &[Arg<'r>],
+        rows: &'r [T],
+        push: impl Fn(&mut Vec<Arg<'r>>, &'r T),
+    ) -> Result<(u64, &'r [T]), Error> {
+        let (sql, n) = statement.for_some_of(rows.len());
+        let (chunk, later) = rows.split_at(n.min(rows.len()));
+        let Some(last) = chunk.last() else {
+            return Ok((0, later));
+        };
+        let mut args = first.to_vec();
+        chunk.iter().for_each(|row| push(&mut args, row));
+        let n_of_row = (args.len() - first.len()) / chunk.len();
+        args.reserve_exact((n - chunk.len()) * n_of_row);
+        (chunk.len()..n).for_each(|_| push(&mut args, last));
+        Ok((self.execute(sql, &args).await?, later))
+    }
+}
+
+/// How often a transaction is run again that another one got in the way of.
+pub const MAX_COLLISIONS: u32 = 8;
+
+/// The expression, which awaits a whole transaction, evaluated again while another one is in its way.
+#[macro_export]
+macro_rules! despite_collisions {
+    ($transaction:expr) => {{
+        let mut n_collisions = 0;
+        loop {
+            match $transaction {
+                Err($crate::Error::Collision(reason)) if n_collisions < $crate::MAX_COLLISIONS => {
+                    n_collisions += 1;
+                    tracing::debug!(reason, n_collisions, "a transaction runs again");
+                }
+                result => break result,
+            }
+        }
+    }};
+}
+
+/// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |db| { .. })`. `?` and
+/// `return` inside undo it.
+#[macro_export]
+macro_rules! in_transaction {
+    ($pool:expr, |$db:ident| $body:block) => {{
+        let mut $db = $crate::Db::begin($pool).await?;
+        let value = $body;
+        $db.commit().await?;
+        value
+    }};
+}
