@@ -24,4 +24,4 @@ pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options, Pool};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
 pub use row::{As, Cell, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
-pub use tx::{Db, MAX_COLLISIONS};
+pub use tx::{MAX_COLLISIONS, Tx};

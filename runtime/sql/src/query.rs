@@ -15,7 +15,7 @@ use crate::arg::{Arg, bind_args};
 use crate::pool::Pool;
 use crate::row::{As, Cell, Record, Row};
 use crate::spell::for_sqlite;
-use crate::tx::Db;
+use crate::tx::Tx;
 
 /// How many of the rows that a statement finds are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub type Put<'p> = &'p mut (dyn FnMut(Row) -> Result<(), Error> + Send);
 #[derive(Debug)]
 pub enum Source<'s> {
     Pool(&'s Pool),
-    Transaction(&'s mut Db),
+    Transaction(&'s mut Tx),
 }
 
 impl<'s> From<&'s Pool> for Source<'s> {
@@ -40,9 +40,9 @@ impl<'s> From<&'s Pool> for Source<'s> {
     }
 }
 
-impl<'s> From<&'s mut Db> for Source<'s> {
-    fn from(db: &'s mut Db) -> Self {
-        Self::Transaction(db)
+impl<'s> From<&'s mut Tx> for Source<'s> {
+    fn from(tx: &'s mut Tx) -> Self {
+        Self::Transaction(tx)
     }
 }
 
@@ -70,7 +70,7 @@ impl<'s> Source<'s> {
     pub fn again(&mut self) -> Source<'_> {
         match self {
             Self::Pool(pool) => Source::Pool(pool),
-            Self::Transaction(db) => Source::Transaction(db),
+            Self::Transaction(tx) => Source::Transaction(tx),
         }
     }
 
@@ -95,11 +95,11 @@ impl<'s> Source<'s> {
                     let query = bind_args!(sql, args);
                     hand_on!(query, pool, wanted, put, Row::Postgres);
                 }
-                Self::Transaction(Db::Sqlite(tx)) => {
+                Self::Transaction(Tx::Sqlite(tx)) => {
                     let query = bind_args!(for_sqlite(sql), args);
                     hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
                 }
-                Self::Transaction(Db::Postgres(tx)) => {
+                Self::Transaction(Tx::Postgres(tx)) => {
                     let query = bind_args!(sql, args);
                     hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
                 }
@@ -146,8 +146,8 @@ impl<'q> Query<'q> {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn execute(self, db: &mut Db) -> Result<u64, Error> {
-        db.run(self.sql, &self.args).await
+    pub async fn execute(self, tx: &mut Tx) -> Result<u64, Error> {
+        tx.run(self.sql, &self.args).await
     }
 
     /// Hands rows on, in the order in which they are found.
@@ -255,7 +255,7 @@ impl<'q> Scalars<'q> {
     }
 }
 
-impl Db {
+impl Tx {
     /// Rows, each column read as told.
     ///
     /// # Errors

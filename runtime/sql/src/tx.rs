@@ -15,12 +15,12 @@ use crate::spell::for_sqlite;
 
 /// A write transaction. Dropped before it is committed, it is undone.
 #[derive(Debug)]
-pub enum Db {
+pub enum Tx {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
 }
 
-impl Db {
+impl Tx {
     /// Begins one. SQLite has one at a time: others wait.
     ///
     /// # Errors
@@ -162,14 +162,14 @@ macro_rules! despite_collisions {
     }};
 }
 
-/// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |db| { .. })`. `?` and
+/// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |tx| { .. })`. `?` and
 /// `return` inside undo it.
 #[macro_export]
 macro_rules! in_transaction {
-    ($pool:expr, |$db:ident| $body:block) => {{
-        let mut $db = $crate::Db::begin($pool).await?;
+    ($pool:expr, |$tx:ident| $body:block) => {{
+        let mut $tx = $crate::Tx::begin($pool).await?;
         let value = $body;
-        $db.commit().await?;
+        $tx.commit().await?;
         value
     }};
 }

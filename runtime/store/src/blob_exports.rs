@@ -403,11 +403,11 @@ impl Store {
             now.as_micros().into(),
         ];
         let sql = format!("SELECT {COLUMNS} {CLAIMED}");
-        let mut rows: Vec<ExportRow> = in_transaction!(&self.pool, |db| {
-            let n = query(CLAIM).bind_all(&args).execute(&mut db).await?;
+        let mut rows: Vec<ExportRow> = in_transaction!(&self.pool, |tx| {
+            let n = query(CLAIM).bind_all(&args).execute(&mut tx).await?;
             match n {
                 0 => Vec::new(),
-                _ => query(sql).bind(fence).fetch_all(&mut db).await?,
+                _ => query(sql).bind(fence).fetch_all(&mut tx).await?,
             }
         });
         rows.pop().map(TryInto::try_into).transpose()

@@ -127,12 +127,12 @@ impl Store {
             connection.created_at.as_micros().into(),
             connection.updated_at.as_micros().into(),
         ];
-        Ok(in_transaction!(&self.pool, |db| {
-            query(UPSERT).bind_all(&args).execute(&mut db).await?;
+        Ok(in_transaction!(&self.pool, |tx| {
+            query(UPSERT).bind_all(&args).execute(&mut tx).await?;
             let standing: String = query_scalar(STANDING)
                 .bind(project.as_str())
                 .bind(&connection.provider)
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             standing == connection.id
         }))

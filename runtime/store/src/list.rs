@@ -105,10 +105,10 @@ impl Store {
 
     /// Runs one writing statement in a transaction of its own; the rows it changed.
     pub(crate) async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(sql.to_owned())
                 .bind_all(args)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         }))
     }

@@ -152,15 +152,15 @@ pub(crate) async fn run(pool: &Pool, older: Older) -> Result<(), Error> {
 async fn run_steps(pool: &Pool, steps: &[(&str, &str)], older: Older) -> Result<(), Error> {
     let known = steps.len() as i64;
     let is_postgres = matches!(pool, Pool::Postgres(_));
-    in_transaction!(pool, |db| {
+    in_transaction!(pool, |tx| {
         if is_postgres {
             // Any constant will do: it only has to be the same for every node.
             query("SELECT pg_advisory_xact_lock(4707214)")
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         }
-        query(CREATE_LEDGER).execute(&mut db).await?;
-        let found: i64 = query_scalar(CURRENT).fetch_one(&mut db).await?;
+        query(CREATE_LEDGER).execute(&mut tx).await?;
+        let found: i64 = query_scalar(CURRENT).fetch_one(&mut tx).await?;
         if known < found {
             return Err(Error::TooNew { found, known });
         }
@@ -173,11 +173,11 @@ async fn run_steps(pool: &Pool, steps: &[(&str, &str)], older: Older) -> Result<
             } else {
                 for_sqlite(step)
             };
-            db.run_script(step).await?;
+            tx.run_script(step).await?;
             query(RECORD)
                 .bind(at as i64 + 1)
                 .bind(*name)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         }
     });

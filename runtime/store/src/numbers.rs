@@ -1,7 +1,7 @@
 //! Row numbers, given out before the rows are written.
 
 use crate::Error;
-use perpend_sql::{As, Db};
+use perpend_sql::{As, Tx};
 
 /// A table whose rows get their numbers here.
 #[derive(Clone, Copy, Debug)]
@@ -39,22 +39,22 @@ impl Numbers {
     /// So many fresh ones, ascending.
     pub(crate) async fn take(
         &mut self,
-        db: &mut Db,
+        tx: &mut Tx,
         table: Table,
         n: usize,
     ) -> Result<Vec<i64>, Error> {
         if n == 0 {
             return Ok(Vec::new());
         }
-        if db.is_postgres() {
+        if tx.is_postgres() {
             let args = [(n as i64).into()];
-            let rows = db
+            let rows = tx
                 .rows(NEXT_POSTGRES[table as usize], &args, &[As::Int])
                 .await?;
             return Ok(rows.iter().map(|cells| cells[0].int()).collect());
         }
         if self.next.is_none() {
-            let rows = db.rows(NEXT_SQLITE, &[], &[As::Int; 4]).await?;
+            let rows = tx.rows(NEXT_SQLITE, &[], &[As::Int; 4]).await?;
             self.next = rows
                 .first()
                 .map(|cells| [0, 1, 2, 3].map(|at: usize| cells[at].int()));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Db, query, query_scalar};
+use perpend_sql::{Tx, query, query_scalar};
 
 /// An evaluator as it is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -239,7 +239,7 @@ const DISABLE_EMPTY: &str = "
                         WHERE a.project_id = rules.project_id AND a.rule_id = rules.id)";
 
 async fn insert_version(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     evaluator: &EvaluatorId,
     number: i32,
@@ -248,7 +248,7 @@ async fn insert_version(
 ) -> Result<(), Error> {
     let n_held: i64 = query_scalar(super::plugins::N_COMPONENTS)
         .bind(version.plugin.as_bytes().as_slice())
-        .fetch_one(&mut *db)
+        .fetch_one(&mut *tx)
         .await?;
     if n_held == 0 {
         return Err(Error::Conflict("the plug-in was deleted"));
@@ -267,7 +267,7 @@ async fn insert_version(
         .bind(to_json("evaluator version", &version.grants)?)
         .bind(version.fingerprint.as_bytes().as_slice())
         .bind(now.as_micros())
-        .execute(db)
+        .execute(tx)
         .await?;
     Ok(())
 }
@@ -407,20 +407,20 @@ impl Store {
         new: &NewEvaluator,
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
-        in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(new.id.as_str())
                 .bind(&new.name)
                 .bind(&new.description)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_made == 0 {
                 return Err(Error::Conflict("an evaluator with this id exists"));
             }
-            insert_version(&mut db, project, &new.id, 1, &new.version, now).await?;
+            insert_version(&mut tx, project, &new.id, 1, &new.version, now).await?;
         });
         self.evaluator(project, &new.id)
             .await?
@@ -438,16 +438,16 @@ impl Store {
         version: &NewVersion,
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
-        in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             let number: Option<i32> = query_scalar(NEXT_NUMBER)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .fetch_optional(&mut db)
+                .fetch_optional(&mut tx)
                 .await?;
             let number = number.ok_or(Error::NotFound)?;
-            insert_version(&mut db, project, id, number, version, now).await?;
+            insert_version(&mut tx, project, id, number, version, now).await?;
         });
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
@@ -464,9 +464,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<u32>, Error> {
         let mut numbers = Vec::with_capacity(successors.len());
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             // Also what is written at the same time waits for this, so that no two wait for each other.
-            query(super::active::RAISE).execute(&mut db).await?;
+            query(super::active::RAISE).execute(&mut tx).await?;
             for Successor {
                 evaluator,
                 follows,
@@ -479,18 +479,18 @@ impl Store {
                     .bind(evaluator.as_str())
                     .bind(now.as_micros())
                     .bind(follows)
-                    .fetch_optional(&mut db)
+                    .fetch_optional(&mut tx)
                     .await?;
                 let number = number.ok_or(Error::Conflict(
                     "an evaluator got another version or was deleted meanwhile: nothing was changed, look \
                      at the evaluators again",
                 ))?;
-                insert_version(&mut db, project, evaluator, number, version, now).await?;
+                insert_version(&mut tx, project, evaluator, number, version, now).await?;
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(evaluator.as_str())
                     .bind(now.as_micros())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
                 numbers.push(number.max(0).cast_unsigned());
             }
@@ -510,14 +510,14 @@ impl Store {
         description: Option<Option<&str>>,
         now: Timestamp,
     ) -> Result<Evaluator, Error> {
-        in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             let n_changed = query(RENAME)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(name)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_changed == 0 {
                 return Err(Error::NotFound);
@@ -528,7 +528,7 @@ impl Store {
                     .bind(id.as_str())
                     .bind(description)
                     .bind(now.as_micros())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
         });
@@ -545,15 +545,15 @@ impl Store {
         id: &EvaluatorId,
         pause: &Pause,
     ) -> Result<bool, Error> {
-        let n_paused = in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        let n_paused = in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         Ok(n_paused == 1)
@@ -569,13 +569,13 @@ impl Store {
         id: &EvaluatorId,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let n_unpaused = in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        let n_unpaused = in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             query(UNPAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         Ok(n_unpaused == 1)
@@ -592,12 +592,12 @@ impl Store {
         id: &EvaluatorId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
-            query(super::active::RAISE).execute(&mut db).await?;
+        in_transaction!(&self.pool, |tx| {
+            query(super::active::RAISE).execute(&mut tx).await?;
             let n_gone = query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_gone == 0 {
                 return Err(Error::NotFound);
@@ -605,7 +605,7 @@ impl Store {
             query(DISABLE_EMPTY)
                 .bind(project.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use super::{SecretHash, checked};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Db, Query, query, query_scalar};
+use perpend_sql::{Arg, Query, Tx, query, query_scalar};
 
 /// Keys that a project or an organization has at most: their list is shown whole.
 pub const MAX_KEYS: u32 = 200;
@@ -157,8 +157,8 @@ const INSERT: &str = "
 
 /// Claims a public key for the key pair that this transaction makes. `false` when it is taken, or was taken by
 /// a pair that has been deleted.
-pub(super) async fn claim_public_key(db: &mut Db, public_key: &PublicKey) -> Result<bool, Error> {
-    let n_claimed = query(CLAIM).bind(public_key.as_str()).execute(db).await?;
+pub(super) async fn claim_public_key(tx: &mut Tx, public_key: &PublicKey) -> Result<bool, Error> {
+    let n_claimed = query(CLAIM).bind(public_key.as_str()).execute(tx).await?;
     Ok(n_claimed == 1)
 }
 
@@ -264,21 +264,21 @@ impl Store {
             KeyOwner::Project(_) => (LOCK_PROJECT, COUNT),
             KeyOwner::Organization(_) => (LOCK_ORGANIZATION, COUNT_OF_ORGANIZATION),
         };
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             let owner = project.or(organization);
-            let n_locked = query(lock).bind(owner).execute(&mut db).await?;
+            let n_locked = query(lock).bind(owner).execute(&mut tx).await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
-            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut db).await?;
+            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut tx).await?;
             if i64::from(MAX_KEYS) <= n_keys {
                 return Err(Error::Conflict("there are 200 keys; delete one first"));
             }
-            if !claim_public_key(&mut db, &key.public_key).await? {
+            if !claim_public_key(&mut tx, &key.public_key).await? {
                 return Err(PUBLIC_KEY_USED);
             }
             insert_key(project, organization, key, now)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())
@@ -367,15 +367,15 @@ impl Store {
             return Ok(value);
         }
         let made = make();
-        let value = in_transaction!(&self.pool, |db| {
+        let value = in_transaction!(&self.pool, |tx| {
             query(PUT_SECRET)
                 .bind(name)
                 .bind(made.as_slice())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query_scalar(GET_SECRET)
                 .bind(name)
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?
         });
         Ok(value)

@@ -13,7 +13,7 @@ use super::projects::{ProjectRow, select_projects};
 use super::{Organization, Project, checked, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Db, query};
+use perpend_sql::{Arg, Tx, query};
 
 /// Projects that an organization has at most: their list is shown whole.
 pub const MAX_PROJECTS: u32 = 1_000;
@@ -69,14 +69,14 @@ const STOP_RULES: &str = "UPDATE rules SET enabled = 0 WHERE project_id = $1 AND
 /// Locks the organization, so that names and counts hold until the commit, and counts its projects: all, and
 /// those other than `id` with this name.
 async fn lock_and_count(
-    db: &mut Db,
+    tx: &mut Tx,
     organization: &OrganizationId,
     name: Option<&str>,
     id: &ProjectId,
 ) -> Result<(i64, i64), Error> {
     let n_locked = query(LOCK_ORGANIZATION)
         .bind(organization.as_str())
-        .execute(db)
+        .execute(tx)
         .await?;
     if n_locked == 0 {
         return Err(Error::NotFound);
@@ -85,7 +85,7 @@ async fn lock_and_count(
         .bind(organization.as_str())
         .bind(name)
         .bind(id.as_str())
-        .fetch_one(db)
+        .fetch_one(tx)
         .await
 }
 
@@ -143,9 +143,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let metadata = to_json("project", &project.metadata)?;
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             let (n_all, n_named) = lock_and_count(
-                &mut db,
+                &mut tx,
                 organization,
                 Some(project.name.as_str()),
                 &project.id,
@@ -164,7 +164,7 @@ impl Store {
                 .bind(&metadata)
                 .bind(i64::from(project.retention_days))
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())
@@ -184,9 +184,9 @@ impl Store {
     ) -> Result<Project, Error> {
         let metadata = patch.metadata.as_ref();
         let metadata = metadata.map(|all| to_json("project", all)).transpose()?;
-        let n_changed = in_transaction!(&self.pool, |db| {
+        let n_changed = in_transaction!(&self.pool, |tx| {
             let (_, n_named) =
-                lock_and_count(&mut db, organization, patch.name.as_deref(), project).await?;
+                lock_and_count(&mut tx, organization, patch.name.as_deref(), project).await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }
@@ -197,7 +197,7 @@ impl Store {
                 .bind(metadata.as_deref())
                 .bind(patch.retention_days.map(i64::from))
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         if n_changed == 0 {
@@ -218,17 +218,17 @@ impl Store {
         project: &ProjectId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_deleted = in_transaction!(&self.pool, |db| {
-            query(RAISE).execute(&mut db).await?;
+        let n_deleted = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
             let n_deleted = query(DELETE)
                 .bind(organization.as_str())
                 .bind(project.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if 0 < n_deleted {
                 for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
-                    query(sql).bind(project.as_str()).execute(&mut db).await?;
+                    query(sql).bind(project.as_str()).execute(&mut tx).await?;
                 }
             }
             n_deleted

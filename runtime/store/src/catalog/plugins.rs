@@ -167,13 +167,13 @@ impl Store {
         let digest = Digest::of(bytes);
         let json = to_json("plug-in", info)?;
         let name = owner.map_or("", ProjectId::as_str);
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             // Deletions queue up behind this, so that none takes away the bytes in between.
-            query(super::active::RAISE).execute(&mut db).await?;
+            query(super::active::RAISE).execute(&mut tx).await?;
             if owner.is_some() {
                 let n_held: i64 = query_scalar(HELD_BY_SERVER)
                     .bind(&info.name)
-                    .fetch_one(&mut db)
+                    .fetch_one(&mut tx)
                     .await?;
                 if 0 < n_held {
                     return Err(Error::Conflict("a plug-in of the server has this name"));
@@ -182,7 +182,7 @@ impl Store {
             query(INSERT_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
                 .bind(bytes)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(INSERT)
                 .bind(name)
@@ -192,7 +192,7 @@ impl Store {
                 .bind(json)
                 .bind(bytes.len() as i64)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(REVIVE)
                 .bind(name)
@@ -200,14 +200,14 @@ impl Store {
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             let standing: Option<Vec<u8>> = query_scalar(STANDING)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
-                .fetch_optional(&mut db)
+                .fetch_optional(&mut tx)
                 .await?;
             if standing.is_none() {
                 return Err(Error::Conflict(
@@ -319,13 +319,13 @@ impl Store {
     /// [`Error::NotFound`] when the project did not register it, [`Error::Conflict`] while an evaluator
     /// has a version made from it: old versions too can be run again.
     pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             // Whoever writes a version of an evaluator raises it too: what is counted holds.
-            query(super::active::RAISE).execute(&mut db).await?;
+            query(super::active::RAISE).execute(&mut tx).await?;
             let n_deleted = query(DELETE)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_deleted == 0 {
                 return Err(Error::NotFound);
@@ -333,14 +333,14 @@ impl Store {
             let n_users: i64 = query_scalar(N_USERS)
                 .bind(project.as_str())
                 .bind(digest.as_bytes().as_slice())
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             if 0 < n_users {
                 return Err(Error::Conflict("evaluators are made from this plug-in"));
             }
             query(DELETE_COMPONENT)
                 .bind(digest.as_bytes().as_slice())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -153,20 +153,20 @@ impl Store {
         if let Some(key) = self.api_key(&init.key.public_key).await? {
             return self.opened_by(&key.owner).await;
         }
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             // The public key first: of several nodes that start at once, one gets past this statement, and the
             // others find its project when it has committed.
-            if claim_public_key(&mut db, &init.key.public_key).await? {
+            if claim_public_key(&mut tx, &init.key.public_key).await? {
                 let organization: Option<String> = query_scalar(FIND_ORGANIZATION)
                     .bind(&init.organization_name)
-                    .fetch_optional(&mut db)
+                    .fetch_optional(&mut tx)
                     .await?;
                 if organization.is_none() {
                     query(INSERT_ORGANIZATION)
                         .bind(init.organization_id.as_str())
                         .bind(&init.organization_name)
                         .bind(now.as_micros())
-                        .execute(&mut db)
+                        .execute(&mut tx)
                         .await?;
                 }
                 let organization = organization
@@ -175,7 +175,7 @@ impl Store {
                 let project: Option<String> = query_scalar(FIND)
                     .bind(organization)
                     .bind(&init.project_name)
-                    .fetch_optional(&mut db)
+                    .fetch_optional(&mut tx)
                     .await?;
                 if project.is_none() {
                     query(INSERT)
@@ -183,12 +183,12 @@ impl Store {
                         .bind(organization)
                         .bind(&init.project_name)
                         .bind(now.as_micros())
-                        .execute(&mut db)
+                        .execute(&mut tx)
                         .await?;
                 }
                 let project = project.as_deref().unwrap_or(init.project_id.as_str());
                 insert_key(Some(project), None, &init.key, now)
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
         });

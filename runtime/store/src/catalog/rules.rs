@@ -11,7 +11,7 @@ use super::active::RAISE;
 use super::{Cursor, Page, bounds, checked, from_json, row, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Db, Source, query, query_scalar};
+use perpend_sql::{Source, Tx, query, query_scalar};
 
 /// Enabled rules a project may have (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;
@@ -236,7 +236,7 @@ async fn read_rule(
 
 /// Refuses a rule that another one equals. Holds until the transaction ends: [`RAISE`] made the writers of rules
 /// queue up.
-async fn refuse_twin(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
     let namesakes = |sql: &'static str| {
         query(sql)
             .bind(project.as_str())
@@ -244,11 +244,11 @@ async fn refuse_twin(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<()
             .bind(rule.target.as_str())
             .bind(rule.id.as_str())
     };
-    let rules: Vec<RuleRow> = namesakes(NAMESAKES).fetch_all(&mut *db).await?;
+    let rules: Vec<RuleRow> = namesakes(NAMESAKES).fetch_all(&mut *tx).await?;
     if rules.is_empty() {
         return Ok(());
     }
-    let assignments: Vec<AssignmentRow> = namesakes(NAMESAKES_ASSIGNMENTS).fetch_all(db).await?;
+    let assignments: Vec<AssignmentRow> = namesakes(NAMESAKES_ASSIGNMENTS).fetch_all(tx).await?;
     let namesakes = assemble(rules, assignments)?;
     if namesakes.iter().any(|(_, other)| other.is_twin_of(rule)) {
         return Err(Error::NameTaken(
@@ -259,7 +259,7 @@ async fn refuse_twin(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<()
 }
 
 /// Writes one whole rule and checks what must hold for it.
-async fn write_rule(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Error::Conflict("an enabled rule needs an evaluator"));
     }
@@ -279,12 +279,12 @@ async fn write_rule(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(rule.late.as_str())
         .bind(rule.created_at.as_micros())
         .bind(rule.updated_at.as_micros())
-        .execute(db)
+        .execute(tx)
         .await?;
     query(DROP_ASSIGNMENTS)
         .bind(project.as_str())
         .bind(rule.id.as_str())
-        .execute(db)
+        .execute(tx)
         .await?;
     for (place, assignment) in (0_i32..).zip(&rule.assignments) {
         let mapping = assignment.mapping.as_ref();
@@ -296,7 +296,7 @@ async fn write_rule(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(),
             .bind(assignment.id.as_str())
             .bind(assignment.evaluator_id.as_str())
             .bind(mapping.transpose()?)
-            .execute(db)
+            .execute(tx)
             .await?;
         if n_made == 0 {
             return Err(Error::NotFound);
@@ -304,7 +304,7 @@ async fn write_rule(db: &mut Db, project: &ProjectId, rule: &Rule) -> Result<(),
     }
     let n_enabled: i64 = query_scalar(COUNT_ENABLED)
         .bind(project.as_str())
-        .fetch_one(db)
+        .fetch_one(tx)
         .await?;
     if rule.enabled && i64::from(MAX_ACTIVE_RULES) < n_enabled {
         return Err(Error::Conflict("a project has at most 500 active rules"));
@@ -379,18 +379,18 @@ impl Store {
     /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already;
     /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
     pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
-            query(RAISE).execute(&mut db).await?;
+        in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
             let standing: Option<RuleRow> = query(GET)
                 .bind(project.as_str())
                 .bind(rule.id.as_str())
-                .fetch_optional(&mut db)
+                .fetch_optional(&mut tx)
                 .await?;
             if standing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
-            refuse_twin(&mut db, project, rule).await?;
-            write_rule(&mut db, project, rule).await?;
+            refuse_twin(&mut tx, project, rule).await?;
+            write_rule(&mut tx, project, rule).await?;
         });
         Ok(())
     }
@@ -408,24 +408,24 @@ impl Store {
         patch: &RulePatch,
         now: Timestamp,
     ) -> Result<Rule, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
-            query(RAISE).execute(&mut db).await?;
-            let mut rule = read_rule((&mut db).into(), project, id)
+        Ok(in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            let mut rule = read_rule((&mut tx).into(), project, id)
                 .await?
                 .ok_or(Error::NotFound)?;
             let before = rule.clone();
             patch.apply(&mut rule, now);
             // Twins from before they were refused can still be switched off.
             if !rule.is_twin_of(&before) {
-                refuse_twin(&mut db, project, &rule).await?;
+                refuse_twin(&mut tx, project, &rule).await?;
             }
-            write_rule(&mut db, project, &rule).await?;
+            write_rule(&mut tx, project, &rule).await?;
             if patch.enabled == Some(true) && rule.paused.take().is_some() {
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(id.as_str())
                     .bind(now.as_micros())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             rule
@@ -442,15 +442,15 @@ impl Store {
         id: &RuleId,
         pause: &Pause,
     ) -> Result<bool, Error> {
-        let n_paused = in_transaction!(&self.pool, |db| {
-            query(RAISE).execute(&mut db).await?;
+        let n_paused = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
             query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         Ok(n_paused == 1)
@@ -461,12 +461,12 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such rule.
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |db| {
-            query(RAISE).execute(&mut db).await?;
+        let n_gone = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
             query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_gone {

@@ -256,17 +256,17 @@ impl Store {
         user: &NewUser,
         now: Timestamp,
     ) -> Result<User, Error> {
-        let n_made = in_transaction!(&self.pool, |db| {
+        let n_made = in_transaction!(&self.pool, |tx| {
             let n_locked = query(LOCK_ORGANIZATION)
                 .bind(organization.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_locked == 0 {
                 return Err(Error::NotFound);
             }
             let n_known: i64 = query_scalar(COUNT_ALL)
                 .bind(organization.as_str())
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             if i64::from(MAX_USERS) <= n_known {
                 return Err(Error::Conflict("the organization knows 10000 people"));
@@ -280,7 +280,7 @@ impl Store {
                 .bind(user.role.as_str())
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         if n_made == 0 {
@@ -301,16 +301,16 @@ impl Store {
         user: &NewUser,
         now: Timestamp,
     ) -> Result<User, Error> {
-        let n_changed = in_transaction!(&self.pool, |db| {
+        let n_changed = in_transaction!(&self.pool, |tx| {
             query(LOCK_ORGANIZATION)
                 .bind(organization.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             let n_others: i64 = query_scalar(IS_TAKEN)
                 .bind(organization.as_str())
                 .bind(&user.user_name)
                 .bind(user.id.as_str())
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             if 0 < n_others {
                 return Err(Error::Conflict("the user name is taken"));
@@ -319,7 +319,7 @@ impl Store {
                 query(UNASSIGN)
                     .bind(organization.as_str())
                     .bind(user.id.as_str())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             query(UPDATE)
@@ -331,7 +331,7 @@ impl Store {
                 .bind(user.role.as_str())
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         if n_changed == 0 {
@@ -383,19 +383,19 @@ impl Store {
         id: &UserId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_left = in_transaction!(&self.pool, |db| {
+        let n_left = in_transaction!(&self.pool, |tx| {
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
                 query(sql)
                     .bind(organization.as_str())
                     .bind(id.as_str())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             query(LEAVE)
                 .bind(organization.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_left {

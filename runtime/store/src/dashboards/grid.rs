@@ -10,7 +10,7 @@ use crate::catalog::{from_json, to_json};
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Db, query, value_list};
+use perpend_sql::{Arg, Tx, query, value_list};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,13 +151,13 @@ fn row<'a>(
 
 /// Puts tiles on an empty grid.
 async fn put_all(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     dashboard: &str,
     placements: &[Placement],
 ) -> Result<(), Error> {
     for (place, placement) in (0_i64..).zip(placements) {
-        if db
+        if tx
             .execute(PUT, &row(project, dashboard, placement, place))
             .await?
             == 0
@@ -207,9 +207,9 @@ impl Store {
             dashboard.created_at.as_micros().into(),
             dashboard.updated_at.as_micros().into(),
         ];
-        in_transaction!(&self.pool, |db| {
-            db.execute(INSERT, &args).await?;
-            put_all(&mut db, project, &dashboard.id, &dashboard.placements).await?;
+        in_transaction!(&self.pool, |tx| {
+            tx.execute(INSERT, &args).await?;
+            put_all(&mut tx, project, &dashboard.id, &dashboard.placements).await?;
         });
         Ok(())
     }
@@ -247,13 +247,13 @@ impl Store {
             filters.as_deref().into(),
             now.as_micros().into(),
         ];
-        in_transaction!(&self.pool, |db| {
-            if db.execute(UPDATE, &args).await? == 0 {
+        in_transaction!(&self.pool, |tx| {
+            if tx.execute(UPDATE, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             if let Some(placements) = &patch.placements {
-                db.execute(CLEAR, &args[..2]).await?;
-                put_all(&mut db, project, id, placements).await?;
+                tx.execute(CLEAR, &args[..2]).await?;
+                put_all(&mut tx, project, id, placements).await?;
             }
         });
         Ok(())
@@ -365,12 +365,12 @@ impl Store {
             dashboard.into(),
             now.as_micros().into(),
         ];
-        Ok(in_transaction!(&self.pool, |db| {
-            if db.execute(TOUCH, &args).await? == 0 {
+        Ok(in_transaction!(&self.pool, |tx| {
+            if tx.execute(TOUCH, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
             let (end, place, n_tiles): (i64, i64, i64) =
-                query(END).bind_all(&args[..2]).fetch_one(&mut db).await?;
+                query(END).bind_all(&args[..2]).fetch_one(&mut tx).await?;
             if n_tiles >= max {
                 return Err(Error::Conflict(
                     "the dashboard has no room for more placements",
@@ -386,7 +386,7 @@ impl Store {
                     height: new.height,
                 },
             };
-            if db
+            if tx
                 .execute(PUT, &row(project, dashboard, &placement, place))
                 .await?
                 == 0
@@ -445,8 +445,8 @@ impl Store {
     ) -> Result<(), Error> {
         let mut touch: Vec<Arg<'_>> = args.iter().take(2).cloned().collect();
         touch.push(now.as_micros().into());
-        in_transaction!(&self.pool, |db| {
-            if db.execute(TOUCH, &touch).await? == 0 || db.execute(sql, args).await? == 0 {
+        in_transaction!(&self.pool, |tx| {
+            if tx.execute(TOUCH, &touch).await? == 0 || tx.execute(sql, args).await? == 0 {
                 return Err(Error::NotFound);
             }
         });

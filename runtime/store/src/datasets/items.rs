@@ -258,12 +258,12 @@ impl Store {
     ) -> Result<bool, Error> {
         let item = &version.item;
         let media = media_of(item);
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             let n_turns = query(TAKE_TURN)
                 .bind(project.as_str())
                 .bind(&item.dataset_id)
                 .bind(schema_revision)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_turns == 0 {
                 return Ok(false);
@@ -274,7 +274,7 @@ impl Store {
                     .bind(&item.id)
                     .bind(seen.as_micros())
                     .bind(item.valid_from.as_micros())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
                 if n_ended == 0 {
                     return Ok(false);
@@ -293,7 +293,7 @@ impl Store {
                 .bind(item.source_trace_id.as_deref())
                 .bind(item.source_observation_id.as_deref())
                 .bind(item.created_at.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_made == 0 {
                 return Ok(false);
@@ -304,7 +304,7 @@ impl Store {
                     .bind(project.as_str())
                     .bind(*id)
                     .bind(item.valid_from.as_micros())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
                 query(LINK_ITEM)
                     .bind(project.as_str())
@@ -312,7 +312,7 @@ impl Store {
                     .bind(&item.id)
                     .bind(*field)
                     .bind(*id)
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             true

@@ -25,7 +25,7 @@ use crate::catalog::to_json;
 use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Db, query};
+use perpend_sql::{Arg, Tx, query};
 
 pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
 pub use items::{ItemQuery, ItemVersion};
@@ -107,7 +107,7 @@ fn some_json(value: Option<&Value>) -> Result<Option<String>, Error> {
 }
 
 /// Writes what a dataset says from now on.
-async fn insert_version(db: &mut Db, project: &ProjectId, dataset: &Dataset) -> Result<(), Error> {
+async fn insert_version(tx: &mut Tx, project: &ProjectId, dataset: &Dataset) -> Result<(), Error> {
     query(INSERT_VERSION)
         .bind(project.as_str())
         .bind(&dataset.id)
@@ -116,7 +116,7 @@ async fn insert_version(db: &mut Db, project: &ProjectId, dataset: &Dataset) -> 
         .bind(to_json("dataset", &dataset.metadata)?)
         .bind(some_json(dataset.input_schema.as_ref())?)
         .bind(some_json(dataset.expected_output_schema.as_ref())?)
-        .execute(db)
+        .execute(tx)
         .await?;
     Ok(())
 }
@@ -186,7 +186,7 @@ impl Store {
         project: &ProjectId,
         dataset: &Dataset,
     ) -> Result<bool, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             let n_made = query(INSERT)
                 .bind(project.as_str())
                 .bind(&dataset.id)
@@ -196,12 +196,12 @@ impl Store {
                 .bind(some_json(dataset.input_schema.as_ref())?)
                 .bind(some_json(dataset.expected_output_schema.as_ref())?)
                 .bind(dataset.created_at.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if n_made == 0 {
                 return Ok(false);
             }
-            insert_version(&mut db, project, dataset).await?;
+            insert_version(&mut tx, project, dataset).await?;
             true
         }))
     }
@@ -224,11 +224,11 @@ impl Store {
             // SQLite has one writer at a time anyway.
             find.push_str(" FOR UPDATE");
         }
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             let row: Option<DatasetRow> = query(find)
                 .bind(project.as_str())
                 .bind(&seen.dataset.id)
-                .fetch_optional(&mut db)
+                .fetch_optional(&mut tx)
                 .await?;
             let Some(row) = row else { return Ok(None) };
             let standing = StoredDataset::try_from(row)?;
@@ -250,9 +250,9 @@ impl Store {
                 .bind(some_json(next.expected_output_schema.as_ref())?)
                 .bind(i64::from(is_new_schema))
                 .bind(next.updated_at.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
-            insert_version(&mut db, project, &next).await?;
+            insert_version(&mut tx, project, &next).await?;
             Some(next)
         }))
     }

@@ -92,7 +92,7 @@ impl Store {
         let metadata = metadata
             .map(|value| to_json("dataset run", value))
             .transpose()?;
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             query(PUT_RUN)
                 .bind(project.as_str())
                 .bind(&run)
@@ -101,7 +101,7 @@ impl Store {
                 .bind(new.run_description.as_deref())
                 .bind(metadata)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(PUT_LINK)
                 .bind(project.as_str())
@@ -113,7 +113,7 @@ impl Store {
                 .bind(&new.observation_id)
                 .bind(new.created_at.as_micros())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         let sql = format!("SELECT {LINK_COLUMNS} {LINK_FROM} AND l.run_id = $2 AND l.id = $3");
@@ -172,17 +172,17 @@ impl Store {
         id: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             query(DELETE_RUN)
                 .bind(project.as_str())
                 .bind(id)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(REMEMBER_DELETION)
                 .bind(project.as_str())
                 .bind(id)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -119,13 +119,13 @@ impl Store {
             Pool::Postgres(_) => CLAIM_POSTGRES,
         };
         let sql = format!("{text}{COLUMNS}");
-        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |db| {
+        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |tx| {
             query(sql)
                 .bind(lease.fence)
                 .bind(lease.until.as_micros())
                 .bind(now.as_micros())
                 .bind(i64::from(n))
-                .fetch_all(&mut db)
+                .fetch_all(&mut tx)
                 .await?
         });
         rows.sort_by_key(|row| row.seq);
@@ -165,11 +165,11 @@ impl Store {
         first: &[Arg<'_>],
         seqs: &[i64],
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             let mut rest = seqs;
             while !rest.is_empty() {
                 let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
-                (_, rest) = db.execute_some(statement, first, rest, push).await?;
+                (_, rest) = tx.execute_some(statement, first, rest, push).await?;
             }
         });
         Ok(())
@@ -205,10 +205,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(GIVE_BACK_ALL)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         }))
     }
@@ -218,10 +218,10 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn give_up_held(&self, now: Timestamp) -> Result<usize, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             let rules: Vec<(String, String)> = query(GIVE_UP_HELD)
                 .bind(now.as_micros())
-                .fetch_all(&mut db)
+                .fetch_all(&mut tx)
                 .await?;
             let failed = ExecutionState::Failed.as_str();
             let ended: Result<Vec<_>, Error> = rules
@@ -232,7 +232,7 @@ impl Store {
                     Ok((project, rule, failed, 1))
                 })
                 .collect();
-            counts::add(&mut db, &ended?, now).await?;
+            counts::add(&mut tx, &ended?, now).await?;
             rules.len()
         }))
     }
@@ -266,13 +266,13 @@ impl Store {
         evaluator: &perpend_domain::ids::EvaluatorId,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(UNHOLD)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(evaluator.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         }))
     }
@@ -288,19 +288,19 @@ impl Store {
         why: &Attempt,
         now: Timestamp,
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             let n = query(CANCEL_OF_RULE)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(&why.class)
                 .bind(&why.message)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             if 0 < n {
                 let cancelled = ExecutionState::Cancelled.as_str();
                 let ended = [(project.clone(), rule.clone(), cancelled, n)];
-                counts::add(&mut db, &ended, now).await?;
+                counts::add(&mut tx, &ended, now).await?;
             }
         });
         Ok(())
@@ -317,12 +317,12 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         let bytes = id_bytes(id).ok_or(Error::NotFound)?;
-        let n_moved = in_transaction!(&self.pool, |db| {
+        let n_moved = in_transaction!(&self.pool, |tx| {
             query(REQUEUE)
                 .bind(project.as_str())
                 .bind(bytes.to_vec())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_moved {

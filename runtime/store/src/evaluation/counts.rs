@@ -6,7 +6,7 @@ use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Store};
-use perpend_sql::{Db, query};
+use perpend_sql::{Tx, query};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
@@ -60,7 +60,7 @@ const OF_RULE: &str = "
 
 /// Adds to what was counted, inside a transaction.
 pub(super) async fn add(
-    db: &mut Db,
+    tx: &mut Tx,
     counts: &[(ProjectId, RuleId, &'static str, u64)],
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -72,7 +72,7 @@ pub(super) async fn add(
             count.reason.into(),
             (count.n as i64).into(),
         ];
-        db.execute(ADD, &args).await?;
+        tx.execute(ADD, &args).await?;
     }
     Ok(())
 }

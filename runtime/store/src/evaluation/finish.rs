@@ -14,7 +14,7 @@ use super::row::code;
 use super::supersede::{Judged, leave_the_newest};
 use crate::scores::{delete_others, put};
 use crate::{Error, Store};
-use perpend_sql::{Arg, As, Db, Sized, query, value_list};
+use perpend_sql::{Arg, As, Sized, Tx, query, value_list};
 use perpend_sql::{despite_collisions, in_transaction};
 
 /// The end of one lease of an execution.
@@ -176,7 +176,7 @@ struct Ending {
 
 /// Completes those of one version that are still under the lease; says which these are.
 async fn complete(
-    db: &mut Db,
+    tx: &mut Tx,
     ending: Ending,
     version: Option<&EvaluatorVersionId>,
     seqs: &[i64],
@@ -193,7 +193,7 @@ async fn complete(
     let mut rest = seqs;
     while !rest.is_empty() {
         let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
-        let (n_ended, later) = db.execute_some(&COMPLETE, &first, rest, push).await?;
+        let (n_ended, later) = tx.execute_some(&COMPLETE, &first, rest, push).await?;
         let mut chunk = &rest[..rest.len() - later.len()];
         rest = later;
         if n_ended as usize == chunk.len() {
@@ -205,7 +205,7 @@ async fn complete(
             let (asked, others) = chunk.split_at(n);
             let mut args = vec![ending.fence.into(), now.into()];
             args.extend(asked.iter().map(|seq| Arg::from(*seq)));
-            let found = db.rows(sql, &args, &[As::Int]).await?;
+            let found = tx.rows(sql, &args, &[As::Int]).await?;
             mine.extend(found.iter().map(|cells| cells[0].int()));
             chunk = others;
         }
@@ -215,7 +215,7 @@ async fn complete(
 
 /// Ends one without scores, if it is still under the lease; true when it was.
 async fn end(
-    db: &mut Db,
+    tx: &mut Tx,
     ending: Ending,
     each: &Finished,
     attempt: &Attempt,
@@ -239,7 +239,7 @@ async fn end(
         each.seq.into(),
         fence.into(),
     ];
-    if db.execute(END, &args).await? == 0 {
+    if tx.execute(END, &args).await? == 0 {
         return Ok(false);
     }
     let args: [Arg<'_>; 7] = [
@@ -251,25 +251,25 @@ async fn end(
         version.into(),
         i64::try_from(each.cpu_us).unwrap_or(i64::MAX).into(),
     ];
-    db.execute(ATTEMPT, &args).await?;
+    tx.execute(ATTEMPT, &args).await?;
     Ok(true)
 }
 
 /// Writes how rules fare; those with failures, and how many of them in a row now.
 async fn note_health(
-    db: &mut Db,
+    tx: &mut Tx,
     by_rule: BTreeMap<(&ProjectId, &RuleId), Health>,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
     let mut failures = Vec::new();
     for ((project, rule), health) in by_rule {
         let key = [project.as_str().into(), rule.as_str().into()];
         if health.has_recovered {
-            db.execute(FORGET_FAILURES, &key).await?;
+            tx.execute(FORGET_FAILURES, &key).await?;
         }
         if 0 < health.n_failures {
             let [project_id, rule_id] = key;
             let args = [project_id, rule_id, i64::from(health.n_failures).into()];
-            let n = db.integer(FAILURES, &args).await?;
+            let n = tx.integer(FAILURES, &args).await?;
             let n = u32::try_from(n).unwrap_or(u32::MAX);
             failures.push((project.clone(), rule.clone(), n));
         }
@@ -315,20 +315,20 @@ impl Store {
     async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
         let now = ending.now;
         let mut ended = Ended::default();
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             let mine = &mut ended.mine;
             for (version, seqs) in completed(finished) {
-                complete(&mut db, ending, version, &seqs, mine).await?;
+                complete(&mut tx, ending, version, &seqs, mine).await?;
             }
             for each in finished {
                 if let Some(attempt) = each.outcome.attempt()
-                    && end(&mut db, ending, each, attempt).await?
+                    && end(&mut tx, ending, each, attempt).await?
                 {
                     mine.insert(each.seq);
                 }
             }
             for (project, scores) in scores_of(finished, mine) {
-                put(&mut db, project, &scores, now).await?;
+                put(&mut tx, project, &scores, now).await?;
             }
             for each in finished {
                 // Only an earlier attempt can have left scores that this one does not give.
@@ -337,7 +337,7 @@ impl Store {
                 {
                     let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
                     delete_others(
-                        &mut db,
+                        &mut tx,
                         &each.project,
                         &each.target.trace_id,
                         &each.id,
@@ -346,7 +346,7 @@ impl Store {
                     .await?;
                 }
             }
-            leave_the_newest(&mut db, &judged(finished, mine)).await?;
+            leave_the_newest(&mut tx, &judged(finished, mine)).await?;
             let outcomes: Vec<_> = finished
                 .iter()
                 .filter(|each| mine.contains(&each.seq))
@@ -355,8 +355,8 @@ impl Store {
                     (each.project.clone(), each.rule.clone(), reason, 1)
                 })
                 .collect();
-            counts::add(&mut db, &outcomes, now).await?;
-            ended.failures = note_health(&mut db, health(finished, mine)).await?;
+            counts::add(&mut tx, &outcomes, now).await?;
+            ended.failures = note_health(&mut tx, health(finished, mine)).await?;
         });
         Ok(ended)
     }
@@ -366,11 +366,11 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn forget_failures(&self, project: &ProjectId, rule: &RuleId) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             query(FORGET_FAILURES)
                 .bind(project.as_str())
                 .bind(rule.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         Ok(())

@@ -13,7 +13,7 @@ use crate::catalog::checked;
 use crate::numbers::{Numbers, Table};
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
-use perpend_sql::{Arg, Db, Sized, query, value_list, value_rows};
+use perpend_sql::{Arg, Sized, Tx, query, value_list, value_rows};
 use perpend_sql::{despite_collisions, in_transaction};
 
 /// What one ingest request touched.
@@ -176,9 +176,9 @@ static INSERT: Sized = Sized::repeatable(|n| {
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
 /// Forgets touched rows. `false` when another matcher has taken some of them.
-async fn take_touched(db: &mut Db, seqs: &[i64]) -> Result<bool, Error> {
+async fn take_touched(tx: &mut Tx, seqs: &[i64]) -> Result<bool, Error> {
     let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
-    Ok(db.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
+    Ok(tx.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
 }
 
 fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
@@ -191,7 +191,7 @@ fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
 }
 
 /// Sets, moves and drops watches. `false` when another matcher has moved one of them.
-async fn set_watches(db: &mut Db, watches: &[NewWatch]) -> Result<bool, Error> {
+async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
     let mut is_mine = true;
     let mut dropped: Vec<&Watch> = Vec::new();
     for new in watches {
@@ -213,9 +213,9 @@ async fn set_watches(db: &mut Db, watches: &[NewWatch]) -> Result<bool, Error> {
                 (SET_WATCH, [&target[..], &times, &[began_at]].concat())
             }
         };
-        is_mine &= db.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
+        is_mine &= tx.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
     }
-    db.execute_for(&DROP_ANY_WATCHES, &dropped, |args, watch| {
+    tx.execute_for(&DROP_ANY_WATCHES, &dropped, |args, watch| {
         args.extend(target_of(watch));
     })
     .await?;
@@ -233,18 +233,18 @@ struct Standing {
 
 /// Makes executions; for each its place in the ledger, `None` when it existed already.
 async fn insert(
-    db: &mut Db,
+    tx: &mut Tx,
     fresh: &mut Numbers,
     executions: &[(ProjectId, NewExecution)],
     standing: Standing,
 ) -> Result<Vec<Option<i64>>, Error> {
-    let seqs = fresh.take(db, Table::Executions, executions.len()).await?;
+    let seqs = fresh.take(tx, Table::Executions, executions.len()).await?;
     let mut rows: Vec<(i64, [u8; 16], &(ProjectId, NewExecution))> = Vec::new();
     for (seq, each) in seqs.iter().zip(executions) {
         let id = id_bytes(&each.1.id).ok_or(Error::Conflict("no execution id"))?;
         rows.push((*seq, id, each));
     }
-    let n_made = db
+    let n_made = tx
         .execute_for(&INSERT, &rows, |args, (seq, id, (project, new))| {
             args.extend([
                 (*seq).into(),
@@ -273,7 +273,7 @@ async fn insert(
     if n_made as usize == seqs.len() {
         return Ok(seqs.into_iter().map(Some).collect());
     }
-    let made = db.numbers_among(STANDING, &seqs).await?;
+    let made = tx.numbers_among(STANDING, &seqs).await?;
     let made = |seq: i64| made.contains(&seq).then_some(seq);
     Ok(seqs.into_iter().map(made).collect())
 }
@@ -360,16 +360,16 @@ impl Store {
             .executions
             .split_at(n_leased.min(batch.executions.len()));
         let mut made = Made::default();
-        in_transaction!(&self.pool, |db| {
-            if !take_touched(&mut db, &batch.touched).await?
-                || !set_watches(&mut db, &batch.watches).await?
+        in_transaction!(&self.pool, |tx| {
+            if !take_touched(&mut tx, &batch.touched).await?
+                || !set_watches(&mut tx, &batch.watches).await?
             {
                 return Ok(None);
             }
             for ((project, trace), from) in &batch.rooted {
                 let (now, from) = (now.as_micros().into(), from.as_micros().into());
                 let args = [project.as_str().into(), trace.as_str().into(), now, from];
-                db.execute(WAKE_OF_TRACE, &args).await?;
+                tx.execute(WAKE_OF_TRACE, &args).await?;
             }
             let mut fresh = Numbers::default();
             let running = Standing {
@@ -384,14 +384,14 @@ impl Store {
                 due_at: now,
                 now,
             };
-            made.seqs = insert(&mut db, &mut fresh, leased, running).await?;
+            made.seqs = insert(&mut tx, &mut fresh, leased, running).await?;
             made.seqs
-                .extend(insert(&mut db, &mut fresh, waiting, pending).await?);
+                .extend(insert(&mut tx, &mut fresh, waiting, pending).await?);
             for (project, id, n_late) in &batch.late {
                 let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
                 let n_late = i64::from(*n_late);
                 let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
-                db.execute(NOTE_LATE, &args).await?;
+                tx.execute(NOTE_LATE, &args).await?;
             }
             let mut all = batch.counts.clone();
             let executions = batch.executions.iter().zip(&made.seqs);
@@ -399,7 +399,7 @@ impl Store {
                 let reason = if seq.is_some() { "made" } else { "duplicate" };
                 (project.clone(), new.rule_id.clone(), reason, 1)
             }));
-            counts::add(&mut db, &all, now).await?;
+            counts::add(&mut tx, &all, now).await?;
         });
         Ok(Some(made))
     }

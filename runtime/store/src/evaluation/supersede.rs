@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::row::id_of;
 use crate::Error;
 use crate::scores::put_aside;
-use perpend_sql::{Arg, As, Db};
+use perpend_sql::{Arg, As, Tx};
 
 /// A trace, and what judges it. Only traces are judged again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +46,8 @@ impl Judged<'_> {
     }
 
     /// Two nodes that end executions over it take turns, so that the second sees what the first left.
-    async fn lock(&self, db: &mut Db) -> Result<(), Error> {
-        if !db.is_postgres() {
+    async fn lock(&self, tx: &mut Tx) -> Result<(), Error> {
+        if !tx.is_postgres() {
             return Ok(());
         }
         let mut hash = Sha256::new();
@@ -61,29 +61,29 @@ impl Judged<'_> {
         }
         let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
         let lock = FIRST_LOCK + i64::from(u32::from_be_bytes([a, b, c, d]));
-        db.integer(LOCK_POSTGRES, &[lock.into()]).await?;
+        tx.integer(LOCK_POSTGRES, &[lock.into()]).await?;
         Ok(())
     }
 }
 
 /// Leaves of each only the scores of the newest execution that ended well.
 pub(super) async fn leave_the_newest(
-    db: &mut Db,
+    tx: &mut Tx,
     judged: &BTreeSet<Judged<'_>>,
 ) -> Result<(), Error> {
     for each in judged {
-        if db.integer(GENERATION, &each.args()).await? == 0 {
+        if tx.integer(GENERATION, &each.args()).await? == 0 {
             continue;
         }
-        each.lock(db).await?;
-        let all = db.rows(ALL, &each.args(), &[As::Blob]).await?;
+        each.lock(tx).await?;
+        let all = tx.rows(ALL, &each.args(), &[As::Blob]).await?;
         let all = all.iter().map(|cells| id_of(cells[0].blob()));
         let all = all.collect::<Result<Vec<ExecutionId>, Error>>()?;
         let Some((newest, others)) = all.split_first() else {
             continue;
         };
         for other in others {
-            put_aside(db, (each.project, each.trace), other, newest).await?;
+            put_aside(tx, (each.project, each.trace), other, newest).await?;
         }
     }
     Ok(())

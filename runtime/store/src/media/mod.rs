@@ -182,10 +182,10 @@ impl Store {
         new: &NewMedia,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             query(NUMBER)
                 .bind(project.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(ANNOUNCE)
                 .bind(project.as_str())
@@ -194,13 +194,13 @@ impl Store {
                 .bind(&new.content_type)
                 .bind(new.content_length)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(RENEW)
                 .bind(project.as_str())
                 .bind(&new.id)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             let (link, first, second) = match &new.place {
                 MediaPlace::Trace(trace, observation) => (
@@ -216,7 +216,7 @@ impl Store {
                 .bind(second)
                 .bind(&new.field)
                 .bind(&new.id)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
         });
         let standing = self.medium(project, &new.id).await?;
@@ -235,7 +235,7 @@ impl Store {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_announced = in_transaction!(&self.pool, |db| {
+        let n_announced = in_transaction!(&self.pool, |tx| {
             query(STORE_BYTES)
                 .bind(project.as_str())
                 .bind(&medium.id)
@@ -243,13 +243,13 @@ impl Store {
                 .bind(&medium.content_type)
                 .bind(bytes)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             query(ARRIVED)
                 .bind(project.as_str())
                 .bind(&medium.id)
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_announced {
@@ -268,14 +268,14 @@ impl Store {
         id: &str,
         report: &UploadReport,
     ) -> Result<(), Error> {
-        let n_known = in_transaction!(&self.pool, |db| {
+        let n_known = in_transaction!(&self.pool, |tx| {
             query(REPORT)
                 .bind(project.as_str())
                 .bind(id)
                 .bind(report.http_status)
                 .bind(report.http_error.as_deref())
                 .bind(report.time_ms)
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_known {

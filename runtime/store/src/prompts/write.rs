@@ -11,7 +11,7 @@ use super::{Prompt, VERSION_OF_LABEL, read_prompt};
 use crate::catalog::{from_json, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
-use perpend_sql::{Db, query, query_scalar};
+use perpend_sql::{Tx, query, query_scalar};
 
 /// A version to be.
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ const PROTECT: &str = "INSERT INTO prompt_protected_labels (project_id, label) V
 
 /// Puts labels on a version, taking them from others; both count as changed.
 async fn move_labels(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     name: &PromptName,
     labels: &[&str],
@@ -118,7 +118,7 @@ async fn move_labels(
             .bind(project.as_str())
             .bind(name.as_str())
             .bind(label)
-            .fetch_optional(&mut *db)
+            .fetch_optional(&mut *tx)
             .await?;
         if former == Some(version) {
             continue;
@@ -128,7 +128,7 @@ async fn move_labels(
             .bind(name.as_str())
             .bind(label)
             .bind(version)
-            .execute(db)
+            .execute(tx)
             .await?;
         for changed in former.into_iter().chain([version]) {
             query(CHANGED)
@@ -136,7 +136,7 @@ async fn move_labels(
                 .bind(name.as_str())
                 .bind(changed)
                 .bind(now.as_micros())
-                .execute(db)
+                .execute(tx)
                 .await?;
         }
     }
@@ -145,7 +145,7 @@ async fn move_labels(
 
 /// Writes the row of a version and what it includes.
 async fn insert_version(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     new: &NewPrompt,
     version: i64,
@@ -161,7 +161,7 @@ async fn insert_version(
         .bind(new.commit_message.as_deref())
         .bind(&new.created_by)
         .bind(now.as_micros())
-        .execute(db)
+        .execute(tx)
         .await?;
     for reference in &new.references {
         let (included, label) = match &reference.selector {
@@ -175,7 +175,7 @@ async fn insert_version(
             .bind(&reference.name)
             .bind(included)
             .bind(label)
-            .execute(db)
+            .execute(tx)
             .await?;
     }
     Ok(())
@@ -252,18 +252,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Prompt, Error> {
         let name = new.name.as_str();
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(LOCK)
                 .bind(project.as_str())
                 .bind(name)
                 .bind(new.body.kind().as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             let standing: Standing = query(STANDING)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             if standing.kind != new.body.kind().as_str() {
                 return Err(Error::Conflict(
@@ -276,19 +276,19 @@ impl Store {
                     .bind(project.as_str())
                     .bind(name)
                     .bind(to_json("prompt", tags)?)
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             let version: i64 = query_scalar(NEXT)
                 .bind(project.as_str())
                 .bind(name)
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
-            insert_version(&mut db, project, new, version, now).await?;
+            insert_version(&mut tx, project, new, version, now).await?;
             let mut labels: Vec<&str> = new.labels.iter().map(String::as_str).collect();
             labels.push(LATEST);
-            move_labels(&mut db, project, &new.name, &labels, version, now).await?;
-            read_prompt(&mut db, project, name, &Selector::Version(version))
+            move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
+            read_prompt(&mut tx, project, name, &Selector::Version(version))
                 .await?
                 .ok_or(Error::NotFound)?
         }))
@@ -307,18 +307,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Prompt, Error> {
         let selector = Selector::Version(version);
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
-            let standing = read_prompt(&mut db, project, name.as_str(), &selector).await?;
+            let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
             standing.ok_or(Error::NotFound)?;
             let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-            move_labels(&mut db, project, name, &labels, version, now).await?;
-            read_prompt(&mut db, project, name.as_str(), &selector)
+            move_labels(&mut tx, project, name, &labels, version, now).await?;
+            read_prompt(&mut tx, project, name.as_str(), &selector)
                 .await?
                 .ok_or(Error::NotFound)?
         }))
@@ -336,22 +336,22 @@ impl Store {
         which: Option<&Selector>,
         now: Timestamp,
     ) -> Result<Deleted, Error> {
-        Ok(in_transaction!(&self.pool, |db| {
+        Ok(in_transaction!(&self.pool, |tx| {
             query(TOUCH)
                 .bind(project.as_str())
                 .bind(name.as_str())
                 .bind(now.as_micros())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             let versions: Vec<VersionRow> = query(VERSIONS)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut db)
+                .fetch_all(&mut tx)
                 .await?;
             let references: Vec<ReferenceRow> = query(REFERENCES_TO)
                 .bind(project.as_str())
                 .bind(name.as_str())
-                .fetch_all(&mut db)
+                .fetch_all(&mut tx)
                 .await?;
             let plan = Plan::new(name, &versions, references, which);
             if plan.gone.is_empty() {
@@ -365,7 +365,7 @@ impl Store {
                     .bind(project.as_str())
                     .bind(name.as_str())
                     .bind(*version)
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
             match plan.newest_left {
@@ -373,11 +373,11 @@ impl Store {
                     query(DELETE)
                         .bind(project.as_str())
                         .bind(name.as_str())
-                        .execute(&mut db)
+                        .execute(&mut tx)
                         .await?;
                 }
                 Some(version) if plan.takes_latest => {
-                    move_labels(&mut db, project, name, &[LATEST], version, now).await?;
+                    move_labels(&mut tx, project, name, &[LATEST], version, now).await?;
                 }
                 Some(_) => {}
             }
@@ -394,16 +394,16 @@ impl Store {
         project: &ProjectId,
         labels: &[String],
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             query(UNPROTECT)
                 .bind(project.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?;
             for label in labels {
                 query(PROTECT)
                     .bind(project.as_str())
                     .bind(label)
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             }
         });

@@ -549,10 +549,10 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
             .unwrap();
         let execution = ExecutionId::new("x").unwrap();
         let rewrite = async || -> Result<(), Error> {
-            in_transaction!(&store.pool, |db| {
+            in_transaction!(&store.pool, |tx| {
                 let (target, keep) = (trace("t1"), [id("2")]);
-                delete_others(&mut db, &home, &target, &execution, &keep).await?;
-                put(&mut db, &home, &[of("2", "x")], at(2)).await?;
+                delete_others(&mut tx, &home, &target, &execution, &keep).await?;
+                put(&mut tx, &home, &[of("2", "x")], at(2)).await?;
             });
             Ok(())
         };

@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 
 use super::storable_json;
 use crate::{Error, Store};
-use perpend_sql::{Arg, As, Db, Sized, query, value_rows};
+use perpend_sql::{Arg, As, Sized, Tx, query, value_rows};
 use perpend_sql::{despite_collisions, in_transaction};
 
 const COLUMNS: [&str; 27] = [
@@ -168,7 +168,7 @@ fn push_args<'s>(
 
 /// Writes scores of one project inside the caller's transaction; of equal ids the later one holds.
 pub(crate) async fn put(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     scores: &[NewScore],
     now: Timestamp,
@@ -177,11 +177,11 @@ pub(crate) async fn put(
     let mut rest = rows.as_slice();
     while !rest.is_empty() {
         let push = |args: &mut Vec<_>, row| push_args(args, project, row, now);
-        let (n_new, later) = db.execute_some(&INSERT, &[], rest, push).await?;
+        let (n_new, later) = tx.execute_some(&INSERT, &[], rest, push).await?;
         let (chunk, later) = rest.split_at(rest.len() - later.len());
         // Nearly all scores are new, and only those that stand may have to be replaced.
         if (n_new as usize) < chunk.len() {
-            db.execute_for(&UPSERT, chunk, push).await?;
+            tx.execute_for(&UPSERT, chunk, push).await?;
         }
         rest = later;
     }
@@ -196,17 +196,17 @@ const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 /// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
 /// `trace` is the trace of its target.
 pub(crate) async fn delete_others(
-    db: &mut Db,
+    tx: &mut Tx,
     project: &ProjectId,
     trace: &TraceId,
     execution: &ExecutionId,
     keep: &[ScoreId],
 ) -> Result<(), Error> {
     let args = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
-    for cells in db.rows(IDS_OF_EXECUTION, &args, &[As::Text]).await? {
+    for cells in tx.rows(IDS_OF_EXECUTION, &args, &[As::Text]).await? {
         let id = cells[0].text();
         if keep.iter().all(|kept| kept.as_str() != id) {
-            db.execute(DELETE, &[project.as_str().into(), id.into()])
+            tx.execute(DELETE, &[project.as_str().into(), id.into()])
                 .await?;
         }
     }
@@ -216,7 +216,7 @@ pub(crate) async fn delete_others(
 /// Puts aside the scores of an execution over a trace that `newest` took the place of. Inside the caller's
 /// transaction.
 pub(crate) async fn put_aside(
-    db: &mut Db,
+    tx: &mut Tx,
     (project, trace): (&ProjectId, &TraceId),
     execution: &ExecutionId,
     newest: &ExecutionId,
@@ -238,9 +238,9 @@ pub(crate) async fn put_aside(
     let of_execution = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
     let [project, trace, execution] = of_execution.clone();
     let args = [project, trace, execution, newest.as_str().into()];
-    db.execute(&COPY[usize::from(db.is_postgres())], &args)
+    tx.execute(&COPY[usize::from(tx.is_postgres())], &args)
         .await?;
-    db.execute(&REMOVE, &of_execution).await?;
+    tx.execute(&REMOVE, &of_execution).await?;
     Ok(())
 }
 
@@ -269,8 +269,8 @@ impl Store {
         scores: &[NewScore],
         now: Timestamp,
     ) -> Result<(), Error> {
-        in_transaction!(&self.pool, |db| {
-            put(&mut db, project, scores, now).await?;
+        in_transaction!(&self.pool, |tx| {
+            put(&mut tx, project, scores, now).await?;
         });
         Ok(())
     }
@@ -280,11 +280,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such score.
     pub async fn delete_score(&self, project: &ProjectId, id: &ScoreId) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |db| {
+        let n_gone = in_transaction!(&self.pool, |tx| {
             query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())
-                .execute(&mut db)
+                .execute(&mut tx)
                 .await?
         });
         match n_gone {

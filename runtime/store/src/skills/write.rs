@@ -90,10 +90,10 @@ impl Store {
             to_json("skill", &new.files)?,
         );
         let lock = [project_id.clone(), name.clone(), at.clone()];
-        let version = in_transaction!(&self.pool, |db| {
+        let version = in_transaction!(&self.pool, |tx| {
             let version: i64 = query_scalar(NEXT)
                 .bind_all(&lock)
-                .fetch_one(&mut db)
+                .fetch_one(&mut tx)
                 .await?;
             let row: [Arg<'_>; 10] = [
                 project_id.clone(),
@@ -107,7 +107,7 @@ impl Store {
                 new.created_by.as_str().into(),
                 at.clone(),
             ];
-            db.execute(INSERT, &row).await?;
+            tx.execute(INSERT, &row).await?;
             for (hash, content) in &new.contents {
                 let row = [
                     project_id.clone(),
@@ -115,7 +115,7 @@ impl Store {
                     content.as_str().into(),
                     at.clone(),
                 ];
-                db.execute(KEEP, &row).await?;
+                tx.execute(KEEP, &row).await?;
             }
             version
         });
@@ -178,12 +178,12 @@ impl Store {
             version.into(),
             at.clone(),
         ];
-        in_transaction!(&self.pool, |db| {
-            db.execute(TOUCH, &lock).await?;
-            if db.execute(CHANGED, &this).await? == 0 {
+        in_transaction!(&self.pool, |tx| {
+            tx.execute(TOUCH, &lock).await?;
+            if tx.execute(CHANGED, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
-            db.execute(UNLABEL, &this[..3]).await?;
+            tx.execute(UNLABEL, &this[..3]).await?;
             for label in labels {
                 let label = Arg::from(label.as_str());
                 let of = [
@@ -193,9 +193,9 @@ impl Store {
                     at.clone(),
                     version.into(),
                 ];
-                db.execute(ROBBED, &of).await?;
+                tx.execute(ROBBED, &of).await?;
                 let [project_id, skill, label, _, version] = of;
-                db.execute(LABEL, &[project_id, skill, label, version])
+                tx.execute(LABEL, &[project_id, skill, label, version])
                     .await?;
             }
         });
@@ -217,12 +217,12 @@ impl Store {
     ) -> Result<(), Error> {
         let lock: [Arg<'_>; 3] = [project.as_str().into(), name.into(), now.as_micros().into()];
         let this: [Arg<'_>; 3] = [project.as_str().into(), name.into(), version.into()];
-        in_transaction!(&self.pool, |db| {
-            db.execute(TOUCH, &lock).await?;
-            if db.execute(DELETE, &this).await? == 0 {
+        in_transaction!(&self.pool, |tx| {
+            tx.execute(TOUCH, &lock).await?;
+            if tx.execute(DELETE, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
-            db.execute(DELETE_EMPTY, &this[..2]).await?;
+            tx.execute(DELETE_EMPTY, &this[..2]).await?;
         });
         Ok(())
     }

@@ -19,7 +19,7 @@ use super::row::{self, ObservationRow, Place};
 use super::{Tenant, block, to_touched_body};
 use crate::Error;
 use crate::numbers::Table;
-use perpend_sql::{Arg, As, Db, Sized, value_list, value_rows};
+use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
 
 /// On two nodes a span and its log records may be written at the same moment, and neither would see the
 /// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
@@ -108,10 +108,10 @@ pub(super) struct Arrival<'t> {
 
 /// Before all else of a transaction that writes for these tenants, `true` for those with log records.
 pub(super) async fn take_turns(
-    db: &mut Db,
+    tx: &mut Tx,
     writers: impl IntoIterator<Item = (i64, bool)>,
 ) -> Result<(), Error> {
-    if !db.is_postgres() {
+    if !tx.is_postgres() {
         return Ok(());
     }
     // In their order, so that nobody waits in a circle.
@@ -125,32 +125,32 @@ pub(super) async fn take_turns(
         } else {
             LOCK_FOR_SPANS
         };
-        db.integer(sql, &[(FIRST_LOCK + tenant).into()]).await?;
+        tx.integer(sql, &[(FIRST_LOCK + tenant).into()]).await?;
     }
     Ok(())
 }
 
 /// Writes one batch of those that share a transaction, whose traces have numbers.
 pub(super) async fn apply<'b>(
-    db: &mut Db,
+    tx: &mut Tx,
     arrival: Arrival<'_>,
     batch: &'b Prepared,
     gathered: &mut Gathered<'b>,
 ) -> Result<Applied, Error> {
     let Arrival { tenant, now, .. } = arrival;
     let mut changed: Vec<Pair> = Vec::new();
-    let mut is_all_new = insert_rows(db, arrival, batch, gathered, &mut changed).await?;
-    insert_logs(db, tenant, &batch.logs, now).await?;
-    for pair in spans_to_join(db, tenant, batch, gathered).await? {
+    let mut is_all_new = insert_rows(tx, arrival, batch, gathered, &mut changed).await?;
+    insert_logs(tx, tenant, &batch.logs, now).await?;
+    for pair in spans_to_join(tx, tenant, batch, gathered).await? {
         is_all_new = false;
-        if join(db, arrival, &pair, gathered).await? && !changed.contains(&pair) {
+        if join(tx, arrival, &pair, gathered).await? && !changed.contains(&pair) {
             changed.push(pair);
         }
     }
-    touch_traces(db, arrival, batch, gathered, &changed).await?;
-    insert_media(db, tenant, &batch.media, now).await?;
+    touch_traces(tx, arrival, batch, gathered, &changed).await?;
+    insert_media(tx, tenant, &batch.media, now).await?;
     if !batch.scores.is_empty() {
-        crate::scores::put(db, &tenant.project, &batch.scores, now).await?;
+        crate::scores::put(tx, &tenant.project, &batch.scores, now).await?;
     }
     if !changed.is_empty() {
         let refs: Vec<_> = changed.iter().map(|(trace, id)| (trace, id)).collect();
@@ -160,7 +160,7 @@ pub(super) async fn apply<'b>(
             now.as_micros().into(),
             body.as_slice().into(),
         ];
-        db.execute(TOUCHED, &args).await?;
+        tx.execute(TOUCHED, &args).await?;
     }
     Ok(Applied {
         changed,
@@ -170,7 +170,7 @@ pub(super) async fn apply<'b>(
 
 /// True when none of the rows stood before.
 async fn insert_rows<'b>(
-    db: &mut Db,
+    tx: &mut Tx,
     arrival: Arrival<'_>,
     batch: &'b Prepared,
     gathered: &mut Gathered<'b>,
@@ -180,8 +180,8 @@ async fn insert_rows<'b>(
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
     let fresh = &mut gathered.fresh;
-    let seqs = fresh.take(db, Table::Observations, n_rows).await?;
-    let payload_seqs = fresh.take(db, Table::Payloads, n_blocks).await?;
+    let seqs = fresh.take(tx, Table::Observations, n_rows).await?;
+    let payload_seqs = fresh.take(tx, Table::Payloads, n_blocks).await?;
     let mut rows: Vec<(Place, &'b PreparedRow)> = Vec::with_capacity(n_rows);
     let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
     for trace in &batch.traces {
@@ -205,14 +205,14 @@ async fn insert_rows<'b>(
             rows.push((place, row));
         }
     }
-    let n_inserted = insert_chunks(db, &rows).await?;
+    let n_inserted = insert_chunks(tx, &rows).await?;
     if n_inserted as usize == rows.len() {
         changed.extend(rows.iter().map(|(_, row)| pair(&row.observation)));
-        insert_blocks(db, &blocks).await?;
+        insert_blocks(tx, &blocks).await?;
         gathered.rollups.add_all(tenant.number, &batch.sums);
         return Ok(true);
     }
-    let standing = db.numbers_among(STANDING, &seqs).await?;
+    let standing = tx.numbers_among(STANDING, &seqs).await?;
     let mut used = HashSet::new();
     let mut known = Vec::new();
     for (place, row) in &rows {
@@ -226,9 +226,9 @@ async fn insert_rows<'b>(
     }
     // Before the updates, which take numbers for blocks of their own.
     blocks.retain(|(seq, _)| used.contains(seq));
-    insert_blocks(db, &blocks).await?;
+    insert_blocks(tx, &blocks).await?;
     for (trace, row) in known {
-        if update(db, arrival, trace, row, gathered).await? {
+        if update(tx, arrival, trace, row, gathered).await? {
             changed.push(pair(&row.observation));
         }
     }
@@ -239,15 +239,15 @@ fn pair(observation: &Observation) -> Pair {
     (observation.trace_id.clone(), observation.id.clone())
 }
 
-async fn insert_chunks(db: &mut Db, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
-    db.execute_for(&INSERT_OBSERVATIONS, rows, |args, (place, row)| {
+async fn insert_chunks(tx: &mut Tx, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
+    tx.execute_for(&INSERT_OBSERVATIONS, rows, |args, (place, row)| {
         row::push_args(args, *place, &row.observation, &row.detail);
     })
     .await
 }
 
-async fn insert_blocks(db: &mut Db, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
-    db.execute_for(&INSERT_PAYLOADS, blocks, |args, (seq, body)| {
+async fn insert_blocks(tx: &mut Tx, blocks: &[(i64, &[u8])]) -> Result<(), Error> {
+    tx.execute_for(&INSERT_PAYLOADS, blocks, |args, (seq, body)| {
         args.extend([Arg::from(*seq), Arg::from(*body)]);
     })
     .await?;
@@ -265,22 +265,22 @@ pub(super) struct Standing {
 
 /// A stored observation, to be replaced: until the transaction ends nobody else replaces it.
 pub(super) async fn load(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Standing>, Error> {
-    if db.is_postgres() {
+    if tx.is_postgres() {
         let args = [tenant.number.into(), trace.as_str().into()];
-        db.integer(LOCK_TRACE_POSTGRES, &args).await?;
+        tx.integer(LOCK_TRACE_POSTGRES, &args).await?;
     }
-    let Some(row) = observation_row(db, tenant.number, trace, id).await? else {
+    let Some(row) = observation_row(tx, tenant.number, trace, id).await? else {
         return Ok(None);
     };
     let content = match row.payload {
         None => String::new(),
         Some(seq) => {
-            let found = db.rows(PAYLOAD, &[seq.into()], &[As::Blob]).await?;
+            let found = tx.rows(PAYLOAD, &[seq.into()], &[As::Blob]).await?;
             let body = found
                 .first()
                 .map(|cells| cells[0].blob())
@@ -297,7 +297,7 @@ pub(super) async fn load(
 
 /// Another version of an observation that stands: true when it took its place.
 async fn update(
-    db: &mut Db,
+    tx: &mut Tx,
     arrival: Arrival<'_>,
     trace: i64,
     arrived: &PreparedRow,
@@ -305,13 +305,13 @@ async fn update(
 ) -> Result<bool, Error> {
     let tenant = arrival.tenant;
     let (trace_id, id) = pair(&arrived.observation);
-    let Some(stored) = load(db, tenant, &trace_id, &id).await? else {
+    let Some(stored) = load(tx, tenant, &trace_id, &id).await? else {
         return Err(Error::Unavailable(
             "an observation is being deleted".to_owned(),
         ));
     };
     debug_assert_eq!(stored.row.trace, trace, "a pair belongs to one trace");
-    let logs = logs_of(db, tenant, &trace_id, &id).await?;
+    let logs = logs_of(tx, tenant, &trace_id, &id).await?;
     let mut version = arrived.observation.clone();
     let mut content = arrived.content.clone();
     if !logs.is_empty() {
@@ -330,7 +330,7 @@ async fn update(
         Ordering::Equal => differs(),
     };
     if is_better {
-        rewrite(db, arrival, &stored, (&version, &content), gathered).await?;
+        rewrite(tx, arrival, &stored, (&version, &content), gathered).await?;
     }
     Ok(is_better)
 }
@@ -380,7 +380,7 @@ fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Res
 
 /// Puts a version, with the text of its content, in the place of what stands.
 async fn rewrite(
-    db: &mut Db,
+    tx: &mut Tx,
     Arrival { tenant, now, .. }: Arrival<'_>,
     stored: &Standing,
     (version, content): (&Observation, &str),
@@ -400,15 +400,15 @@ async fn rewrite(
         place.place = 0;
         place.payload = None;
         if !content.is_empty() {
-            let fresh = gathered.fresh.take(db, Table::Payloads, 1).await?;
+            let fresh = gathered.fresh.take(tx, Table::Payloads, 1).await?;
             let body = block::pack(&[content])?;
             for seq in fresh {
-                insert_blocks(db, &[(seq, &body)]).await?;
+                insert_blocks(tx, &[(seq, &body)]).await?;
                 place.payload = Some(seq);
             }
         }
     }
-    db.execute(DELETE_ROW, &[place.seq.into()]).await?;
+    tx.execute(DELETE_ROW, &[place.seq.into()]).await?;
     let rollups = &mut gathered.rollups;
     rollups.take_away(tenant.number, &stored.observation);
     rollups.add_other(tenant.number, version);
@@ -420,16 +420,16 @@ async fn rewrite(
         place: 0,
         is_whole: false,
     };
-    insert_chunks(db, &[(place, &row)]).await?;
+    insert_chunks(tx, &[(place, &row)]).await?;
     if let (true, Some(old)) = (is_moved, stored.row.payload) {
         let args = [old.into(), place.trace.into()];
-        db.execute(DELETE_UNUSED_PAYLOAD, &args).await?;
+        tx.execute(DELETE_UNUSED_PAYLOAD, &args).await?;
     }
     Ok(())
 }
 
 async fn insert_logs(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     logs: &[SpanLog],
     now: Timestamp,
@@ -438,7 +438,7 @@ async fn insert_logs(
         return Ok(());
     }
     let expired = now.plus_millis(-LOGS_WAIT_MS).as_micros();
-    db.execute(EXPIRE_LOGS, &[expired.into()]).await?;
+    tx.execute(EXPIRE_LOGS, &[expired.into()]).await?;
     for log in logs {
         let attributes = Value::Object(log.attributes.clone()).to_string();
         let mut hash = Sha256::new();
@@ -457,13 +457,13 @@ async fn insert_logs(
             attributes.as_str().into(),
             now.as_micros().into(),
         ];
-        db.execute(INSERT_LOG, &args).await?;
+        tx.execute(INSERT_LOG, &args).await?;
     }
     Ok(())
 }
 
 async fn logs_of(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
@@ -473,7 +473,7 @@ async fn logs_of(
         trace.as_str().into(),
         id.as_str().into(),
     ];
-    let rows = db
+    let rows = tx
         .rows(LOGS_OF_SPAN, &args, &[As::Int, As::Text, As::Text])
         .await?;
     rows.iter()
@@ -491,7 +491,7 @@ async fn logs_of(
 
 /// Spans of this batch, or of its log records, that have log records.
 async fn spans_to_join(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     batch: &Prepared,
     gathered: &mut Gathered<'_>,
@@ -510,7 +510,7 @@ async fn spans_to_join(
     }
     let has_logs = match gathered.has_logs.get(&tenant.number) {
         Some(has_logs) => *has_logs,
-        None => db.integer(HAS_LOGS, &[tenant.number.into()]).await? > 0,
+        None => tx.integer(HAS_LOGS, &[tenant.number.into()]).await? > 0,
     };
     gathered.has_logs.insert(tenant.number, has_logs);
     if !has_logs {
@@ -534,7 +534,7 @@ async fn spans_to_join(
         let (chunk, later) = rest.split_at(n);
         let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
         args.extend(chunk.iter().map(|id| Arg::from(*id)));
-        for cells in db.rows(sql, &args, &[As::Text, As::Text]).await? {
+        for cells in tx.rows(sql, &args, &[As::Text, As::Text]).await? {
             let (trace, id) = (cells[0].text(), cells[1].text());
             if arrived.contains(&(trace, id))
                 && let (Ok(trace), Ok(id)) = (TraceId::new(trace), ObservationId::new(id))
@@ -549,16 +549,16 @@ async fn spans_to_join(
 
 /// Joins all log records of a span onto it; true when that changed it.
 async fn join(
-    db: &mut Db,
+    tx: &mut Tx,
     arrival: Arrival<'_>,
     (trace, id): &Pair,
     gathered: &mut Gathered<'_>,
 ) -> Result<bool, Error> {
     let tenant = arrival.tenant;
-    let Some(stored) = load(db, tenant, trace, id).await? else {
+    let Some(stored) = load(tx, tenant, trace, id).await? else {
         return Ok(false);
     };
-    let logs = logs_of(db, tenant, trace, id).await?;
+    let logs = logs_of(tx, tenant, trace, id).await?;
     let mut version = stored.observation.clone();
     let content = joined(&mut version, &stored.content, &logs)?;
     let args = [
@@ -566,18 +566,18 @@ async fn join(
         trace.as_str().into(),
         id.as_str().into(),
     ];
-    db.execute(LOGS_JOINED, &args).await?;
+    tx.execute(LOGS_JOINED, &args).await?;
     let is_changed =
         content != stored.content || version.has_content != stored.observation.has_content;
     if is_changed {
-        rewrite(db, arrival, &stored, (&version, &content), gathered).await?;
+        rewrite(tx, arrival, &stored, (&version, &content), gathered).await?;
     }
     Ok(is_changed)
 }
 
 /// Notes which traces that stood before have changed: they become stale.
 async fn touch_traces(
-    db: &mut Db,
+    tx: &mut Tx,
     Arrival { tenant, now, place }: Arrival<'_>,
     batch: &Prepared,
     gathered: &mut Gathered<'_>,
@@ -594,7 +594,7 @@ async fn touch_traces(
             Some(found) if found.made_by == Some(place) && batch.logs.is_empty() => continue,
             Some(found) => found.number,
             // Only log records arrived for it.
-            None => Gathered::look_up(db, tenant.number, id).await?,
+            None => Gathered::look_up(tx, tenant.number, id).await?,
         };
         let part = arrived.get(id);
         let touch = Touch {
@@ -610,7 +610,7 @@ async fn touch_traces(
 }
 
 async fn insert_media(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     media: &[Media],
     now: Timestamp,
@@ -624,7 +624,7 @@ async fn insert_media(
             medium.bytes.as_slice().into(),
             now.as_micros().into(),
         ];
-        db.execute(INSERT_MEDIA, &args).await?;
+        tx.execute(INSERT_MEDIA, &args).await?;
         let args = [
             tenant.number.into(),
             medium.trace_id.as_str().into(),
@@ -632,7 +632,7 @@ async fn insert_media(
             medium.field.into(),
             medium.id.as_str().into(),
         ];
-        db.execute(LINK_MEDIA, &args).await?;
+        tx.execute(LINK_MEDIA, &args).await?;
     }
     Ok(())
 }

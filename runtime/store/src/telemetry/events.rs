@@ -21,7 +21,7 @@ use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
 use crate::{Error, Store};
-use perpend_sql::{Arg, As, Cell, Db};
+use perpend_sql::{Arg, As, Cell, Tx};
 use perpend_sql::{despite_collisions, in_transaction};
 
 /// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
@@ -91,10 +91,10 @@ fn entity(about: &About) -> (i64, &str) {
 }
 
 /// What is known of one thing, and the bytes it was read from.
-async fn parts(db: &mut Db, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
+async fn parts(tx: &mut Tx, tenant: i64, about: &About) -> Result<(Vec<Patch>, usize), Error> {
     let (kind, entity) = entity(about);
     let args = [tenant.into(), kind.into(), entity.into()];
-    let rows = db.rows(PARTS, &args, &[As::Blob]).await?;
+    let rows = tx.rows(PARTS, &args, &[As::Blob]).await?;
     let mut n_bytes = 0;
     let mut read = |cells: &Vec<Cell>| {
         let block = block::unpack(cells[0].blob())?;
@@ -107,9 +107,9 @@ async fn parts(db: &mut Db, tenant: i64, about: &About) -> Result<(Vec<Patch>, u
 }
 
 /// The observation that came whole before its parts.
-async fn base(db: &mut Db, tenant: i64, id: &ObservationId) -> Result<Option<Observation>, Error> {
+async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Observation>, Error> {
     let args = [tenant.into(), id.as_str().into()];
-    let rows = db.rows(BASE, &args, &[As::Blob]).await?;
+    let rows = tx.rows(BASE, &args, &[As::Blob]).await?;
     let body = rows.first().map(|cells| cells[0].blob());
     body.map(|body| block::from_json(block::unpack(body)?.text(0)?))
         .transpose()
@@ -130,12 +130,12 @@ fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
 
 /// An observation that stands where parts make one now, and does not come from them.
 async fn whole(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     made: Option<&Observation>,
     now_made: &Observation,
 ) -> Result<Option<Observation>, Error> {
-    let Some(standing) = load(db, tenant, &now_made.trace_id, &now_made.id).await? else {
+    let Some(standing) = load(tx, tenant, &now_made.trace_id, &now_made.id).await? else {
         return Ok(None);
     };
     if !came_whole(&standing.observation, made) {
@@ -151,13 +151,13 @@ async fn whole(
         whole.id.as_str().into(),
         body.as_slice().into(),
     ];
-    db.execute(SET_BASE, &args).await?;
+    tx.execute(SET_BASE, &args).await?;
     Ok(Some(whole))
 }
 
 /// Makes one part of the oldest when there are too many, or of all when they are too large together.
 async fn shorten(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: i64,
     about: &About,
     (all, n_bytes): (&mut Vec<Patch>, usize),
@@ -179,7 +179,7 @@ async fn shorten(
             entity.into(),
             event.as_str().into(),
         ];
-        db.execute(DELETE_PART, &args).await?;
+        tx.execute(DELETE_PART, &args).await?;
     }
     let body = block::pack(&[block::to_json(first)?.as_str()])?;
     let args: [Arg<'_>; 5] = [
@@ -189,7 +189,7 @@ async fn shorten(
         first.event_id.as_str().into(),
         body.as_slice().into(),
     ];
-    db.execute(INSERT, &args).await?;
+    tx.execute(INSERT, &args).await?;
     Ok(())
 }
 
@@ -210,16 +210,16 @@ struct Added {
 
 /// Adds parts to one thing.
 async fn add(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     about: &About,
     patches: &[Packed<'_>],
 ) -> Result<Added, Error> {
     let (kind, entity) = entity(about);
-    let (mut all, mut n_bytes) = parts(db, tenant.number, about).await?;
+    let (mut all, mut n_bytes) = parts(tx, tenant.number, about).await?;
     let under = match about {
         About::Trace(_) => None,
-        About::Observation(id) => base(db, tenant.number, id).await?,
+        About::Observation(id) => base(tx, tenant.number, id).await?,
     };
     let before = match all.is_empty() {
         true => None,
@@ -233,15 +233,15 @@ async fn add(
             packed.patch.event_id.as_str().into(),
             packed.body.as_slice().into(),
         ];
-        if db.execute(INSERT, &args).await? == 1 {
+        if tx.execute(INSERT, &args).await? == 1 {
             all.push(packed.patch.clone());
             n_bytes += packed.n_bytes;
         }
     }
-    shorten(db, tenant.number, about, (&mut all, n_bytes)).await?;
+    shorten(tx, tenant.number, about, (&mut all, n_bytes)).await?;
     let after = merge_onto(under.as_ref(), &all);
     if let (About::Observation(_), Some(made)) = (about, &after)
-        && let Some(whole) = whole(db, tenant, before.as_ref(), made).await?
+        && let Some(whole) = whole(tx, tenant, before.as_ref(), made).await?
     {
         let after = merge_onto(Some(&whole), &all);
         return Ok(Added {
@@ -273,22 +273,22 @@ fn bucket(tenant: i64, about: &About) -> i64 {
 
 /// Locks what parts are about, then the traces that they name, each in their order, so that nobody waits
 /// in a circle and nobody replaces an observation while parts are laid onto it.
-pub(super) async fn lock(db: &mut Db, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
-    if !db.is_postgres() {
+pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
+    if !tx.is_postgres() {
         return Ok(());
     }
     let buckets = things.iter().map(|(about, _)| bucket(tenant, about));
     let buckets: BTreeSet<i64> = buckets.collect();
     let buckets: Vec<String> = buckets.iter().map(i64::to_string).collect();
     let args: [Arg<'_>; 2] = [FIRST_LOCK.into(), Arg::Text(Some(buckets.join(",").into()))];
-    db.integer(LOCK_POSTGRES, &args).await?;
+    tx.integer(LOCK_POSTGRES, &args).await?;
     let parts = things.iter().flat_map(|(_, parts)| parts);
     let traces: BTreeSet<&TraceId> = parts
         .filter_map(|packed| packed.patch.trace_id.as_ref())
         .collect();
     for trace in traces {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
-        db.execute(LOCK_TRACE_POSTGRES, &args).await?;
+        tx.execute(LOCK_TRACE_POSTGRES, &args).await?;
     }
     Ok(())
 }
@@ -344,11 +344,11 @@ impl Store {
     async fn write_some(&self, work: &Work<'_>) -> Result<usize, Error> {
         let tenant = &work.tenant;
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
-        Ok(in_transaction!(&self.pool, |db| {
-            take_turns(&mut db, [(tenant.number, false)]).await?;
-            lock(&mut db, tenant.number, things).await?;
+        Ok(in_transaction!(&self.pool, |tx| {
+            take_turns(&mut tx, [(tenant.number, false)]).await?;
+            lock(&mut tx, tenant.number, things).await?;
             let mut gathered = Gathered::default();
-            let (n_things, merged) = merged(&mut db, work, things, &mut gathered.rollups).await?;
+            let (n_things, merged) = merged(&mut tx, work, things, &mut gathered.rollups).await?;
             let batch = Batch {
                 observations: merged,
                 media: work.media.clone(),
@@ -357,14 +357,14 @@ impl Store {
             };
             let prepared = Prepared::new(batch)?.replacing();
             let numbered = std::iter::once((tenant.number, &prepared, work.now));
-            gathered.number(&mut db, numbered).await?;
+            gathered.number(&mut tx, numbered).await?;
             let arrival = Arrival {
                 tenant,
                 now: work.now,
                 place: 0,
             };
-            let applied = apply(&mut db, arrival, &prepared, &mut gathered).await?;
-            gathered.write(&mut db).await?;
+            let applied = apply(&mut tx, arrival, &prepared, &mut gathered).await?;
+            gathered.write(&mut tx).await?;
             self.writer.recent.forget(tenant.number, &applied.changed);
             n_things
         }))
@@ -390,7 +390,7 @@ impl Work<'_> {
 /// How many of the things fit into the transaction, and the observations that their parts make with those
 /// that stand.
 async fn merged(
-    db: &mut Db,
+    tx: &mut Tx,
     work: &Work<'_>,
     things: &[Thing<'_>],
     rollups: &mut Changes<'_>,
@@ -398,14 +398,14 @@ async fn merged(
     let mut merged = Vec::with_capacity(things.len());
     let mut n_bytes = 0;
     for (at, (about, parts)) in things.iter().enumerate() {
-        let added = add(db, &work.tenant, about, parts).await?;
+        let added = add(tx, &work.tenant, about, parts).await?;
         n_bytes += added.n_bytes;
         if let Some(mut after) = added.after {
             let place = |o: &Observation| (o.trace_id.clone(), o.id.clone());
             if let Some(old) = added.before.as_ref().map(place)
                 && old != place(&after)
             {
-                remove(db, &work.tenant, &old, (work.now, rollups)).await?;
+                remove(tx, &work.tenant, &old, (work.now, rollups)).await?;
             }
             work.prices.apply(&mut after);
             merged.push(after);
@@ -419,12 +419,12 @@ async fn merged(
 
 /// Takes an observation away from a trace it does not belong to any more.
 async fn remove(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: &Tenant,
     (trace, id): &(TraceId, ObservationId),
     (now, rollups): (Timestamp, &mut Changes<'_>),
 ) -> Result<(), Error> {
-    let Some(standing) = load(db, tenant, trace, id).await? else {
+    let Some(standing) = load(tx, tenant, trace, id).await? else {
         return Ok(());
     };
     rollups.take_away(tenant.number, &standing.observation);
@@ -433,15 +433,15 @@ async fn remove(
         trace.as_str().into(),
         id.as_str().into(),
     ];
-    let found = db.rows(FIND, &args, &[As::Int, As::Int, As::Int]).await?;
+    let found = tx.rows(FIND, &args, &[As::Int, As::Int, As::Int]).await?;
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());
     };
-    db.execute(DELETE_ROW, &[seq.int().into()]).await?;
+    tx.execute(DELETE_ROW, &[seq.int().into()]).await?;
     let args = [payload.int().into(), trace.int().into()];
-    db.execute(DELETE_PAYLOAD, &args).await?;
+    tx.execute(DELETE_PAYLOAD, &args).await?;
     let args = [trace.int().into(), now.as_micros().into()];
-    db.execute(TOUCH, &args).await?;
-    db.execute(DELETE_EMPTY, &[trace.int().into()]).await?;
+    tx.execute(TOUCH, &args).await?;
+    tx.execute(DELETE_EMPTY, &[trace.int().into()]).await?;
     Ok(())
 }

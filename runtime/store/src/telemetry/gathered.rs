@@ -15,7 +15,7 @@ use super::rollup::Changes;
 use super::row;
 use crate::Error;
 use crate::numbers::{Numbers, Table};
-use perpend_sql::{Arg, As, Db, Sized, value_list, value_rows};
+use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
 
 const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
 
@@ -85,7 +85,7 @@ impl<'b> Gathered<'b> {
     /// inserted complete, as folded from the first batch that has it.
     pub(super) async fn number(
         &mut self,
-        db: &mut Db,
+        tx: &mut Tx,
         batches: impl Iterator<Item = (i64, &'b Prepared, Timestamp)>,
     ) -> Result<(), Error> {
         let mut parts: Vec<Part<'b>> = Vec::new();
@@ -101,21 +101,21 @@ impl<'b> Gathered<'b> {
         parts.dedup_by(|later, first| {
             (later.tenant, &later.trace.id) == (first.tenant, &first.trace.id)
         });
-        self.insert(db, &parts).await?;
+        self.insert(tx, &parts).await?;
         let old: Vec<&Part<'b>> = parts
             .iter()
             .filter(|part| self.number_of(part.tenant, &part.trace.id).is_none())
             .collect();
         for of_tenant in old.chunk_by(|a, b| a.tenant == b.tenant) {
-            self.find(db, of_tenant).await?;
+            self.find(tx, of_tenant).await?;
         }
         Ok(())
     }
 
-    async fn insert(&mut self, db: &mut Db, parts: &[Part<'b>]) -> Result<(), Error> {
-        let numbers = self.fresh.take(db, Table::Traces, parts.len()).await?;
+    async fn insert(&mut self, tx: &mut Tx, parts: &[Part<'b>]) -> Result<(), Error> {
+        let numbers = self.fresh.take(tx, Table::Traces, parts.len()).await?;
         let rows: Vec<(i64, &Part<'b>)> = numbers.iter().copied().zip(parts).collect();
-        let n_made = db
+        let n_made = tx
             .execute_for(&INSERT_TRACES, &rows, |args, (number, part)| {
                 let Part {
                     tenant, trace, now, ..
@@ -138,7 +138,7 @@ impl<'b> Gathered<'b> {
         let are_all_made = n_made as usize == rows.len();
         let made = match are_all_made || n_made == 0 {
             true => HashSet::new(),
-            false => db.numbers_among(STANDING, &numbers).await?,
+            false => tx.numbers_among(STANDING, &numbers).await?,
         };
         for (number, part) in rows {
             if are_all_made || made.contains(&number) {
@@ -151,14 +151,14 @@ impl<'b> Gathered<'b> {
     }
 
     /// The numbers of traces that stood before, all of one tenant.
-    async fn find(&mut self, db: &mut Db, parts: &[&Part<'b>]) -> Result<(), Error> {
+    async fn find(&mut self, tx: &mut Tx, parts: &[&Part<'b>]) -> Result<(), Error> {
         let mut rest = parts;
         while let Some(first) = rest.first() {
             let (sql, n) = FIND_TRACES.for_up_to(rest.len());
             let (chunk, later) = rest.split_at(n);
             let mut args: Vec<Arg<'_>> = vec![first.tenant.into()];
             args.extend(chunk.iter().map(|part| Arg::from(part.trace.id.as_str())));
-            let found = db.rows(sql, &args, &[As::Int, As::Text]).await?;
+            let found = tx.rows(sql, &args, &[As::Int, As::Text]).await?;
             // One is missing that was there between the two statements: another node deletes it right now.
             if found.len() < n {
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));
@@ -186,9 +186,9 @@ impl<'b> Gathered<'b> {
     }
 
     /// The number of any trace; 0 where there is none.
-    pub(super) async fn look_up(db: &mut Db, tenant: i64, id: &TraceId) -> Result<i64, Error> {
+    pub(super) async fn look_up(tx: &mut Tx, tenant: i64, id: &TraceId) -> Result<i64, Error> {
         let (sql, _) = FIND_TRACES.for_up_to(1);
-        db.integer(sql, &[tenant.into(), id.as_str().into()]).await
+        tx.integer(sql, &[tenant.into(), id.as_str().into()]).await
     }
 
     /// Notes that a trace has changed.
@@ -204,7 +204,7 @@ impl<'b> Gathered<'b> {
     }
 
     /// Writes what was gathered. Nothing may follow in the transaction but its commit.
-    pub(super) async fn write(self, db: &mut Db) -> Result<(), Error> {
+    pub(super) async fn write(self, tx: &mut Tx) -> Result<(), Error> {
         for touch in self.touched.into_values() {
             let args: [Arg<'_>; 5] = [
                 touch.number.into(),
@@ -213,11 +213,11 @@ impl<'b> Gathered<'b> {
                 touch.has_marker.into(),
                 touch.n_open.into(),
             ];
-            if db.execute(TOUCH_TRACE, &args).await? == 0 {
+            if tx.execute(TOUCH_TRACE, &args).await? == 0 {
                 // Nothing would lead to the observations just written.
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));
             }
         }
-        self.rollups.write(db).await
+        self.rollups.write(tx).await
     }
 }

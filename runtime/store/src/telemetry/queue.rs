@@ -110,28 +110,28 @@ async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u6
 
 async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
     let mut is_all_new = true;
-    let n_forgotten = in_transaction!(pool, |db| {
+    let n_forgotten = in_transaction!(pool, |tx| {
         let n_forgotten = recent.n_forgotten();
         let writers = group.iter();
         let writers = writers.map(|job| (job.tenant.number, !job.batch.logs.is_empty()));
-        take_turns(&mut db, writers).await?;
+        take_turns(&mut tx, writers).await?;
         let mut gathered = Gathered::default();
         let batches = group.iter();
         let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));
-        gathered.number(&mut db, batches).await?;
+        gathered.number(&mut tx, batches).await?;
         for (place, job) in group.iter().enumerate() {
             let arrival = Arrival {
                 tenant: &job.tenant,
                 now: job.now,
                 place,
             };
-            let applied = apply(&mut db, arrival, &job.batch, &mut gathered).await?;
+            let applied = apply(&mut tx, arrival, &job.batch, &mut gathered).await?;
             if !applied.is_all_new {
                 recent.forget(job.tenant.number, &applied.changed);
                 is_all_new = false;
             }
         }
-        gathered.write(&mut db).await?;
+        gathered.write(&mut tx).await?;
         n_forgotten
     });
     Ok(is_all_new.then_some(n_forgotten))
@@ -250,10 +250,10 @@ impl Store {
     pub(super) async fn make_tenant(&self, project: &ProjectId) -> Result<Tenant, Error> {
         let mut number = self.tenant(project).await?;
         if number.is_none() {
-            in_transaction!(&self.pool, |db| {
+            in_transaction!(&self.pool, |tx| {
                 query(MAKE_TENANT)
                     .bind(project.as_str())
-                    .execute(&mut db)
+                    .execute(&mut tx)
                     .await?;
             });
             number = self.tenant(project).await?;

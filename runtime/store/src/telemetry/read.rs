@@ -14,7 +14,7 @@ use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
 use crate::filter_sql::{Expr, Sql};
 use crate::{Error, Store};
-use perpend_sql::{Arg, Db, query, query_scalar};
+use perpend_sql::{Arg, Tx, query, query_scalar};
 use perpend_sql::{Pool, despite_collisions, in_transaction};
 
 /// Rows named in one statement.
@@ -163,7 +163,7 @@ pub(super) const fn nothing<T>() -> Page<T> {
 
 /// A stored observation.
 pub(super) async fn observation_row(
-    db: &mut Db,
+    tx: &mut Tx,
     tenant: i64,
     trace: &TraceId,
     id: &ObservationId,
@@ -176,7 +176,7 @@ pub(super) async fn observation_row(
         )
     });
     let args: [Arg<'_>; 3] = [tenant.into(), trace.as_str().into(), id.as_str().into()];
-    query(sql).bind_all(&args).fetch_optional(db).await
+    query(sql).bind_all(&args).fetch_optional(tx).await
 }
 
 impl Store {
@@ -418,26 +418,26 @@ impl Store {
             "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2",
             "DELETE FROM superseded_scores WHERE project_id = $1 AND trace_id = $2",
         ];
-        in_transaction!(&self.pool, |db| {
+        in_transaction!(&self.pool, |tx| {
             self.writer.recent.forget_all();
             let mut rollups = Changes::default();
             for id in ids {
                 let args = [tenant.into(), id.as_str().into()];
-                db.execute(LOCK, &args).await?;
-                let number = db.integer(FIND, &args).await?;
-                rollups.take_away_trace(&mut db, number).await?;
+                tx.execute(LOCK, &args).await?;
+                let number = tx.integer(FIND, &args).await?;
+                rollups.take_away_trace(&mut tx, number).await?;
                 for sql in BY_NUMBER {
-                    db.execute(sql, &[number.into()]).await?;
+                    tx.execute(sql, &[number.into()]).await?;
                 }
                 for sql in BY_ID {
-                    db.execute(sql, &args).await?;
+                    tx.execute(sql, &args).await?;
                 }
                 let args = [project.as_str().into(), id.as_str().into()];
                 for sql in SCORES {
-                    db.execute(sql, &args).await?;
+                    tx.execute(sql, &args).await?;
                 }
             }
-            rollups.write(&mut db).await?;
+            rollups.write(&mut tx).await?;
         });
         Ok(())
     }

@@ -84,12 +84,12 @@ async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
 type Folded = (Stale, i64, Trace, String);
 
 async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
-    in_transaction!(pool, |db| {
+    in_transaction!(pool, |tx| {
         for (trace, n_open, computed, detail) in folded {
             let mut args: Vec<Arg<'_>> =
                 vec![trace.number.into(), trace.revision.into(), (*n_open).into()];
             row::push_trace_args(&mut args, computed, detail);
-            db.execute(update_sql(), &args).await?;
+            tx.execute(update_sql(), &args).await?;
         }
     });
     Ok(())

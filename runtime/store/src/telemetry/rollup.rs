@@ -12,7 +12,7 @@ use perpend_domain::observation::Observation;
 
 use super::row::{dollars, tokens, total};
 use crate::Error;
-use perpend_sql::{Arg, As, Db, Sized, storable, value_rows};
+use perpend_sql::{Arg, As, Sized, Tx, storable, value_rows};
 
 /// Microseconds of one row's time.
 pub(crate) const HOUR: i64 = 3_600_000_000;
@@ -216,7 +216,7 @@ impl<'o> Changes<'o> {
     }
 
     /// Takes away all observations of a trace, by its number.
-    pub(super) async fn take_away_trace(&mut self, db: &mut Db, trace: i64) -> Result<(), Error> {
+    pub(super) async fn take_away_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
         let mut types = vec![
             As::Int,
             As::Int,
@@ -227,7 +227,7 @@ impl<'o> Changes<'o> {
             As::Int,
         ];
         types.extend([As::Int, As::Float].repeat(MEASURES.len()));
-        for cells in db.rows(sums_of_trace(), &[trace.into()], &types).await? {
+        for cells in tx.rows(sums_of_trace(), &[trace.into()], &types).await? {
             let text = |at: usize| Cow::Owned(cells[at].text().to_owned());
             let key = Key {
                 tenant: cells[0].int(),
@@ -260,13 +260,13 @@ impl<'o> Changes<'o> {
     }
 
     /// Writes them. Nothing may follow in the transaction but its commit: others wait for these rows.
-    pub(super) async fn write(self, db: &mut Db) -> Result<(), Error> {
+    pub(super) async fn write(self, tx: &mut Tx) -> Result<(), Error> {
         let rows: Vec<(Key<'o>, Sums)> = self
             .0
             .into_iter()
             .filter(|(_, sums)| *sums != Sums::default())
             .collect();
-        db.execute_for(&ADD, &rows, |args, (key, sums)| {
+        tx.execute_for(&ADD, &rows, |args, (key, sums)| {
             args.extend([
                 key.tenant.into(),
                 key.hour.into(),

@@ -1,7 +1,7 @@
 //! Plug-ins.
 
 use super::*;
-use perpend_sql::{Db, query};
+use perpend_sql::{Tx, query};
 
 #[tokio::test]
 async fn a_plugin_version_stands_for_one_component() {
@@ -109,10 +109,10 @@ async fn a_first_party_name_means_a_plugin_of_the_server_only() {
         let trojan = store.put_plugin(Some(&home), &own, b"trojan", at(0)).await;
         let renamed = serde_json::to_string(&python).unwrap();
         let rename = "UPDATE plugins SET name = 'perpend/python', info = $1 WHERE owner = $2";
-        let mut db = Db::begin(&store.pool).await.unwrap();
+        let mut tx = Tx::begin(&store.pool).await.unwrap();
         let rename = query(rename).bind(renamed).bind(home.as_str());
-        rename.execute(&mut db).await.unwrap();
-        db.commit().await.unwrap();
+        rename.execute(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
         let find = async |reference: &str| {
             let found = store.resolve_plugin(&home, reference).await.unwrap();
             found.map(|plugin| plugin.digest)

@@ -99,12 +99,12 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
         let home = project("home");
         store.put_scores(&home, &six(), at(9)).await.unwrap();
         let insert = async || -> Result<(), Error> {
-            in_transaction!(&store.pool, |db| {
+            in_transaction!(&store.pool, |tx| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {
                     perpend_sql::query(TENANT)
                         .bind(number)
                         .bind(name)
-                        .execute(&mut db)
+                        .execute(&mut tx)
                         .await?;
                 }
                 let traces = [
@@ -119,7 +119,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
                         .bind(trace)
                         .bind(user)
                         .bind(detail)
-                        .execute(&mut db)
+                        .execute(&mut tx)
                         .await?;
                 }
             });

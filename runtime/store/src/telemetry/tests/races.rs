@@ -15,8 +15,8 @@ async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> Obse
         id: u32,
     ) -> Result<Option<ObservationRow>, Error> {
         let (trace, id) = (trace_id(trace), span_id(id));
-        Ok(in_transaction!(&store.pool, |db| {
-            observation_row(&mut db, tenant, &trace, &id).await?
+        Ok(in_transaction!(&store.pool, |tx| {
+            observation_row(&mut tx, tenant, &trace, &id).await?
         }))
     }
     let tenant = store.tenant(project).await.unwrap().unwrap();

@@ -263,9 +263,9 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
         .collect();
     let things: Vec<_> = things.iter().map(|about| (about, Vec::new())).collect();
     let count = async || -> Result<i64, Error> {
-        Ok(in_transaction!(&store.pool, |db| {
-            crate::telemetry::events::lock(&mut db, tenant.number, &things).await?;
-            db.integer(
+        Ok(in_transaction!(&store.pool, |tx| {
+            crate::telemetry::events::lock(&mut tx, tenant.number, &things).await?;
+            tx.integer(
                 "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
                 &[],
             )
