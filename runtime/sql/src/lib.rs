@@ -22,6 +22,6 @@ pub use arg::{Arg, storable};
 pub use error::Error;
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options, Pool};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
-pub use row::{As, Cell, Record, Row};
+pub use row::{As, At, Cell, Column, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
 pub use tx::{MAX_COLLISIONS, Tx};

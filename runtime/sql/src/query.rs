@@ -166,7 +166,7 @@ impl<'q> Query<'q> {
     ) -> Result<Vec<R>, Error> {
         let mut found = Vec::new();
         let put = &mut |row: Row| {
-            found.push(row.read()?);
+            found.push(R::read(&row)?);
             Ok(())
         };
         self.each(source, put).await?;
@@ -183,7 +183,7 @@ impl<'q> Query<'q> {
     ) -> Result<Option<R>, Error> {
         let mut found = None;
         let put = &mut |row: Row| {
-            found = Some(row.read()?);
+            found = Some(R::read(&row)?);
             Ok(())
         };
         let source = source.into();

@@ -1,6 +1,6 @@
 //! Rows of either database, and their columns.
 
-use sqlx::{FromRow, Row as _, ValueRef as _};
+use sqlx::{Row as _, ValueRef as _};
 use sqlx_postgres::PgRow;
 use sqlx_sqlite::SqliteRow;
 
@@ -32,10 +32,113 @@ pub enum Row {
     Postgres(PgRow),
 }
 
-/// What a row of either database can be read as.
-pub trait Record: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send {}
+/// Which column of a row.
+#[derive(Clone, Copy, Debug)]
+pub enum At<'c> {
+    /// The one of this name.
+    Name(&'c str),
+    /// The one at this place, from 0.
+    Place(usize),
+}
 
-impl<T> Record for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send {}
+/// What a column can be read as.
+pub trait Column: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] when it is of another type, null though it must not be, or not there.
+    fn get(row: &Row, at: At<'_>) -> Result<Self, Error>;
+}
+
+/// What a row can be read as: see [`record!`](crate::record).
+pub trait Record: Sized + Send {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// As [`Column::get`].
+    fn read(row: &Row) -> Result<Self, Error>;
+}
+
+/// A stored value is not what this version writes.
+fn unreadable(at: At<'_>, error: &sqlx::Error) -> Error {
+    Error::Inconsistent {
+        what: "column",
+        detail: format!("{at:?}: {error}"),
+    }
+}
+
+macro_rules! columns {
+    ($($type:ty),*) => {$(
+        impl Column for $type {
+            fn get(row: &Row, at: At<'_>) -> Result<Self, Error> {
+                let value = match (row, at) {
+                    (Row::Sqlite(row), At::Name(name)) => row.try_get(name),
+                    (Row::Sqlite(row), At::Place(place)) => row.try_get(place),
+                    (Row::Postgres(row), At::Name(name)) => row.try_get(name),
+                    (Row::Postgres(row), At::Place(place)) => row.try_get(place),
+                };
+                value.map_err(|error| unreadable(at, &error))
+            }
+        }
+    )*};
+}
+
+columns!(i16, i32, i64, f64, String, Vec<u8>);
+columns!(
+    Option<i16>,
+    Option<i32>,
+    Option<i64>,
+    Option<f64>,
+    Option<String>,
+    Option<Vec<u8>>
+);
+
+macro_rules! tuples {
+    ($(($($name:ident $place:literal),*))*) => {$(
+        impl<$($name: Column + Send),*> Record for ($($name,)*) {
+            fn read(row: &Row) -> Result<Self, Error> {
+                Ok(($($name::get(row, At::Place($place))?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+/// A struct whose fields are the columns of a row, by name. A field that is a record itself has its columns in
+/// the same row.
+#[macro_export]
+macro_rules! record {
+    ($(#[$meta:meta])* $seen:vis struct $name:ident {
+        $($(#[$field_meta:meta])* $field_seen:vis $field:ident: $type:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        $seen struct $name {
+            $($(#[$field_meta])* $field_seen $field: $type),*
+        }
+
+        impl $crate::Record for $name {
+            fn read(row: &$crate::Row) -> Result<Self, $crate::Error> {
+                Ok(Self {
+                    $($field: $crate::Column::get(row, $crate::At::Name(stringify!($field)))?),*
+                })
+            }
+        }
+
+        impl $crate::Column for $name {
+            fn get(row: &$crate::Row, _: $crate::At<'_>) -> Result<Self, $crate::Error> {
+                $crate::Record::read(row)
+            }
+        }
+    };
+}
 
 macro_rules! cells {
     ($row:expr, $types:expr) => {{
@@ -55,13 +158,6 @@ macro_rules! cells {
 }
 
 impl Row {
-    pub(crate) fn read<R: Record>(&self) -> Result<R, Error> {
-        Ok(match self {
-            Self::Sqlite(row) => R::from_row(row)?,
-            Self::Postgres(row) => R::from_row(row)?,
-        })
-    }
-
     /// Each column read as told.
     ///
     /// # Errors

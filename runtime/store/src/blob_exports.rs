@@ -252,23 +252,24 @@ const RELEASE: &str = "
     UPDATE blob_exports SET next_sync_at = COALESCE($3, next_sync_at), fence = 0, leased_until = 0
      WHERE project_id = $1 AND fence = $2";
 
-#[derive(sqlx::FromRow)]
-struct ExportRow {
-    project_id: String,
-    id: String,
-    settings: String,
-    secret: Vec<u8>,
-    is_enabled: i16,
-    next_sync_at: Option<i64>,
-    last_sync_at: Option<i64>,
-    window_end: Option<i64>,
-    place: Option<String>,
-    n_failures: i64,
-    last_error: Option<String>,
-    last_error_at: Option<i64>,
-    leased_until: i64,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct ExportRow {
+        project_id: String,
+        id: String,
+        settings: String,
+        secret: Vec<u8>,
+        is_enabled: i16,
+        next_sync_at: Option<i64>,
+        last_sync_at: Option<i64>,
+        window_end: Option<i64>,
+        place: Option<String>,
+        n_failures: i64,
+        last_error: Option<String>,
+        last_error_at: Option<i64>,
+        leased_until: i64,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ExportRow> for BlobExport {

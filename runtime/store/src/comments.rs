@@ -44,14 +44,15 @@ const GET: &str = "
     SELECT id, object_type, object_id, content, author_user_id, created_at
       FROM comments WHERE project_id = $1 AND id = $2";
 
-#[derive(sqlx::FromRow)]
-struct CommentRow {
-    id: String,
-    object_type: String,
-    object_id: String,
-    content: String,
-    author_user_id: Option<String>,
-    created_at: i64,
+perpend_sql::record! {
+    struct CommentRow {
+        id: String,
+        object_type: String,
+        object_id: String,
+        content: String,
+        author_user_id: Option<String>,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<CommentRow> for Comment {

@@ -56,20 +56,21 @@ const UPSERT: &str = "
 const STANDING: &str = "SELECT id FROM llm_connections WHERE project_id = $1 AND provider = $2";
 const DELETE: &str = "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2";
 
-#[derive(sqlx::FromRow)]
-struct ConnectionRow {
-    id: String,
-    provider: String,
-    adapter: String,
-    secret: Vec<u8>,
-    display_secret: String,
-    base_url: Option<String>,
-    custom_models: String,
-    with_default_models: i16,
-    extra_header_keys: String,
-    config: Option<String>,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct ConnectionRow {
+        id: String,
+        provider: String,
+        adapter: String,
+        secret: Vec<u8>,
+        display_secret: String,
+        base_url: Option<String>,
+        custom_models: String,
+        with_default_models: i16,
+        extra_header_keys: String,
+        config: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ConnectionRow> for Connection {

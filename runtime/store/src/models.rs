@@ -30,18 +30,19 @@ const REPLACE: &str = "
            updated_at = excluded.updated_at";
 const DELETE: &str = "DELETE FROM models WHERE project_id = $1 AND id = $2";
 
-#[derive(sqlx::FromRow)]
-struct ModelRow {
-    id: String,
-    name: String,
-    pattern: String,
-    start_date: Option<i64>,
-    unit: Option<String>,
-    tokenizer_id: Option<String>,
-    tokenizer_config: Option<String>,
-    pricing: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct ModelRow {
+        id: String,
+        name: String,
+        pattern: String,
+        start_date: Option<i64>,
+        unit: Option<String>,
+        tokenizer_id: Option<String>,
+        tokenizer_config: Option<String>,
+        pricing: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ModelRow> for ModelDefinition {

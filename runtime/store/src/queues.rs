@@ -65,14 +65,15 @@ const ASSIGN: &str = "
 const UNASSIGN: &str = "
     DELETE FROM annotation_assignments WHERE project_id = $1 AND queue_id = $2 AND user_id = $3";
 
-#[derive(sqlx::FromRow)]
-struct QueueRow {
-    id: String,
-    name: String,
-    description: Option<String>,
-    score_config_ids: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct QueueRow {
+        id: String,
+        name: String,
+        description: Option<String>,
+        score_config_ids: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<QueueRow> for Queue {
@@ -90,15 +91,16 @@ impl TryFrom<QueueRow> for Queue {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct ItemRow {
-    id: String,
-    queue_id: String,
-    object_id: String,
-    object_type: String,
-    completed_at: Option<i64>,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct ItemRow {
+        id: String,
+        queue_id: String,
+        object_id: String,
+        object_type: String,
+        completed_at: Option<i64>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ItemRow> for QueueItem {

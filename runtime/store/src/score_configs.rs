@@ -22,18 +22,19 @@ const UPDATE: &str = "
            description = $8, updated_at = $9
      WHERE project_id = $1 AND id = $2 AND updated_at = $10";
 
-#[derive(sqlx::FromRow)]
-struct ConfigRow {
-    id: String,
-    name: String,
-    data_type: String,
-    is_archived: i16,
-    min_value: Option<f64>,
-    max_value: Option<f64>,
-    categories: Option<String>,
-    description: Option<String>,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct ConfigRow {
+        id: String,
+        name: String,
+        data_type: String,
+        is_archived: i16,
+        min_value: Option<f64>,
+        max_value: Option<f64>,
+        categories: Option<String>,
+        description: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ConfigRow> for ScoreConfig {

@@ -31,12 +31,13 @@ pub struct SessionQuery {
     pub environments: Vec<String>,
 }
 
-#[derive(sqlx::FromRow)]
-struct SessionRow {
-    id: String,
-    created_at: i64,
-    environment: String,
-    n_total: i64,
+perpend_sql::record! {
+    struct SessionRow {
+        id: String,
+        created_at: i64,
+        environment: String,
+        n_total: i64,
+    }
 }
 
 impl From<SessionRow> for Session {

@@ -71,35 +71,36 @@ pub struct RuleUse {
     pub mapping: Option<Vec<Mapping>>,
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct EvaluatorRow {
-    pub(super) project_id: String,
-    id: String,
-    name: String,
-    description: Option<String>,
-    paused_reason: Option<String>,
-    paused_message: Option<String>,
-    paused_at: Option<i64>,
-    created_at: i64,
-    updated_at: i64,
-    #[sqlx(flatten)]
-    version: VersionRow,
+perpend_sql::record! {
+    pub(super) struct EvaluatorRow {
+        pub(super) project_id: String,
+        id: String,
+        name: String,
+        description: Option<String>,
+        paused_reason: Option<String>,
+        paused_message: Option<String>,
+        paused_at: Option<i64>,
+        created_at: i64,
+        updated_at: i64,
+        version: VersionRow,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct VersionRow {
-    evaluator_id: String,
-    version_id: String,
-    number: i32,
-    plugin: Vec<u8>,
-    plugin_name: String,
-    plugin_version: String,
-    plugin_evaluator: String,
-    config: String,
-    mapping: String,
-    grants: String,
-    fingerprint: Vec<u8>,
-    version_created_at: i64,
+perpend_sql::record! {
+    struct VersionRow {
+        evaluator_id: String,
+        version_id: String,
+        number: i32,
+        plugin: Vec<u8>,
+        plugin_name: String,
+        plugin_version: String,
+        plugin_evaluator: String,
+        config: String,
+        mapping: String,
+        grants: String,
+        fingerprint: Vec<u8>,
+        version_created_at: i64,
+    }
 }
 
 impl TryFrom<VersionRow> for EvaluatorVersion {
@@ -138,12 +139,13 @@ impl TryFrom<EvaluatorRow> for Evaluator {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct UseRow {
-    evaluator_id: String,
-    rule_id: String,
-    id: String,
-    mapping: Option<String>,
+perpend_sql::record! {
+    struct UseRow {
+        evaluator_id: String,
+        rule_id: String,
+        id: String,
+        mapping: Option<String>,
+    }
 }
 
 macro_rules! version_columns {

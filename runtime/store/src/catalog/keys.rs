@@ -86,19 +86,20 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
 }
 
-#[derive(sqlx::FromRow)]
-struct KeyRow {
-    id: String,
-    public_key: String,
-    project_id: Option<String>,
-    organization_id: Option<String>,
-    secret_hash: String,
-    secret_hint: String,
-    rights: String,
-    note: Option<String>,
-    created_at: i64,
-    expires_at: Option<i64>,
-    last_used_at: Option<i64>,
+perpend_sql::record! {
+    struct KeyRow {
+        id: String,
+        public_key: String,
+        project_id: Option<String>,
+        organization_id: Option<String>,
+        secret_hash: String,
+        secret_hint: String,
+        rights: String,
+        note: Option<String>,
+        created_at: i64,
+        expires_at: Option<i64>,
+        last_used_at: Option<i64>,
+    }
 }
 
 impl TryFrom<KeyRow> for ApiKey {

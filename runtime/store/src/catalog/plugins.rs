@@ -38,21 +38,23 @@ pub struct PluginUser {
     pub is_current: bool,
 }
 
-#[derive(sqlx::FromRow)]
-struct PluginUserRow {
-    id: String,
-    name: String,
-    newest: i32,
-    number: i32,
+perpend_sql::record! {
+    struct PluginUserRow {
+        id: String,
+        name: String,
+        newest: i32,
+        number: i32,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct PluginRow {
-    owner: String,
-    digest: Vec<u8>,
-    info: String,
-    size_bytes: i64,
-    created_at: i64,
+perpend_sql::record! {
+    struct PluginRow {
+        owner: String,
+        digest: Vec<u8>,
+        info: String,
+        size_bytes: i64,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<PluginRow> for Plugin {

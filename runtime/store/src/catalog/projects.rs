@@ -53,16 +53,17 @@ pub struct Init {
     pub key: NewApiKey,
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct ProjectRow {
-    id: String,
-    name: String,
-    metadata: String,
-    retention_days: i64,
-    created_at: i64,
-    updated_at: i64,
-    organization_id: String,
-    organization_name: String,
+perpend_sql::record! {
+    pub(super) struct ProjectRow {
+        id: String,
+        name: String,
+        metadata: String,
+        retention_days: i64,
+        created_at: i64,
+        updated_at: i64,
+        organization_id: String,
+        organization_name: String,
+    }
 }
 
 impl TryFrom<ProjectRow> for Project {

@@ -70,35 +70,37 @@ impl RulePatch {
     }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct RuleRow {
-    project_id: String,
-    id: String,
-    name: String,
-    target: String,
-    enabled: i16,
-    paused_reason: Option<String>,
-    paused_message: Option<String>,
-    paused_at: Option<i64>,
-    sampling: f64,
-    sampling_independent: i16,
-    filter: String,
-    settle_ms: Option<i64>,
-    quiet_ms: Option<i64>,
-    max_wait_ms: Option<i64>,
-    on_missing: String,
-    late: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    pub(super) struct RuleRow {
+        project_id: String,
+        id: String,
+        name: String,
+        target: String,
+        enabled: i16,
+        paused_reason: Option<String>,
+        paused_message: Option<String>,
+        paused_at: Option<i64>,
+        sampling: f64,
+        sampling_independent: i16,
+        filter: String,
+        settle_ms: Option<i64>,
+        quiet_ms: Option<i64>,
+        max_wait_ms: Option<i64>,
+        on_missing: String,
+        late: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct AssignmentRow {
-    project_id: String,
-    rule_id: String,
-    id: String,
-    evaluator_id: String,
-    mapping: Option<String>,
+perpend_sql::record! {
+    pub(super) struct AssignmentRow {
+        project_id: String,
+        rule_id: String,
+        id: String,
+        evaluator_id: String,
+        mapping: Option<String>,
+    }
 }
 
 impl TryFrom<AssignmentRow> for Assignment {

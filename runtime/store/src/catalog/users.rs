@@ -90,16 +90,17 @@ pub struct User {
     pub updated_at: Timestamp,
 }
 
-#[derive(sqlx::FromRow)]
-struct UserRow {
-    id: String,
-    user_name: String,
-    email: String,
-    name: String,
-    role: String,
-    is_active: i16,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct UserRow {
+        id: String,
+        user_name: String,
+        email: String,
+        name: String,
+        role: String,
+        is_active: i16,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<UserRow> for User {

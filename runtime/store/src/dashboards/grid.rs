@@ -67,14 +67,15 @@ const MOVE: &str = "
 const REMOVE: &str = "
     DELETE FROM dashboard_placements WHERE project_id = $1 AND dashboard_id = $2 AND id = $3";
 
-#[derive(sqlx::FromRow)]
-struct DashboardRow {
-    id: String,
-    name: String,
-    description: String,
-    filters: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct DashboardRow {
+        id: String,
+        name: String,
+        description: String,
+        filters: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<DashboardRow> for Dashboard {
@@ -93,16 +94,17 @@ impl TryFrom<DashboardRow> for Dashboard {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct PlacementRow {
-    dashboard_id: String,
-    id: String,
-    widget_id: Option<String>,
-    preset_id: Option<String>,
-    x: i64,
-    y: i64,
-    width: i64,
-    height: i64,
+perpend_sql::record! {
+    struct PlacementRow {
+        dashboard_id: String,
+        id: String,
+        widget_id: Option<String>,
+        preset_id: Option<String>,
+        x: i64,
+        y: i64,
+        width: i64,
+        height: i64,
+    }
 }
 
 impl From<PlacementRow> for Placement {

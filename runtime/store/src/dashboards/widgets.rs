@@ -19,14 +19,15 @@ const UPDATE: &str = "
      WHERE project_id = $1 AND id = $2 AND updated_at = $7";
 const DELETE: &str = "DELETE FROM dashboard_widgets WHERE project_id = $1 AND id = $2";
 
-#[derive(sqlx::FromRow)]
-struct WidgetRow {
-    id: String,
-    name: String,
-    description: String,
-    chart: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    struct WidgetRow {
+        id: String,
+        name: String,
+        description: String,
+        chart: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<WidgetRow> for Widget {

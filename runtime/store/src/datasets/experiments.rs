@@ -94,15 +94,16 @@ pub struct SpanCursor {
     pub id: String,
 }
 
-#[derive(sqlx::FromRow)]
-struct SpanRow {
-    trace_id: String,
-    id: String,
-    started_at: i64,
-    ended_at: Option<i64>,
-    level: String,
-    environment: String,
-    detail: String,
+perpend_sql::record! {
+    struct SpanRow {
+        trace_id: String,
+        id: String,
+        started_at: i64,
+        ended_at: Option<i64>,
+        level: String,
+        environment: String,
+        detail: String,
+    }
 }
 
 /// The only part of the text beside the columns that is looked at here.
@@ -134,13 +135,14 @@ impl TryFrom<SpanRow> for ExperimentSpan {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct ExperimentRow {
-    id: String,
-    first_start: i64,
-    last_end: i64,
-    n_items: i64,
-    detail: String,
+perpend_sql::record! {
+    struct ExperimentRow {
+        id: String,
+        first_start: i64,
+        last_end: i64,
+        n_items: i64,
+        detail: String,
+    }
 }
 
 /// Appends ` IN (...)`.

@@ -32,25 +32,27 @@ pub struct LinkedRun {
     pub n_items: u64,
 }
 
-#[derive(sqlx::FromRow)]
-struct LinkedRow {
-    id: String,
-    first_made: i64,
-    last_made: i64,
-    n_items: i64,
+perpend_sql::record! {
+    struct LinkedRow {
+        id: String,
+        first_made: i64,
+        last_made: i64,
+        n_items: i64,
+    }
 }
 
-/// A link, or a span where `detail` says so.
-#[derive(sqlx::FromRow)]
-struct EntryRow {
-    id: String,
-    item_id: String,
-    dataset_version: Option<i64>,
-    trace_id: String,
-    observation_id: Option<String>,
-    created_at: i64,
-    updated_at: i64,
-    detail: Option<String>,
+perpend_sql::record! {
+    /// A link, or a span where `detail` says so.
+    struct EntryRow {
+        id: String,
+        item_id: String,
+        dataset_version: Option<i64>,
+        trace_id: String,
+        observation_id: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+        detail: Option<String>,
+    }
 }
 
 impl EntryRow {
@@ -73,16 +75,16 @@ impl EntryRow {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct LinkAndRunRow {
-    #[sqlx(flatten)]
-    link: LinkRow,
-    description: Option<String>,
-    metadata: String,
-    dataset_id: String,
-    dataset_name: String,
-    run_created_at: i64,
-    run_updated_at: i64,
+perpend_sql::record! {
+    struct LinkAndRunRow {
+        link: LinkRow,
+        description: Option<String>,
+        metadata: String,
+        dataset_id: String,
+        dataset_name: String,
+        run_created_at: i64,
+        run_updated_at: i64,
+    }
 }
 
 impl Store {

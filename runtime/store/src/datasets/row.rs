@@ -16,18 +16,19 @@ fn some_json(raw: Option<&str>) -> Result<Option<Value>, Error> {
     raw.map(json).transpose()
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct DatasetRow {
-    id: String,
-    name: String,
-    description: Option<String>,
-    metadata: String,
-    input_schema: Option<String>,
-    expected_output_schema: Option<String>,
-    schema_revision: i64,
-    items_revision: i64,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    pub(super) struct DatasetRow {
+        id: String,
+        name: String,
+        description: Option<String>,
+        metadata: String,
+        input_schema: Option<String>,
+        expected_output_schema: Option<String>,
+        schema_revision: i64,
+        items_revision: i64,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<DatasetRow> for StoredDataset {
@@ -53,13 +54,14 @@ impl TryFrom<DatasetRow> for StoredDataset {
     }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct VersionRow {
-    valid_from: i64,
-    description: Option<String>,
-    metadata: String,
-    input_schema: Option<String>,
-    expected_output_schema: Option<String>,
+perpend_sql::record! {
+    pub(super) struct VersionRow {
+        valid_from: i64,
+        description: Option<String>,
+        metadata: String,
+        input_schema: Option<String>,
+        expected_output_schema: Option<String>,
+    }
 }
 
 impl TryFrom<VersionRow> for DatasetVersion {
@@ -76,20 +78,21 @@ impl TryFrom<VersionRow> for DatasetVersion {
     }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct ItemRow {
-    id: String,
-    valid_from: i64,
-    is_deleted: i16,
-    dataset_id: String,
-    dataset_name: String,
-    status: String,
-    input: String,
-    expected_output: String,
-    metadata: String,
-    source_trace_id: Option<String>,
-    source_observation_id: Option<String>,
-    created_at: i64,
+perpend_sql::record! {
+    pub(super) struct ItemRow {
+        id: String,
+        valid_from: i64,
+        is_deleted: i16,
+        dataset_id: String,
+        dataset_name: String,
+        status: String,
+        input: String,
+        expected_output: String,
+        metadata: String,
+        source_trace_id: Option<String>,
+        source_observation_id: Option<String>,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<ItemRow> for ItemVersion {
@@ -115,16 +118,17 @@ impl TryFrom<ItemRow> for ItemVersion {
     }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct RunRow {
-    id: String,
-    name: String,
-    description: Option<String>,
-    metadata: String,
-    dataset_id: String,
-    dataset_name: String,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    pub(super) struct RunRow {
+        id: String,
+        name: String,
+        description: Option<String>,
+        metadata: String,
+        dataset_id: String,
+        dataset_name: String,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<RunRow> for DatasetRun {
@@ -144,17 +148,18 @@ impl TryFrom<RunRow> for DatasetRun {
     }
 }
 
-#[derive(sqlx::FromRow)]
-pub(super) struct LinkRow {
-    id: String,
-    run_id: String,
-    run_name: String,
-    item_id: String,
-    dataset_version: Option<i64>,
-    trace_id: String,
-    observation_id: Option<String>,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    pub(super) struct LinkRow {
+        id: String,
+        run_id: String,
+        run_name: String,
+        item_id: String,
+        dataset_version: Option<i64>,
+        trace_id: String,
+        observation_id: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<LinkRow> for DatasetRunItem {

@@ -86,23 +86,25 @@ pub struct Made {
     pub seqs: Vec<Option<i64>>,
 }
 
-#[derive(sqlx::FromRow)]
-struct TouchedRow {
-    seq: i64,
-    project_id: String,
-    received_at: i64,
-    body: Vec<u8>,
+perpend_sql::record! {
+    struct TouchedRow {
+        seq: i64,
+        project_id: String,
+        received_at: i64,
+        body: Vec<u8>,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct WatchRow {
-    project_id: String,
-    trace_id: String,
-    observation_id: String,
-    began_at: i64,
-    changed_at: i64,
-    looked_at: i64,
-    due_at: i64,
+perpend_sql::record! {
+    struct WatchRow {
+        project_id: String,
+        trace_id: String,
+        observation_id: String,
+        began_at: i64,
+        changed_at: i64,
+        looked_at: i64,
+        due_at: i64,
+    }
 }
 
 impl TryFrom<WatchRow> for Watch {

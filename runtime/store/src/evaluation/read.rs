@@ -64,14 +64,15 @@ const STATES: &str = "
     SELECT state, COUNT(*) FROM executions
      WHERE state = 6 AND project_id = $1 AND rule_id = $2 GROUP BY state";
 
-#[derive(sqlx::FromRow)]
-struct AttemptRow {
-    number: i32,
-    ended_at: i64,
-    class: String,
-    message: String,
-    evaluator_version_id: Option<String>,
-    cpu_us: i64,
+perpend_sql::record! {
+    struct AttemptRow {
+        number: i32,
+        ended_at: i64,
+        class: String,
+        message: String,
+        evaluator_version_id: Option<String>,
+        cpu_us: i64,
+    }
 }
 
 impl TryFrom<ExecutionRow> for Ledger {

@@ -55,30 +55,31 @@ pub(super) const COLUMNS: &str = "seq, project_id, id, rule_id, assignment_id, e
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
      finished_at";
 
-#[derive(sqlx::FromRow)]
-pub(super) struct ExecutionRow {
-    pub(super) seq: i64,
-    project_id: String,
-    id: Vec<u8>,
-    rule_id: String,
-    assignment_id: String,
-    evaluator_id: String,
-    trace_id: String,
-    observation_id: Option<String>,
-    generation: i32,
-    inclusion_probability: f64,
-    completion: String,
-    n_observations: i32,
-    pub(super) n_late: i32,
-    state: i16,
-    attempts: i32,
-    due_at: i64,
-    evaluator_version_id: Option<String>,
-    error_class: Option<String>,
-    error_message: Option<String>,
-    created_at: i64,
-    first_attempt_at: Option<i64>,
-    finished_at: Option<i64>,
+perpend_sql::record! {
+    pub(super) struct ExecutionRow {
+        pub(super) seq: i64,
+        project_id: String,
+        id: Vec<u8>,
+        rule_id: String,
+        assignment_id: String,
+        evaluator_id: String,
+        trace_id: String,
+        observation_id: Option<String>,
+        generation: i32,
+        inclusion_probability: f64,
+        completion: String,
+        n_observations: i32,
+        pub(super) n_late: i32,
+        state: i16,
+        attempts: i32,
+        due_at: i64,
+        evaluator_version_id: Option<String>,
+        error_class: Option<String>,
+        error_message: Option<String>,
+        created_at: i64,
+        first_attempt_at: Option<i64>,
+        finished_at: Option<i64>,
+    }
 }
 
 impl TryFrom<ExecutionRow> for Execution {

@@ -72,13 +72,14 @@ pub struct UploadReport {
     pub time_ms: Option<i64>,
 }
 
-#[derive(sqlx::FromRow)]
-struct MediumRow {
-    id: String,
-    sha256: Vec<u8>,
-    content_type: String,
-    content_length: i64,
-    uploaded_at: Option<i64>,
+perpend_sql::record! {
+    struct MediumRow {
+        id: String,
+        sha256: Vec<u8>,
+        content_type: String,
+        content_length: i64,
+        uploaded_at: Option<i64>,
+    }
 }
 
 impl From<MediumRow> for Medium {

@@ -77,18 +77,19 @@ pub struct PromptSummary {
     pub config: Value,
 }
 
-/// One version without its body.
-#[derive(sqlx::FromRow)]
-struct NarrowRow {
-    id: String,
-    name: String,
-    kind: String,
-    version: i64,
-    created_at: i64,
-    updated_at: i64,
-    tags: String,
-    labels: Option<String>,
-    config: String,
+perpend_sql::record! {
+    /// One version without its body.
+    struct NarrowRow {
+        id: String,
+        name: String,
+        kind: String,
+        version: i64,
+        created_at: i64,
+        updated_at: i64,
+        tags: String,
+        labels: Option<String>,
+        config: String,
+    }
 }
 
 struct VersionCells {

@@ -7,19 +7,20 @@ use super::Prompt;
 use crate::Error;
 use crate::catalog::from_json;
 
-#[derive(sqlx::FromRow)]
-pub(super) struct PromptRow {
-    id: String,
-    name: String,
-    version: i64,
-    body: String,
-    config: String,
-    commit_message: Option<String>,
-    created_by: String,
-    created_at: i64,
-    updated_at: i64,
-    tags: String,
-    labels: Option<String>,
+perpend_sql::record! {
+    pub(super) struct PromptRow {
+        id: String,
+        name: String,
+        version: i64,
+        body: String,
+        config: String,
+        commit_message: Option<String>,
+        created_by: String,
+        created_at: i64,
+        updated_at: i64,
+        tags: String,
+        labels: Option<String>,
+    }
 }
 
 /// Labels come in one text; none of them has a comma.

@@ -47,24 +47,27 @@ pub enum Deleted {
     IncludedBy(Vec<(String, i64)>),
 }
 
-#[derive(sqlx::FromRow)]
-struct Standing {
-    kind: String,
-    tags: String,
+perpend_sql::record! {
+    struct Standing {
+        kind: String,
+        tags: String,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct VersionRow {
-    version: i64,
-    labels: Option<String>,
+perpend_sql::record! {
+    struct VersionRow {
+        version: i64,
+        labels: Option<String>,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct ReferenceRow {
-    name: String,
-    version: i64,
-    included_version: Option<i64>,
-    included_label: Option<String>,
+perpend_sql::record! {
+    struct ReferenceRow {
+        name: String,
+        version: i64,
+        included_version: Option<i64>,
+        included_label: Option<String>,
+    }
 }
 
 /// Makes the prompt's row, or takes its lock.

@@ -19,11 +19,11 @@ pub enum Place<'p> {
     Trace(&'p TraceId, Option<&'p ObservationId>),
 }
 
-#[derive(sqlx::FromRow)]
-struct PlacedRow {
-    place: i64,
-    #[sqlx(flatten)]
-    score: ScoreRow,
+perpend_sql::record! {
+    struct PlacedRow {
+        place: i64,
+        score: ScoreRow,
+    }
 }
 
 impl Store {

@@ -14,47 +14,48 @@ use crate::{Error, Store};
 use perpend_sql::Pool;
 use perpend_sql::{query, query_scalar};
 
-#[derive(sqlx::FromRow)]
-pub(super) struct ScoreRow {
-    id: String,
-    trace_id: Option<String>,
-    observation_id: Option<String>,
-    session_id: Option<String>,
-    experiment_id: Option<String>,
-    name: String,
-    data_type: String,
-    number: Option<f64>,
-    text: Option<String>,
-    source: String,
-    timestamp: i64,
-    environment: String,
-    comment: Option<String>,
-    metadata: String,
-    config_id: Option<String>,
-    queue_id: Option<String>,
-    author_user_id: Option<String>,
-    #[sqlx(flatten)]
-    origin: OriginRow,
-    created_at: i64,
-    updated_at: i64,
+perpend_sql::record! {
+    pub(super) struct ScoreRow {
+        id: String,
+        trace_id: Option<String>,
+        observation_id: Option<String>,
+        session_id: Option<String>,
+        experiment_id: Option<String>,
+        name: String,
+        data_type: String,
+        number: Option<f64>,
+        text: Option<String>,
+        source: String,
+        timestamp: i64,
+        environment: String,
+        comment: Option<String>,
+        metadata: String,
+        config_id: Option<String>,
+        queue_id: Option<String>,
+        author_user_id: Option<String>,
+        origin: OriginRow,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct OriginRow {
-    execution_id: Option<String>,
-    evaluator_id: Option<String>,
-    evaluator_version_id: Option<String>,
-    rule_id: Option<String>,
-    fingerprint: Option<Vec<u8>>,
-    inclusion_probability: Option<f64>,
-    given_name: Option<String>,
+perpend_sql::record! {
+    struct OriginRow {
+        execution_id: Option<String>,
+        evaluator_id: Option<String>,
+        evaluator_version_id: Option<String>,
+        rule_id: Option<String>,
+        fingerprint: Option<Vec<u8>>,
+        inclusion_probability: Option<f64>,
+        given_name: Option<String>,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct SupersededRow {
-    #[sqlx(flatten)]
-    score: ScoreRow,
-    superseded_by: String,
+perpend_sql::record! {
+    struct SupersededRow {
+        score: ScoreRow,
+        superseded_by: String,
+    }
 }
 
 pub(super) const COLUMNS: &str = "

@@ -145,21 +145,22 @@ const LIST: &str = "
                          WHERE n.project_id = s.project_id AND n.name = s.name)
      ORDER BY s.created_at DESC, s.name";
 
-#[derive(sqlx::FromRow)]
-struct SkillRow {
-    id: String,
-    name: String,
-    version: i64,
-    description: String,
-    frontmatter: String,
-    files: String,
-    commit_message: Option<String>,
-    created_by: String,
-    created_at: i64,
-    updated_at: i64,
-    tags: String,
-    newest: Option<i64>,
-    labels: Option<String>,
+perpend_sql::record! {
+    struct SkillRow {
+        id: String,
+        name: String,
+        version: i64,
+        description: String,
+        frontmatter: String,
+        files: String,
+        commit_message: Option<String>,
+        created_by: String,
+        created_at: i64,
+        updated_at: i64,
+        tags: String,
+        newest: Option<i64>,
+        labels: Option<String>,
+    }
 }
 
 impl TryFrom<SkillRow> for Skill {
@@ -191,15 +192,16 @@ impl TryFrom<SkillRow> for Skill {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct SummaryRow {
-    name: String,
-    tags: String,
-    version: i64,
-    description: String,
-    created_at: i64,
-    updated_at: i64,
-    production: Option<i64>,
+perpend_sql::record! {
+    struct SummaryRow {
+        name: String,
+        tags: String,
+        version: i64,
+        description: String,
+        created_at: i64,
+        updated_at: i64,
+        production: Option<i64>,
+    }
 }
 
 impl TryFrom<SummaryRow> for SkillSummary {

@@ -142,15 +142,16 @@ struct List {
     is_by_name: bool,
 }
 
-/// A row as far as its place and its content go.
-#[derive(sqlx::FromRow)]
-struct NarrowRow {
-    seq: i64,
-    payload: Option<i64>,
-    place: i64,
-    started_at: i64,
-    trace_id: String,
-    id: String,
+perpend_sql::record! {
+    /// A row as far as its place and its content go.
+    struct NarrowRow {
+        seq: i64,
+        payload: Option<i64>,
+        place: i64,
+        started_at: i64,
+        trace_id: String,
+        id: String,
+    }
 }
 
 /// A text that stands in the content of every row that passes.

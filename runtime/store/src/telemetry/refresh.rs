@@ -21,10 +21,12 @@ const CHUNK: i64 = 100;
 /// they were a moment ago.
 const MAX_CHUNKS: u32 = 200;
 
-#[derive(Clone, Copy, Debug, sqlx::FromRow)]
-struct Stale {
-    number: i64,
-    revision: i64,
+perpend_sql::record! {
+    #[derive(Clone, Copy, Debug)]
+    struct Stale {
+        number: i64,
+        revision: i64,
+    }
 }
 
 const STALE: &str = "SELECT number, revision FROM traces WHERE stale = 1 ORDER BY number LIMIT $1";

@@ -266,47 +266,50 @@ pub(super) const READ: &str = concat!(
      t.release AS trace_release, t.is_public AS trace_public, t.detail AS trace_detail"
 );
 
-/// An observation without its trace.
-#[derive(Debug, sqlx::FromRow)]
-pub(super) struct OwnRow {
-    pub(super) seq: i64,
-    pub(super) trace: i64,
-    pub(super) payload: Option<i64>,
-    pub(super) place: i64,
-    pub(super) created_at: i64,
-    pub(super) updated_at: i64,
-    pub(super) detail: String,
-    id: String,
-    parent_id: Option<String>,
-    kind: String,
-    name: String,
-    started_at: i64,
-    ended_at: Option<i64>,
-    first_token_at: Option<i64>,
-    level: String,
-    status_message: Option<String>,
-    environment: String,
-    release: Option<String>,
-    version: Option<String>,
-    user_id: Option<String>,
-    session_id: Option<String>,
-    model: Option<String>,
-    prompt_name: Option<String>,
-    prompt_version: Option<i64>,
+perpend_sql::record! {
+    /// An observation without its trace.
+    #[derive(Debug)]
+    pub(super) struct OwnRow {
+        pub(super) seq: i64,
+        pub(super) trace: i64,
+        pub(super) payload: Option<i64>,
+        pub(super) place: i64,
+        pub(super) created_at: i64,
+        pub(super) updated_at: i64,
+        pub(super) detail: String,
+        id: String,
+        parent_id: Option<String>,
+        kind: String,
+        name: String,
+        started_at: i64,
+        ended_at: Option<i64>,
+        first_token_at: Option<i64>,
+        level: String,
+        status_message: Option<String>,
+        environment: String,
+        release: Option<String>,
+        version: Option<String>,
+        user_id: Option<String>,
+        session_id: Option<String>,
+        model: Option<String>,
+        prompt_name: Option<String>,
+        prompt_version: Option<i64>,
+    }
 }
 
-/// An observation and what it shows of its trace.
-#[derive(Debug, sqlx::FromRow)]
-pub(super) struct ObservationRow {
-    #[sqlx(flatten)]
-    pub(super) own: OwnRow,
-    trace_id: String,
-    trace_name: Option<String>,
-    trace_user: Option<String>,
-    trace_session: Option<String>,
-    trace_release: Option<String>,
-    trace_public: i16,
-    trace_detail: String,
+perpend_sql::record! {
+    /// An observation and what it shows of its trace.
+    #[derive(Debug)]
+    pub(super) struct ObservationRow {
+        pub(super) own: OwnRow,
+        trace_id: String,
+        trace_name: Option<String>,
+        trace_user: Option<String>,
+        trace_session: Option<String>,
+        trace_release: Option<String>,
+        trace_public: i16,
+        trace_detail: String,
+    }
 }
 
 impl std::ops::Deref for ObservationRow {
@@ -518,31 +521,33 @@ pub(super) const READ_TRACE: &str = "t.number, t.trace_id, t.first_seen, \
     t.session_id, t.release, t.version, t.environment, t.is_public, t.n_observations, t.n_debug, \
     t.n_default, t.n_warning, t.n_error, t.latency_us, t.total_cost, t.detail";
 
-#[derive(Debug, sqlx::FromRow)]
-pub(super) struct TraceRow {
-    pub(super) number: i64,
-    pub(super) trace_id: String,
-    first_seen: i64,
-    last_seen: i64,
-    root_ended_at: Option<i64>,
-    n_open: i64,
-    has_marker: i16,
-    name: Option<String>,
-    started_at: i64,
-    user_id: Option<String>,
-    session_id: Option<String>,
-    release: Option<String>,
-    version: Option<String>,
-    environment: String,
-    is_public: i16,
-    n_observations: i64,
-    n_debug: i64,
-    n_default: i64,
-    n_warning: i64,
-    n_error: i64,
-    latency_us: i64,
-    total_cost: f64,
-    detail: String,
+perpend_sql::record! {
+    #[derive(Debug)]
+    pub(super) struct TraceRow {
+        pub(super) number: i64,
+        pub(super) trace_id: String,
+        first_seen: i64,
+        last_seen: i64,
+        root_ended_at: Option<i64>,
+        n_open: i64,
+        has_marker: i16,
+        name: Option<String>,
+        started_at: i64,
+        user_id: Option<String>,
+        session_id: Option<String>,
+        release: Option<String>,
+        version: Option<String>,
+        environment: String,
+        is_public: i16,
+        n_observations: i64,
+        n_debug: i64,
+        n_default: i64,
+        n_warning: i64,
+        n_error: i64,
+        latency_us: i64,
+        total_cost: f64,
+        detail: String,
+    }
 }
 
 fn count(value: i64) -> u32 {

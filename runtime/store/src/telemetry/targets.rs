@@ -71,16 +71,17 @@ const OF_TRACE: &str = "
      WHERE n.project_id = $1 AND t.trace_id = $2
      ORDER BY o.started_at, o.id";
 
-#[derive(sqlx::FromRow)]
-struct ProgressRow {
-    trace_id: String,
-    first_seen: i64,
-    last_seen: i64,
-    root_ended_at: Option<i64>,
-    n_open: i64,
-    has_marker: i16,
-    n_observations: i64,
-    has_root: i32,
+perpend_sql::record! {
+    struct ProgressRow {
+        trace_id: String,
+        first_seen: i64,
+        last_seen: i64,
+        root_ended_at: Option<i64>,
+        n_open: i64,
+        has_marker: i16,
+        n_observations: i64,
+        has_root: i32,
+    }
 }
 
 fn count(n: i64) -> u32 {
