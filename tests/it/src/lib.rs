@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::http::Method;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
@@ -294,24 +295,31 @@ pub async fn wait_for(
     path: &str,
     done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    let mut last = Value::Null;
+    let is_it = |answer: &Answer| answer.status == 200 && done(&answer.json());
+    let answer = until(path, async || client.get(path).await, is_it).await?;
+    Ok(answer.json())
+}
+
+/// Asks until the answer is the one that is waited for, at most [`PATIENCE`] long.
+///
+/// # Errors
+/// When it does not come; the message shows the last answer.
+pub async fn until(
+    what: &str,
+    ask: impl AsyncFn() -> anyhow::Result<Answer>,
+    is_it: impl Fn(&Answer) -> bool,
+) -> anyhow::Result<Answer> {
+    let mut last = String::new();
     let poll = async {
         loop {
-            if let Ok(Answer { status, body, .. }) = client.get(path).await
-                && status == 200
-            {
-                last = serde_json::from_slice(&body).unwrap_or_default();
-                if done(&last) {
-                    return;
-                }
+            match ask().await {
+                Ok(answer) if is_it(&answer) => return answer,
+                Ok(answer) => last = answer.text(),
+                Err(error) => last = error.to_string(),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, poll).await.is_ok();
-    anyhow::ensure!(
-        in_time,
-        "{path} did not become what was waited for; last: {last}"
-    );
-    Ok(last)
+    let in_time = tokio::time::timeout(PATIENCE, poll).await;
+    in_time.with_context(|| format!("{what} did not become what was waited for; last: {last}"))
 }
