@@ -43,6 +43,17 @@ pub enum Error {
         /// Of this program.
         known: i64,
     },
+    /// The database was made by another text of a step than this program has.
+    #[error(
+        "step {version} of the database's schema ({name}) is not the one that this program knows: use the program \
+         that made the database, or restore a backup"
+    )]
+    ChangedStep {
+        /// Its place.
+        version: i64,
+        /// What it is about.
+        name: &'static str,
+    },
     /// The database was made by a newer version.
     #[error("the database has schema version {found}, this program knows up to {known}")]
     TooNew {

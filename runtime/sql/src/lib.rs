@@ -11,6 +11,7 @@
 
 mod arg;
 mod error;
+mod migrate;
 mod pool;
 mod query;
 mod row;
@@ -20,6 +21,7 @@ mod tx;
 
 pub use arg::{Arg, storable};
 pub use error::Error;
+pub use migrate::{CURRENT, Older, Step, migrate};
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options, Pool};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
 pub use row::{As, At, Cell, Column, Record, Row};

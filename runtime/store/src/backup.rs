@@ -10,10 +10,10 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
-use crate::{Error, migrate};
+use crate::{Error, migrations};
 
 /// The schema version that this program writes.
-pub const SCHEMA_VERSION: i64 = migrate::KNOWN;
+pub const SCHEMA_VERSION: i64 = migrations::KNOWN;
 
 /// What a database file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ async fn contents(reader: &mut SqliteConnection) -> Result<Contents, Error> {
     if findings != ["ok"] {
         return Err(damaged(findings.join("; ")));
     }
-    let version = sqlx::query_scalar(migrate::CURRENT).fetch_one(&mut *reader);
+    let version = sqlx::query_scalar(perpend_sql::CURRENT).fetch_one(&mut *reader);
     let schema_version: i64 = version
         .await
         .map_err(|_| damaged("it has no table schema_steps, so it is not a database of Perpend"))?;

@@ -22,7 +22,7 @@ mod filter_sql;
 mod list;
 pub mod media;
 pub mod metrics;
-mod migrate;
+mod migrations;
 mod models;
 mod numbers;
 pub mod prompts;
@@ -42,8 +42,7 @@ pub use perpend_sql::{DatabaseUrl, Error, InvalidDatabaseUrl, Options};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use migrate::Older;
-use perpend_sql::{Pool, query_scalar};
+use perpend_sql::{Older, Pool, query_scalar};
 
 /// The database, cheap to clone.
 #[derive(Clone, Debug)]
@@ -77,7 +76,7 @@ impl Store {
 
     async fn open_with(url: &DatabaseUrl, options: &Options, older: Older) -> Result<Self, Error> {
         let pool = Pool::open(url, options).await?;
-        migrate::run(&pool, older).await?;
+        perpend_sql::migrate(&pool, migrations::STEPS, older).await?;
         let writer = telemetry::Writer::start(&pool);
         Ok(Self { pool, writer })
     }

@@ -192,11 +192,17 @@ fn expand(tree: &str, before: &mut Path, found: &mut Vec<Path>) {
     }
 }
 
-/// Paths within the code that begin with `crate`, `super` or `self`, or with a module below.
+/// Paths within the code that begin with `crate`, `super` or `self`, or with a module below. Declarations with
+/// `use` are for [`uses`].
 fn named(code: &str, children: &BTreeSet<&str>) -> Vec<Path> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let words = code
-        .split(|c: char| !is_part(c))
+    let is_use = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "))
+    };
+    let lines = code.lines().filter(|line| !is_use(line));
+    let words = lines
+        .flat_map(|line| line.split(move |c: char| !is_part(c)))
         .filter(|word| word.contains("::"));
     let paths = words.filter_map(|word| {
         let path: Path = word.split("::").map(str::to_owned).collect();

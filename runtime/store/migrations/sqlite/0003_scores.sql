@@ -26,7 +26,7 @@ CREATE TABLE scores (
     evaluator_id TEXT,
     evaluator_version_id TEXT,
     rule_id TEXT,
-    fingerprint {{blob}},
+    fingerprint BLOB,
     inclusion_probability DOUBLE PRECISION,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,

@@ -1,6 +1,9 @@
--- Scores of executions that a later one over the same target took the place of. Nobody lists them; they are
--- read by their execution.
-CREATE TABLE superseded_scores (
+-- Scores: one narrow row each, written at line rate by the engine.
+--
+-- Rows stand in the order of arrival. The random primary key is an index beside them, needed because a
+-- score is replaced by its id; the execution has no index of its own, its trace leads to it.
+
+CREATE TABLE scores (
     project_id TEXT NOT NULL,
     id TEXT NOT NULL,
     trace_id TEXT,
@@ -23,11 +26,13 @@ CREATE TABLE superseded_scores (
     evaluator_id TEXT,
     evaluator_version_id TEXT,
     rule_id TEXT,
-    fingerprint {{blob}},
+    fingerprint BYTEA,
     inclusion_probability DOUBLE PRECISION,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    superseded_by TEXT NOT NULL,
     PRIMARY KEY (project_id, id)
 );
-CREATE INDEX superseded_by_trace ON superseded_scores (project_id, trace_id);
+CREATE INDEX scores_newest ON scores (project_id, timestamp, id);
+CREATE INDEX scores_by_trace ON scores (project_id, trace_id);
+CREATE INDEX scores_by_session ON scores (project_id, session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX scores_by_experiment ON scores (project_id, experiment_id) WHERE experiment_id IS NOT NULL;

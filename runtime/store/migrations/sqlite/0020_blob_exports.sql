@@ -5,7 +5,7 @@ CREATE TABLE blob_exports (
     project_id TEXT NOT NULL PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     settings TEXT NOT NULL,
-    secret {{blob}} NOT NULL,
+    secret BLOB NOT NULL,
     is_enabled SMALLINT NOT NULL,
     next_sync_at BIGINT,
     last_sync_at BIGINT,

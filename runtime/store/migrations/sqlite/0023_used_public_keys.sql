@@ -3,5 +3,5 @@
 -- that makes the key pair, before the pair, so that two attempts at one public key meet at this primary key.
 CREATE TABLE used_public_keys (
     public_key TEXT PRIMARY KEY
-) {{without_rowid}};
+) WITHOUT ROWID;
 INSERT INTO used_public_keys (public_key) SELECT public_key FROM api_keys;

@@ -1,9 +1,9 @@
 -- The experiment of a span that stands for one of its items: what else is known of it stands in `detail`.
 -- Few spans have one, so that the two indexes cost the others nothing.
 ALTER TABLE observations ADD COLUMN experiment_id TEXT;
-UPDATE observations SET experiment_id = {{experiment_id}}
+UPDATE observations SET experiment_id = (replace(detail, '\u0000', '\ufffd')::json #>> '{experiment,id}')
  WHERE replace(detail, '"item_root_observation_id":"' || id || '"', '') <> detail
-   AND length({{experiment_id}}) BETWEEN 1 AND 400;
+   AND length((replace(detail, '\u0000', '\ufffd')::json #>> '{experiment,id}')) BETWEEN 1 AND 400;
 DROP INDEX observations_of_experiments;
 CREATE INDEX observations_of_experiments ON observations (tenant, started_at)
  WHERE experiment_id IS NOT NULL;

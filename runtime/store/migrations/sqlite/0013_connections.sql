@@ -5,7 +5,7 @@ CREATE TABLE llm_connections (
     id TEXT NOT NULL,
     provider TEXT NOT NULL,
     adapter TEXT NOT NULL,
-    secret {{blob}} NOT NULL,
+    secret BLOB NOT NULL,
     display_secret TEXT NOT NULL,
     base_url TEXT,
     custom_models TEXT NOT NULL,

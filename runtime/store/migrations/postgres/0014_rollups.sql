@@ -25,7 +25,7 @@ CREATE TABLE observation_rollups (
     n_total_cost BIGINT NOT NULL,
     sum_total_cost DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (tenant, hour, environment, kind, model, level)
-) {{without_rowid}};
+) ;
 
 INSERT INTO observation_rollups (tenant, hour, environment, kind, model, level, n, n_latency, sum_latency, n_first_token, sum_first_token, n_input_tokens, sum_input_tokens, n_output_tokens, sum_output_tokens, n_total_tokens, sum_total_tokens, n_input_cost, sum_input_cost, n_output_cost, sum_output_cost, n_total_cost, sum_total_cost)
 SELECT tenant, started_at - (started_at % 3600000000 + 3600000000) % 3600000000, environment, kind,

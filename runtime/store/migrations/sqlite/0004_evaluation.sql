@@ -6,9 +6,9 @@
 -- made, for a running one when its lease ends, for a delayed one when it is tried again, for a held one
 -- when it is given up.
 CREATE TABLE executions (
-    seq {{row_number}},
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     project_id TEXT NOT NULL,
-    id {{blob}} NOT NULL,
+    id BLOB NOT NULL,
     rule_id TEXT NOT NULL,
     assignment_id TEXT NOT NULL,
     evaluator_id TEXT NOT NULL,
@@ -38,7 +38,7 @@ CREATE INDEX executions_failed ON executions (project_id, finished_at) WHERE sta
 -- Attempts that did not complete their execution. The one that did is told by the execution's own row
 -- (first_attempt_at, finished_at, evaluator_version_id): at line rate nearly every execution has just it.
 CREATE TABLE attempts (
-    seq {{row_number}},
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     execution_seq BIGINT NOT NULL,
     number INTEGER NOT NULL,
     ended_at BIGINT NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE rule_counts (
     reason TEXT NOT NULL,
     n BIGINT NOT NULL,
     PRIMARY KEY (project_id, rule_id, hour, reason)
-) {{without_rowid}};
+) WITHOUT ROWID;
 
 -- Failures in a row that count against a rule's evaluators; no row means none.
 CREATE TABLE rule_failures (
@@ -65,7 +65,7 @@ CREATE TABLE rule_failures (
     rule_id TEXT NOT NULL,
     n INTEGER NOT NULL,
     PRIMARY KEY (project_id, rule_id)
-) {{without_rowid}};
+) WITHOUT ROWID;
 
 -- Targets that are not complete yet for every rule. An empty observation stands for the whole trace.
 -- Rules whose waiting time was over at `looked_at` have been decided; a change sets it back to 0.
@@ -77,5 +77,5 @@ CREATE TABLE watches (
     looked_at BIGINT NOT NULL,
     due_at BIGINT NOT NULL,
     PRIMARY KEY (project_id, trace_id, observation_id)
-) {{without_rowid}};
+) WITHOUT ROWID;
 CREATE INDEX watches_due ON watches (due_at);

@@ -3,7 +3,7 @@
 CREATE TABLE media_uploads (
     project_id TEXT NOT NULL,
     id TEXT NOT NULL,
-    sha256 {{blob}} NOT NULL,
+    sha256 BLOB NOT NULL,
     content_type TEXT NOT NULL,
     content_length BIGINT NOT NULL,
     created_at BIGINT NOT NULL,

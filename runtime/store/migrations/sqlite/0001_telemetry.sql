@@ -6,14 +6,14 @@
 
 -- Projects by number, so that rows and indexes carry 1 to 3 bytes in the place of an id.
 CREATE TABLE tenants (
-    number {{row_number}},
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     project_id TEXT NOT NULL UNIQUE
 );
 
 -- Computed from the observations. `revision` counts changes of the set; while `stale` is 1, the computed
 -- columns are of an older revision. `first_seen`, `last_seen` and `root_ended_at` are receive times.
 CREATE TABLE traces (
-    number {{row_number}},
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant BIGINT NOT NULL,
     trace_id TEXT NOT NULL,
     revision BIGINT NOT NULL,
@@ -50,7 +50,7 @@ CREATE INDEX traces_stale ON traces (number) WHERE stale = 1;
 
 -- One narrow row each. `payload` and `place` say where the content stands.
 CREATE TABLE observations (
-    seq {{row_number}},
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant BIGINT NOT NULL,
     trace BIGINT NOT NULL,
     id TEXT NOT NULL,
@@ -89,17 +89,17 @@ CREATE INDEX observations_newest ON observations (tenant, started_at);
 -- Compressed blocks, each with the contents of some observations that arrived together and belong to one
 -- trace: they resemble each other, so a block packs better than its parts, and one row serves them all.
 CREATE TABLE payloads (
-    seq {{row_number}},
-    body {{blob}} NOT NULL
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    body BLOB NOT NULL
 );
 
 -- GenAI log records that belong to spans. Kept with the span, and for an hour without one.
 CREATE TABLE span_logs (
-    seq {{row_number}},
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant BIGINT NOT NULL,
     trace_id TEXT NOT NULL,
     observation_id TEXT NOT NULL,
-    digest {{blob}} NOT NULL,
+    digest BLOB NOT NULL,
     happened_at BIGINT NOT NULL,
     event TEXT NOT NULL,
     attributes TEXT NOT NULL,
@@ -113,9 +113,9 @@ CREATE INDEX span_logs_waiting ON span_logs (received_at) WHERE is_joined = 0;
 CREATE TABLE media (
     tenant BIGINT NOT NULL,
     id TEXT NOT NULL,
-    sha256 {{blob}} NOT NULL,
+    sha256 BLOB NOT NULL,
     content_type TEXT NOT NULL,
-    bytes {{blob}} NOT NULL,
+    bytes BLOB NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (tenant, sha256)
 );
@@ -132,8 +132,8 @@ CREATE TABLE media_links (
 -- One row per ingest request that changed something: what the engine has to look at. The engine deletes
 -- it in the transaction that deals with it.
 CREATE TABLE touched (
-    seq {{row_number}},
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     project_id TEXT NOT NULL,
     received_at BIGINT NOT NULL,
-    body {{blob}} NOT NULL
+    body BLOB NOT NULL
 );

@@ -31,13 +31,13 @@ CREATE INDEX api_keys_by_project ON api_keys (project_id);
 -- Random values made once for the whole installation, such as the key that signs sessions.
 CREATE TABLE server_secrets (
     name TEXT PRIMARY KEY,
-    value {{blob}} NOT NULL
+    value BYTEA NOT NULL
 );
 
 -- The bytes, once per digest, whoever registered them.
 CREATE TABLE components (
-    digest {{blob}} PRIMARY KEY,
-    bytes {{blob}} NOT NULL
+    digest BYTEA PRIMARY KEY,
+    bytes BYTEA NOT NULL
 );
 
 -- Who may use which component under which name. An empty owner is the server itself: its plug-ins are
@@ -46,7 +46,7 @@ CREATE TABLE plugins (
     owner TEXT NOT NULL,
     name TEXT NOT NULL,
     version TEXT NOT NULL,
-    digest {{blob}} NOT NULL REFERENCES components (digest),
+    digest BYTEA NOT NULL REFERENCES components (digest),
     info TEXT NOT NULL,
     size_bytes BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -74,13 +74,13 @@ CREATE TABLE evaluator_versions (
     evaluator_id TEXT NOT NULL,
     number INTEGER NOT NULL,
     id TEXT NOT NULL,
-    plugin {{blob}} NOT NULL,
+    plugin BYTEA NOT NULL,
     plugin_name TEXT NOT NULL,
     plugin_version TEXT NOT NULL,
     plugin_evaluator TEXT NOT NULL,
     config TEXT NOT NULL,
     mapping TEXT NOT NULL,
-    fingerprint {{blob}} NOT NULL,
+    fingerprint BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (project_id, evaluator_id, number),
     UNIQUE (project_id, id),
