@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     ("wasmtime", &["perpend-host"]),
     ("wasmtime-wasi", &["perpend-host"]),
-    ("sqlx", &["perpend-sql", "perpend-store"]),
+    ("sqlx", &["perpend-sql"]),
     ("axum", &["perpend-server"]),
     ("askama", &["perpend-ui"]),
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),

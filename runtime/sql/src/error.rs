@@ -64,6 +64,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the database refused because something refers to the row, or the row refers to nothing.
+    #[must_use]
+    pub fn is_reference(&self) -> bool {
+        let Self::Sql(sqlx::Error::Database(error)) = self else {
+            return false;
+        };
+        error.is_foreign_key_violation()
+    }
+}
+
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         if is_too_long(&error) {

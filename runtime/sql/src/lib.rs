@@ -11,12 +11,15 @@
 
 mod arg;
 mod error;
+pub mod file;
 mod migrate;
 mod pool;
 mod query;
 mod row;
 mod sized;
 mod spell;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tx;
 
 pub use arg::{Arg, storable};

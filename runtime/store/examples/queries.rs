@@ -19,7 +19,7 @@ use perpend_domain::patch::{About, Patch, merge};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_store::telemetry::TraceQuery;
-use perpend_store::testing::TempDatabase;
+use perpend_store::testing::{OpenStore as _, TempDatabase};
 
 const PER_TRACE: i64 = 5;
 const DAYS: i64 = 30;

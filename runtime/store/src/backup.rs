@@ -1,122 +1,25 @@
-//! Copies of an SQLite database: made while a server writes, checked, and made ready for another start.
+//! Copies of an SQLite database, made ready for another start.
 //!
 //! These work on files and not on a [`Store`](crate::Store), which would migrate what it opens. They cross
 //! tenants: for the operator.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
-use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
+use perpend_sql::file::{self, Change};
 
 use crate::{Error, migrations};
 
+pub use perpend_sql::file::{Contents, copy};
+
 /// The schema version that this program writes.
 pub const SCHEMA_VERSION: i64 = migrations::KNOWN;
-
-/// What a database file holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
-    /// Its schema version.
-    pub schema_version: i64,
-    /// Rows by table.
-    pub rows: BTreeMap<String, u64>,
-}
-
-fn text(path: &Path) -> Result<&str, Error> {
-    path.to_str().ok_or_else(|| Error::Inconsistent {
-        what: "path",
-        detail: format!("{} is not UTF-8", path.display()),
-    })
-}
-
-fn damaged(detail: impl Into<String>) -> Error {
-    Error::Inconsistent {
-        what: "database",
-        detail: detail.into(),
-    }
-}
-
-async fn open(options: SqliteConnectOptions) -> Result<SqliteConnection, Error> {
-    Ok(options.create_if_missing(false).connect().await?)
-}
-
-/// Writes all that is committed now to the new file `to`; writers go on meanwhile. The copy may still be in the
-/// caches of the system when this returns.
-///
-/// # Errors
-/// When the database cannot be read, or the copy cannot be written: then a part of it may be there.
-pub async fn copy(from: &Path, to: &Path, wait: Duration) -> Result<(), Error> {
-    let mut reader = open(
-        SqliteConnectOptions::new()
-            .filename(from)
-            .busy_timeout(wait),
-    )
-    .await?;
-    // One statement is one snapshot. The page-wise backup of SQLite would begin again after each write.
-    let copied = sqlx::query("VACUUM INTO $1")
-        .bind(text(to)?)
-        .execute(&mut reader)
-        .await;
-    reader.close().await?;
-    copied?;
-    Ok(())
-}
 
 /// Checks a database file that nobody writes, and counts what is in it.
 ///
 /// # Errors
 /// [`Error::Inconsistent`] when it is damaged or none of ours, [`Error::TooNew`] when it is newer than this program.
 pub async fn inspect(file: &Path) -> Result<Contents, Error> {
-    let options = SqliteConnectOptions::new()
-        .filename(file)
-        // Without a file beside it, not even for locks.
-        .immutable(true)
-        .read_only(true);
-    let mut reader = open(options).await?;
-    let contents = contents(&mut reader).await;
-    reader.close().await?;
-    contents
-}
-
-async fn contents(reader: &mut SqliteConnection) -> Result<Contents, Error> {
-    let findings: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check")
-        .fetch_all(&mut *reader)
-        .await
-        .map_err(|error| damaged(error.to_string()))?;
-    if findings != ["ok"] {
-        return Err(damaged(findings.join("; ")));
-    }
-    let version = sqlx::query_scalar(perpend_sql::CURRENT).fetch_one(&mut *reader);
-    let schema_version: i64 = version
-        .await
-        .map_err(|_| damaged("it has no table schema_steps, so it is not a database of Perpend"))?;
-    if SCHEMA_VERSION < schema_version {
-        return Err(Error::TooNew {
-            found: schema_version,
-            known: SCHEMA_VERSION,
-        });
-    }
-    let mut rows = BTreeMap::new();
-    for table in tables(reader).await? {
-        // A name from the file itself, quoted.
-        let sql = format!("SELECT COUNT(*) FROM \"{}\"", table.replace('"', "\"\""));
-        let n: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
-            .fetch_one(&mut *reader)
-            .await?;
-        rows.insert(table, n.unsigned_abs());
-    }
-    Ok(Contents {
-        schema_version,
-        rows,
-    })
-}
-
-async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error> {
-    const TABLES: &str = "
-        SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
-    Ok(sqlx::query_scalar(TABLES).fetch_all(connection).await?)
+    file::inspect(file, SCHEMA_VERSION).await
 }
 
 /// Makes a copy ready for a server of its own: no lease is held by the server that it was taken from, and the
@@ -125,40 +28,32 @@ async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error>
 /// # Errors
 /// When the file cannot be changed.
 pub async fn begin_anew(file: &Path, session_key: &str) -> Result<(), Error> {
-    const CHANGES: [(&str, &str); 3] = [
-        (
-            "server_secrets",
-            "DELETE FROM server_secrets WHERE name = $1",
-        ),
-        (
-            "executions",
-            "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",
-        ),
-        ("blob_exports", "UPDATE blob_exports SET leased_until = 0"),
+    let changes = [
+        Change {
+            table: "server_secrets",
+            sql: "DELETE FROM server_secrets WHERE name = $1",
+            values: &[session_key],
+        },
+        Change {
+            table: "executions",
+            sql: "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",
+            values: &[],
+        },
+        Change {
+            table: "blob_exports",
+            sql: "UPDATE blob_exports SET leased_until = 0",
+            values: &[],
+        },
     ];
-    let mut connection = open(SqliteConnectOptions::new().filename(file)).await?;
-    let tables = tables(&mut connection).await?;
-    let mut transaction = connection.begin().await?;
-    for (table, sql) in CHANGES {
-        // Older schemas do not have all of them.
-        if tables.iter().any(|known| known == table) {
-            let query = sqlx::query(sql);
-            let query = match table {
-                "server_secrets" => query.bind(session_key),
-                _ => query,
-            };
-            query.execute(&mut *transaction).await?;
-        }
-    }
-    transaction.commit().await?;
-    connection.close().await?;
-    Ok(())
+    file::change(file, &changes).await
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::testing::TempDatabase;
+    use crate::testing::{OpenStore as _, TempDatabase};
     use crate::{DatabaseUrl, Options, Store};
 
     const WAIT: Duration = Duration::from_secs(60);

@@ -48,7 +48,7 @@ mod tests {
     use perpend_sql::{CURRENT, Older, Pool, migrate, query, query_scalar};
 
     use super::*;
-    use crate::testing::TempDatabase;
+    use crate::testing::{OpenStore as _, TempDatabase};
     use crate::{Error, Options, Store};
 
     const SCORE: &str = "

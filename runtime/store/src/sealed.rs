@@ -58,7 +58,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::TempDatabase;
+    use crate::testing::{OpenStore as _, TempDatabase};
 
     #[tokio::test]
     async fn every_column_with_encrypted_values_is_read() {

@@ -1,213 +1,29 @@
-//! Temporary databases for tests: a SQLite file per test, and a PostgreSQL server that the test process
-//! starts from the installed binaries.
-//!
-//! The server belongs to a watching shell whose standard input is a pipe from this process. When the
-//! process ends, however it ends, the pipe closes; the shell then stops the server and removes its files.
+//! Temporary databases with the schema, for tests.
 
 use std::future::Future;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use sqlx::Connection;
-use sqlx_postgres::PgConnection;
-use tempfile::TempDir;
+use crate::{Options, Store};
 
-use crate::{DatabaseUrl, Options, Store};
+pub use perpend_sql::testing::TempDatabase;
 
-/// Set to `require`, the tests fail where PostgreSQL is not installed.
-const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
-/// The account of the server when the tests run as root, which PostgreSQL refuses to be.
-const NOBODY: &str = "65534";
-const N_TRIES: u32 = 5;
-
-/// Starts a server in a directory of its own, says `ready`, and stops it when standard input ends. It is
-/// asked through its own socket whether it is ready: at the port another one may answer, that was quicker.
-const WATCH: &str = r#"
-dir=$(mktemp -d) || exit 1
-trap '' INT TERM HUP
-"$1/initdb" -D "$dir/data" -U perpend -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 ||
-    { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
-"$1/postgres" -D "$dir/data" -k "$dir" -h 127.0.0.1 -p "$2" -F -c max_connections=400 \
-    -c shared_buffers=32MB -c full_page_writes=off >"$dir/log" 2>&1 &
-pid=$!
-tries=0
-until "$1/pg_isready" -q -h "$dir" -p "$2" -U perpend -d postgres; do
-    tries=$((tries + 1))
-    if ! kill -0 $pid 2>/dev/null || [ $tries -gt 3000 ]; then
-        cat "$dir/log" >&2; kill -QUIT $pid 2>/dev/null; rm -rf "$dir"; exit 1
-    fi
-    sleep 0.1
-done
-echo ready
-read -r _
-kill -QUIT $pid
-wait $pid
-rm -rf "$dir"
-"#;
-
-/// The server of this process. Its watcher lives as long as the pipe in `_watcher` is open.
-#[derive(Debug)]
-struct Server {
-    port: u16,
-    _watcher: Child,
-}
-
-fn binaries() -> Option<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .ok()?
-        .filter_map(|version| Some(version.ok()?.path().join("bin")))
-        .filter(|bin| bin.join("initdb").exists() && bin.join("postgres").exists())
-        .collect();
-    found.sort();
-    found.pop()
-}
-
-fn is_root() -> bool {
-    Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|out| out.stdout == b"0\n")
-}
-
-fn start(bin: &Path) -> Option<Server> {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .ok()?
-        .local_addr()
-        .ok()?
-        .port();
-    let mut command = if is_root() {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sh"]);
-        command
-    } else {
-        Command::new("sh")
-    };
-    let mut watcher = command
-        .args(["-c", WATCH, "watch"])
-        .arg(bin)
-        .arg(port.to_string())
-        .current_dir("/")
-        // A Ctrl-C in the terminal is for the tests; the watcher follows when they have ended.
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .ok()?;
-    let mut said = String::new();
-    BufReader::new(watcher.stdout.take()?)
-        .read_line(&mut said)
-        .ok()?;
-    (said == "ready\n").then_some(Server {
-        port,
-        _watcher: watcher,
-    })
-}
-
-/// The server of this process, started on first use.
-fn server() -> Option<&'static Server> {
-    static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-    let server = SERVER.get_or_init(|| {
-        let bin = binaries();
-        if bin.is_none() {
-            eprintln!("PostgreSQL is not installed: its half of the store tests was NOT run");
-        }
-        let bin = bin?;
-        // Another process may take the port between the choice and the use.
-        let server = (0..N_TRIES).find_map(|_| start(&bin));
-        assert!(
-            server.is_some(),
-            "PostgreSQL is installed and did not start"
-        );
-        server
-    });
-    // A switch of the test run, not of the product.
-    let is_required = std::env::var(REQUIRE).is_ok_and(|value| value == "require");
-    assert!(
-        server.is_some() || !is_required,
-        "{REQUIRE}=require is set and PostgreSQL is not installed"
-    );
-    server.as_ref()
-}
-
-/// A database of its own for one test, removed when this is dropped.
-#[derive(Debug)]
-pub struct TempDatabase {
-    url: DatabaseUrl,
-    _dir: Option<TempDir>,
-}
-
-impl TempDatabase {
-    /// An SQLite file that does not exist yet, in a directory of its own.
-    ///
-    /// # Panics
-    /// When no directory can be made.
-    #[must_use]
-    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
-    pub fn sqlite() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Self {
-            url: DatabaseUrl::Sqlite(dir.path().join("perpend.db")),
-            _dir: Some(dir),
-        }
-    }
-
-    /// An empty PostgreSQL database; `None` where the server is not installed.
-    ///
-    /// # Panics
-    /// When the server is installed and does not work, or is required and not installed.
-    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
-    pub async fn postgres() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let port = tokio::task::spawn_blocking(|| server().map(|server| server.port))
-            .await
-            .expect("PostgreSQL starts")?;
-        let base = format!("postgres://perpend@127.0.0.1:{port}");
-        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut connection = PgConnection::connect(&format!("{base}/postgres"))
-            .await
-            .expect("a connection");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
-            "CREATE DATABASE {name} STRATEGY file_copy"
-        )))
-        .execute(&mut connection)
-        .await
-        .expect("a database");
-        Some(Self {
-            url: DatabaseUrl::Postgres(format!("{base}/{name}")),
-            _dir: None,
-        })
-    }
-
-    /// Every kind of database there is on this machine, SQLite first.
-    pub async fn each() -> Vec<Self> {
-        let mut all = vec![Self::sqlite()];
-        all.extend(Self::postgres().await);
-        all
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub const fn url(&self) -> &DatabaseUrl {
-        &self.url
-    }
-
-    /// Opens it.
+/// Opens a temporary database as a store.
+pub trait OpenStore {
+    /// Opens it, and brings it to the newest schema.
     ///
     /// # Panics
     /// When it cannot be opened.
+    fn open(&self) -> impl Future<Output = Store> + Send;
+}
+
+impl OpenStore for TempDatabase {
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
-    pub async fn open(&self) -> Store {
+    async fn open(&self) -> Store {
         // Far longer than anything takes on the slowest machine.
         let options = Options {
             wait: std::time::Duration::from_secs(60),
             ..Options::default()
         };
-        Store::open(&self.url, &options)
+        Store::open(self.url(), &options)
             .await
             .expect("the test database opens")
     }
@@ -231,25 +47,12 @@ where
     }
 }
 
-/// A full disk and its end, as SQLite sees them: with `true` the file may not grow any more, and a write
-/// that needs a further page fails as it does without space. It holds for the present connection: a failure
-/// that costs the connection ends it. PostgreSQL has no such switch.
+/// A full disk and its end: see [`perpend_sql::testing::fill_disk`].
 ///
 /// # Panics
 /// When the database does not answer.
-#[expect(clippy::expect_used, reason = "a test cannot go on without it")]
 pub async fn fill_disk(store: &Store, is_full: bool) {
-    let perpend_sql::Pool::Sqlite { writer, .. } = &store.pool else {
-        return;
-    };
-    let limit = match is_full {
-        true => "PRAGMA max_page_count = 1",
-        false => "PRAGMA max_page_count = 4294967294",
-    };
-    sqlx::query(limit)
-        .execute(writer)
-        .await
-        .expect("SQLite takes the limit");
+    perpend_sql::testing::fill_disk(&store.pool, is_full).await;
 }
 
 #[cfg(test)]

@@ -89,19 +89,23 @@ impl File {
     }
 }
 
-/// Crates whose manifest names sqlx, besides the one that is for it.
+/// Crates of the server that name sqlx for more than their tests, besides the one that is for it.
 pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
     let metadata = shell::metadata()?;
     let mut found = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
         let name = package["name"].as_str().unwrap_or_default();
+        let is_of_server = package["manifest_path"]
+            .as_str()
+            .is_some_and(|path| path.contains("/runtime/"));
         let names_it = dependencies.any(|one| {
-            one["name"]
-                .as_str()
-                .is_some_and(|name| name.starts_with("sqlx"))
+            one["kind"] != "dev"
+                && one["name"]
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("sqlx"))
         });
-        if names_it && name != "perpend-sql" {
+        if is_of_server && names_it && name != "perpend-sql" {
             found.push(name.to_owned());
         }
     }

@@ -23,7 +23,7 @@ use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
 use perpend_store::Store;
 use perpend_store::catalog::RulePatch;
-use perpend_store::testing::TempDatabase;
+use perpend_store::testing::{OpenStore as _, TempDatabase};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};

@@ -4,7 +4,6 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::widgets::is_reference;
 use super::{Content, Dashboard, Placement, Tile};
 use crate::catalog::{from_json, to_json};
 use crate::list::{Listed, Numbered, Paging};
@@ -174,7 +173,7 @@ const SAME_ID: &str = "the dashboard has a placement with this id";
 
 /// A widget that is not there is not found, like a dashboard that is not.
 fn missing(error: Error) -> Error {
-    match is_reference(&error) {
+    match error.is_reference() {
         true => Error::NotFound,
         false => error,
     }

@@ -45,14 +45,6 @@ impl TryFrom<WidgetRow> for Widget {
     }
 }
 
-/// Whether the database refused because something refers to the row, or the row refers to nothing.
-pub(super) fn is_reference(error: &Error) -> bool {
-    let Error::Sql(sqlx::Error::Database(error)) = error else {
-        return false;
-    };
-    error.is_foreign_key_violation()
-}
-
 impl Store {
     /// Stores a new widget.
     ///
@@ -107,7 +99,7 @@ impl Store {
         match self.change(DELETE, &args).await {
             Ok(0) => Err(Error::NotFound),
             Ok(_) => Ok(()),
-            Err(error) if is_reference(&error) => {
+            Err(error) if error.is_reference() => {
                 Err(Error::Conflict("the widget is placed on a dashboard"))
             }
             Err(error) => Err(error),

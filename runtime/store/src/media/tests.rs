@@ -1,7 +1,7 @@
 //! What stored media promise, on each database.
 
 use super::*;
-use crate::testing::{TempDatabase, on_each_database};
+use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
 use perpend_sql::Pool;
 
 fn home() -> ProjectId {

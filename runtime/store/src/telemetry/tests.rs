@@ -32,7 +32,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ObservationCursor, ObservationQuery, StoredObservation, TraceQuery, cells::ObservationCells,
 };
-use crate::testing::{TempDatabase, on_each_database};
+use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
 use crate::{DatabaseUrl, Error, Options, Store};
 
 fn project(name: &str) -> ProjectId {

@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_store::connections::Connection;
-use perpend_store::testing::{TempDatabase, on_each_database};
+use perpend_store::testing::{OpenStore as _, TempDatabase, on_each_database};
 use tempfile::TempDir;
 
 use super::*;

@@ -1,5 +1,6 @@
 //! What organizations manage: projects, keys of their own, people, and what is left of what they delete.
 
+use crate::testing::{OpenStore as _, TempDatabase};
 use std::collections::BTreeSet;
 
 use perpend_domain::ids::UserId;
@@ -283,7 +284,7 @@ async fn a_deleted_project_is_closed_at_once_and_gone_after_two_sweeps() {
 
 #[tokio::test]
 async fn every_table_with_rows_of_projects_is_swept() {
-    let database = crate::testing::TempDatabase::sqlite();
+    let database = TempDatabase::sqlite();
     let store = database.open().await;
     const TABLES: &str = "
         SELECT DISTINCT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c

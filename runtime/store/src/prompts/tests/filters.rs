@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
 use super::*;
-use crate::testing::TempDatabase;
+use crate::testing::{OpenStore as _, TempDatabase};
 
 const N_SETS: usize = 4;
 const N_ASKED: usize = 25;

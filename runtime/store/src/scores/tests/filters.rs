@@ -1,6 +1,7 @@
 //! What conditions find, and by which index.
 
 use super::*;
+use crate::testing::{OpenStore as _, TempDatabase};
 
 #[tokio::test]
 async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
@@ -145,7 +146,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
 
 #[tokio::test]
 async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
-    let database = crate::testing::TempDatabase::sqlite();
+    let database = TempDatabase::sqlite();
     let store = database.open().await;
     let perpend_sql::Pool::Sqlite { reader, .. } = &store.pool else {
         unreachable!("a file was asked for");
