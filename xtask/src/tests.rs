@@ -155,7 +155,10 @@ fn perform(
     let begun = Instant::now();
     let log = logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
+    // What waits, for a process or a limit, is most of it.
+    let n_threads = 2 * thread::available_parallelism().map_or(2, NonZeroUsize::get);
     let status = Command::new(&program.executable)
+        .arg(format!("--test-threads={n_threads}"))
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env("PERPEND_TEST_PROGRAM", perpend)

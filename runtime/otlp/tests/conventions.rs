@@ -8,7 +8,6 @@ use perpend_domain::time::Timestamp;
 use perpend_otlp::{Context, Encoding, Limits, Taken, read_logs, read_traces};
 use serde_json::{Value, json};
 
-#[path = "conventions/logs.rs"]
 mod logs;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

@@ -1,7 +1,8 @@
 //! What the tests of all guest languages share: a project as `perpend plugin new` writes it, built as
 //! `perpend plugin build` builds it, and the real host to run the component in.
 //!
-//! A test is a function that may be left out for want of a toolchain; `main` names them all:
+//! A test is a function that may be left out for want of a toolchain; its module names them all, and `main`
+//! the modules:
 //!
 //! ```ignore
 //! fn a_new_project_gives_scores() -> Tested {
@@ -11,8 +12,8 @@
 //!     Ok(())
 //! }
 //!
-//! fn main() -> ExitCode {
-//!     perpend_tests_guests::run(tests![a_new_project_gives_scores])
+//! pub(crate) fn all() -> Vec<Test> {
+//!     tests![a_new_project_gives_scores]
 //! }
 //! ```
 //!
@@ -61,13 +62,15 @@ impl Missing {
 /// What a test gives: it passed, or something that it needs is not there. It fails by panicking.
 pub type Tested = Result<(), Missing>;
 
-/// A test with its name.
+/// A test with its path.
 pub type Test = (&'static str, fn() -> Tested);
 
 /// The named functions as tests.
 #[macro_export]
 macro_rules! tests {
-    ($($test:ident),+ $(,)?) => { vec![$((stringify!($test), $test as fn() -> $crate::Tested)),+] };
+    ($($test:ident),+ $(,)?) => {
+        vec![$((concat!(module_path!(), "::", stringify!($test)), $test as fn() -> $crate::Tested)),+]
+     };
 }
 
 static SCRATCH: Mutex<Option<TempDir>> = Mutex::new(None);
@@ -92,6 +95,7 @@ pub fn scratch(name: &str) -> PathBuf {
 pub fn run(tests: Vec<Test>) -> ExitCode {
     let must_run = std::env::var_os(REQUIRE).is_some_and(|value| value == "require");
     let trials = tests.into_iter().map(|(name, test)| {
+        let name = name.split_once("::").map_or(name, |(_program, path)| path);
         Trial::ignorable_test(name, move || match test() {
             Ok(()) => Ok(Completion::Completed),
             Err(Missing(why)) if must_run => {

@@ -6,14 +6,13 @@
 )]
 
 use std::path;
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, FailureClass, Item, PluginScoreValue, SlotKind};
 use perpend_protocol::host_call::{Completion, CompletionRequest, ModelError};
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_tests_guests::{Guest, Missing, Model, Tested, apart, tests};
+use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, apart, tests};
 use serde_json::{Value, json};
 
 fn plugin() -> Result<&'static Guest, Missing> {
@@ -400,8 +399,8 @@ fn the_names_are_those_of_the_package_and_slots_are_declared() -> Tested {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         pure_code_scorers_give_what_the_package_gives,
         embeddings_come_from_the_host,
         judges_ask_the_host_with_their_own_prompt_and_choices,
@@ -409,5 +408,5 @@ fn main() -> ExitCode {
         scorers_for_retrieval_run_on_the_host,
         what_goes_wrong_has_the_class_that_decides_what_happens_next,
         the_names_are_those_of_the_package_and_slots_are_declared,
-    ])
+    ]
 }

@@ -1,14 +1,13 @@
 //! C: a new project, and sources that take the rest of `perpend.h`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
 use perpend_protocol::host_call::ModelError;
 use perpend_tests_guests::{
-    Guest, Model, Tested, build, item, new_project, output, template, tests,
+    Guest, Model, Test, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -137,8 +136,8 @@ fn judge() -> Result<Guest, perpend_tests_guests::Missing> {
     Ok(Guest::new(&build(&project)?))
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         a_new_project_gives_scores,
         it_describes_itself_and_imports_nothing,
         an_item_without_output_is_bad_input,
@@ -146,5 +145,5 @@ fn main() -> ExitCode {
         errors_of_host_and_plugin_are_told_apart,
         a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
         a_source_that_does_not_compile_says_where,
-    ])
+    ]
 }

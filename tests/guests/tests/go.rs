@@ -1,7 +1,6 @@
 //! Go: a new project, and a judge that takes the rest of the package.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
 use perpend_domain::payload::Payload;
@@ -9,7 +8,7 @@ use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::{Value, json};
 
@@ -264,8 +263,8 @@ fn judge(
     Ok(guest)
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         a_new_project_gives_scores,
         its_configuration_is_a_schema_and_it_asks_for_nothing,
         an_item_without_output_is_bad_input,
@@ -279,5 +278,5 @@ fn main() -> ExitCode {
         sleeping_moves_the_clock_and_takes_no_time,
         it_imports_only_what_it_uses,
         a_source_that_does_not_compile_says_where,
-    ])
+    ]
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{self, Path};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use perpend_author::{Project, Tools};
@@ -13,7 +13,7 @@ use perpend_protocol::host_call::{
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -380,8 +380,8 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
     })
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         new_projects_give_scores,
         they_describe_themselves_with_a_schema_and_ask_for_nothing,
         an_item_without_output_is_bad_input,
@@ -394,5 +394,5 @@ fn main() -> ExitCode {
         a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration,
         what_is_thrown_or_returned_wrongly_has_its_class,
         models_and_traces_are_asked_through_the_host,
-    ])
+    ]
 }

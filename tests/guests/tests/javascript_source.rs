@@ -1,11 +1,9 @@
 //! `perpend/javascript`: source text as configuration, by the contract of code evaluators.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::ExitCode;
-
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue as Value};
-use perpend_tests_guests::{Guest, Tested, apart, item, output, tests};
+use perpend_tests_guests::{Guest, Test, Tested, apart, item, output, tests};
 use serde_json::{Value as Json, json};
 
 fn plugin() -> Result<&'static Guest, perpend_tests_guests::Missing> {
@@ -402,8 +400,8 @@ fn an_item_without_parts_is_no_error_of_its_own() -> Tested {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         ctx_holds_the_observation_and_the_experiment,
         every_form_of_a_result_is_normalised,
         sources_may_be_written_in_many_ways,
@@ -415,5 +413,5 @@ fn main() -> ExitCode {
         hostile_sources_are_stopped_and_harm_nobody,
         equal_calls_give_equal_bytes_and_nothing_of_the_machine_shows,
         an_item_without_parts_is_no_error_of_its_own,
-    ])
+    ]
 }

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{self, Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -16,7 +15,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
 use perpend_host::{Host, NothingGranted, Settings};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_tests_guests::{Missing, Tested, component, scratch, template, tests};
+use perpend_tests_guests::{Missing, Test, Tested, component, scratch, template, tests};
 use perpend_workers::{Components, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
@@ -267,14 +266,6 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    // Workers of this test are this program.
-    match std::env::args().nth(1).as_deref() {
-        Some("worker") => perpend_host::worker_main(),
-        Some("compile") => perpend_host::compile_main(),
-        Some("check") => perpend_host::check_main(),
-        _ => perpend_tests_guests::run(tests![
-            stored_evaluations_give_the_same_bytes_again_everywhere
-        ]),
-    }
+pub(crate) fn all() -> Vec<Test> {
+    tests![stored_evaluations_give_the_same_bytes_again_everywhere]
 }

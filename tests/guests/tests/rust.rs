@@ -1,7 +1,6 @@
 //! Rust: a new project, and the example of a model judge.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
@@ -9,7 +8,7 @@ use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -209,8 +208,8 @@ fn tool(name: &str) -> ObservationHead {
     }
 }
 
-fn main() -> ExitCode {
-    perpend_tests_guests::run(tests![
+pub(crate) fn all() -> Vec<Test> {
+    tests![
         the_example_judge_asks_as_often_as_configured_and_imports_the_model_only,
         an_error_of_the_model_ends_as_one_of_the_provider,
         a_configuration_is_checked_beyond_its_schema,
@@ -220,5 +219,5 @@ fn main() -> ExitCode {
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
-    ])
+    ]
 }

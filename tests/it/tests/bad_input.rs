@@ -5,12 +5,9 @@
 //! Each refusal is JSON with a code and names the field; none is a fault of the server; and after all of
 //! them the server shows what it showed before.
 
-#[path = "bad_input/document.rs"]
 mod document;
 #[cfg(target_os = "linux")]
-#[path = "bad_input/memory.rs"]
 mod memory;
-#[path = "bad_input/seeds.rs"]
 mod seeds;
 
 use std::collections::BTreeMap;

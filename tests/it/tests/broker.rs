@@ -3,16 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../runtime/host/tests/hostile/guest.rs"]
-mod guest;
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::guest::Guest;
 use futures_util::future::BoxFuture;
-use guest::Guest;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
 use perpend_it::{TestApp, Trace};

@@ -4,11 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../runtime/host/tests/hostile/guest.rs"]
-mod guest;
-
+use crate::guest::{Guest, RESULT, SCORE};
 use axum::http::Method;
-use guest::{Guest, RESULT, SCORE};
 use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace, count};
 use perpend_store::DatabaseUrl;
 use perpend_store::testing::TempDatabase;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::http::Method;
 use futures_util::FutureExt as _;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Clock as _;
 use perpend_it::{TestApp, Trace, trace_id, wait_for};
@@ -365,8 +365,7 @@ macro_rules! stories {
     };
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+pub(crate) fn all() -> Vec<Trial> {
     let stories: [(&str, Story); 4] = stories!(
         each_window_is_written_once,
         a_window_that_was_cut_off_goes_on,
@@ -376,6 +375,5 @@ fn main() {
     let trials = stories
         .iter()
         .flat_map(|(name, story)| Database::ALL.map(|database| with_s3(name, database, *story)));
-    let trials: Vec<Trial> = trials.collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    trials.collect()
 }

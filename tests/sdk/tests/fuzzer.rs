@@ -1,11 +1,10 @@
 //! A fuzzer over each operation of the OpenAPI document, with authentication on.
 
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
-fn main() {
-    let arguments = Arguments::from_args();
-    let trials = Database::ALL.map(|database| {
+pub(crate) fn all() -> Vec<Trial> {
+    let of_each = Database::ALL.map(|database| {
         let script = Script {
             client: "fuzzer",
             interpreter: "bin/python",
@@ -15,5 +14,5 @@ fn main() {
         };
         script.trial("every_operation_answers_as_documented")
     });
-    libtest_mimic::run(&arguments, trials.into()).exit();
+    of_each.into()
 }

@@ -1,6 +1,6 @@
 //! The JavaScript clients: each script of `javascript/`, by the folder of its version.
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
 const SCRIPTS: &[&str] = &[
@@ -24,11 +24,9 @@ fn trial(name: &str, database: Database) -> Trial {
     script.trial(name)
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
-    let trials = SCRIPTS
+pub(crate) fn all() -> Vec<Trial> {
+    SCRIPTS
         .iter()
         .flat_map(|name| Database::ALL.map(|database| trial(name, database)))
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+        .collect()
 }

@@ -1,6 +1,6 @@
 //! The Python clients: each module of `python/` with each version that has what it uses.
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
 /// Folder of a version, and the modules it runs.
@@ -67,8 +67,7 @@ fn trial(client: &'static str, module: &str, database: Database) -> Trial {
     script.trial(module)
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+pub(crate) fn all() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (client, modules) in RUNS {
         for module in *modules {
@@ -77,5 +76,5 @@ fn main() {
             }
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    trials
 }

@@ -8,7 +8,7 @@ use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, output, tests};
 use serde_json::{Value, json};
 
-use crate::first_party;
+use super::first_party;
 
 const PURE: [(&str, &str); 6] = [
     ("levenshtein", "Levenshtein"),

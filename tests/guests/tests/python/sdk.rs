@@ -9,7 +9,7 @@ use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
 use serde_json::{Value, json};
 
-use crate::first_party::{self, Built};
+use super::first_party::{self, Built};
 
 fn built() -> Result<Built, Missing> {
     first_party::shared("sdk", |_| {

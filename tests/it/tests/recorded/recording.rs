@@ -8,7 +8,7 @@ use perpend_server::client::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::masked::Mask;
+use super::masked::Mask;
 
 /// Headers that are part of the contract, with the value that is not worth a word.
 const HEADERS: [(&str, &str); 7] = [

@@ -10,9 +10,9 @@ use perpend_server::client::{Answer, Client};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::masked::Mask;
-use crate::recording::Answered;
-use crate::variants;
+use super::masked::Mask;
+use super::recording::Answered;
+use super::variants;
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Run {
         let (method, path) = step.method_and_path()?;
         let body = match (&step.body, &step.file) {
             (Some(text), _) => self.filled(text)?.into_bytes(),
-            (None, Some(name)) => std::fs::read(crate::folder().join("script").join(name))?,
+            (None, Some(name)) => std::fs::read(super::folder().join("script").join(name))?,
             (None, None) => Vec::new(),
         };
         let has_body = step.body.is_some() || step.file.is_some();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::script::{Caller, Request, Step};
+use super::script::{Caller, Request, Step};
 
 /// Each with its name. They come before the step itself, and what one of them makes stays.
 pub(crate) fn of(step: &Step, request: &Request) -> Vec<(String, Request)> {

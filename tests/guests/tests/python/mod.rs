@@ -12,7 +12,6 @@ mod source;
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
-use std::process::ExitCode;
 
 use perpend_author::Tools;
 use perpend_domain::plugin::{FailureClass, PluginScoreValue};
@@ -110,14 +109,13 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn main() -> ExitCode {
-    let own: Vec<Test> = tests![
+pub(crate) fn all() -> Vec<Test> {
+    let own = tests![
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_asks_for_nothing,
         an_item_without_output_is_bad_input,
         what_runs_without_a_sandbox_passes_its_own_tests,
         the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product,
     ];
-    let all = [own, sdk::tests(), source::tests(), autoevals::tests()];
-    perpend_tests_guests::run(all.concat())
+    [own, sdk::tests(), source::tests(), autoevals::tests()].concat()
 }

@@ -1,0 +1,4 @@
+//! The plug-ins of the program: what they describe, and scores held to golden data.
+
+mod descriptions;
+mod scorers_corpus;

@@ -1,0 +1,5 @@
+//! Evaluation, prices and totals, held to their golden data and to rules that any input keeps.
+
+mod eval_corpus;
+mod prices;
+mod totals;

@@ -1,0 +1,41 @@
+//! Servers from outside, over HTTP. Each module is a subject.
+//!
+//! One program, because each takes seconds to link and 160 MB of disk.
+
+#[path = "../../../runtime/host/tests/hostile/guest.rs"]
+mod guest;
+
+mod author;
+mod authorization;
+mod backup;
+mod bad_input;
+mod blob_exports;
+mod broker;
+mod code_evaluators;
+mod compression;
+mod credentials;
+mod dashboards;
+mod datasets;
+mod evaluation;
+mod grants;
+mod http;
+mod ingestion;
+mod installation;
+mod large_traces;
+mod lifecycle;
+mod limits;
+mod long_text;
+mod media;
+mod memory;
+mod metrics;
+mod older;
+mod organizations;
+mod otlp;
+mod plugins;
+mod prompts;
+mod recorded;
+mod rest;
+mod scores;
+mod skills;
+mod slow_senders;
+mod teamwork;
