@@ -20,17 +20,13 @@ pub mod datasets;
 pub mod evaluation;
 mod filter_sql;
 mod list;
-pub mod media;
-pub mod metrics;
 mod migrations;
 mod models;
 mod numbers;
 pub mod prompts;
 pub mod queues;
 mod score_configs;
-pub mod scores;
 pub mod sealed;
-pub mod sessions;
 pub mod skills;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]

@@ -22,7 +22,7 @@ use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
 use perpend_store::Store;
 use perpend_store::catalog::{NewEvaluator, NewVersion};
-use perpend_store::scores::ScoreQuery;
+use perpend_store::telemetry::scores::ScoreQuery;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

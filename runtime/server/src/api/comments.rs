@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_store::Paging;
 use perpend_store::comments::{Comment, CommentQuery};
-use perpend_store::sessions::SessionQuery;
+use perpend_store::telemetry::sessions::SessionQuery;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

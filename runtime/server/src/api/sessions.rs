@@ -5,8 +5,8 @@ use axum::extract::{Path, State};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::ProjectId;
 use perpend_store::Paging;
-use perpend_store::sessions::{Session, SessionQuery};
 use perpend_store::telemetry::TraceQuery;
+use perpend_store::telemetry::sessions::{Session, SessionQuery};
 use serde_json::{Value, json};
 
 use super::routes::{Operation, Routes};

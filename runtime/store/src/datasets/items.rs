@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use super::row::ItemRow;
 use crate::catalog::{Cursor, to_json};
 use crate::list::{Listed, Numbered, Paging};
-use crate::media::{LINK_ITEM, RENEW};
+use crate::telemetry::media::{LINK_ITEM, RENEW};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, value_list};

@@ -12,7 +12,7 @@ use perpend_domain::time::Timestamp;
 use super::counts;
 use super::row::code;
 use super::supersede::{Judged, leave_the_newest};
-use crate::scores::{delete_others, put};
+use crate::telemetry::scores::{delete_others, put};
 use crate::{Error, Store};
 use perpend_sql::{Arg, As, Sized, Tx, query, value_list};
 use perpend_sql::{despite_collisions, in_transaction};

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::row::id_of;
 use crate::Error;
-use crate::scores::put_aside;
+use crate::telemetry::scores::put_aside;
 use perpend_sql::{Arg, As, Tx};
 
 /// A trace, and what judges it. Only traces are judged again.

@@ -81,7 +81,7 @@ const INSERT_MEDIA: &str = concat!(
     "
     INSERT INTO media (tenant, id, sha256, content_type, bytes, created_at)
     VALUES ($1, $2, $3, $4, $5, $6) ",
-    crate::media::renewed!()
+    crate::telemetry::media::renewed!()
 );
 const LINK_MEDIA: &str = "
     INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
@@ -150,7 +150,7 @@ pub(super) async fn apply<'b>(
     touch_traces(tx, arrival, batch, gathered, &changed).await?;
     insert_media(tx, tenant, &batch.media, now).await?;
     if !batch.scores.is_empty() {
-        crate::scores::put(tx, &tenant.project, &batch.scores, now).await?;
+        crate::telemetry::scores::put(tx, &tenant.project, &batch.scores, now).await?;
     }
     if !changed.is_empty() {
         let refs: Vec<_> = changed.iter().map(|(trace, id)| (trace, id)).collect();

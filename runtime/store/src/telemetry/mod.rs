@@ -1,4 +1,4 @@
-//! Traces and observations: written by the batch, read by page.
+//! Traces, observations, sessions, scores and media: written by the batch, read by page, asked for metrics.
 //!
 //! Invariants:
 //! - **Returned means committed.** [`Store::write_batch`] answers after the commit that holds the batch;
@@ -17,6 +17,8 @@ mod changed;
 mod contents;
 mod events;
 mod gathered;
+pub mod media;
+pub mod metrics;
 mod observation_list;
 mod prepare;
 mod queue;
@@ -26,6 +28,8 @@ mod recent;
 mod refresh;
 pub(crate) mod rollup;
 mod row;
+pub mod scores;
+pub mod sessions;
 mod targets;
 #[cfg(test)]
 mod tests;

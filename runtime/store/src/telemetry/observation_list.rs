@@ -20,7 +20,7 @@ use super::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
 };
 use crate::filter_sql::{Expr, Sql};
-use crate::metrics::rollup_column;
+use crate::telemetry::metrics::rollup_column;
 use crate::{Error, Store};
 use perpend_sql::Arg;
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
 use perpend_store::datasets::Period;
-use perpend_store::scores::Place;
+use perpend_store::telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
 use super::routes::{Operation, Routes};

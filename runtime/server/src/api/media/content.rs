@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use perpend_domain::plugin::Digest;
-use perpend_store::media::Medium;
+use perpend_store::telemetry::media::Medium;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
-use perpend_store::media::{MediaPlace, Medium, NewMedia, UploadReport};
+use perpend_store::telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

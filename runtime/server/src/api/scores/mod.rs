@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
-use perpend_store::scores::ScoreQuery;
+use perpend_store::telemetry::scores::ScoreQuery;
 use perpend_store::telemetry::{StoredTrace, TraceQuery};
 use serde_json::{Value, json};
 

@@ -9,9 +9,9 @@ use perpend_domain::observation::{ExperimentLink, PromptLink, ToolCall};
 use perpend_domain::score::{Score, ScoreDataType};
 
 use super::*;
-use crate::scores::ScoreQuery;
 use crate::telemetry::StoredTrace;
 use crate::telemetry::cells::{TraceCells, is_about};
+use crate::telemetry::scores::ScoreQuery;
 
 const TEXTS: [&str; 12] = [
     "", "a", "ab", "xab", "b%", "é_A", "5", "true", "5.5", "null", "prod", "A",

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
 use crate::datasets::ItemVersion;
-use crate::media::{MediaPlace, NewMedia};
+use crate::telemetry::media::{MediaPlace, NewMedia};
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -165,7 +165,8 @@ async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
         (ScoreQuery::default(), "scores_newest"),
     ] {
         for after in [None, Some(&after)] {
-            let statement = crate::scores::read::list(&store.pool, &query, &project, after);
+            let statement =
+                crate::telemetry::scores::read::list(&store.pool, &query, &project, after);
             let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
             let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
                 .fetch_all(reader)

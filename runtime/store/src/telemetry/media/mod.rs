@@ -108,7 +108,7 @@ macro_rules! renewed {
         concat!(
             "ON CONFLICT (tenant, sha256) DO UPDATE SET created_at = excluded.created_at
               WHERE media.created_at < excluded.created_at - ",
-            $crate::media::young!()
+            $crate::telemetry::media::young!()
         )
     };
 }
