@@ -87,13 +87,13 @@ impl Engine {
         }))
     }
 
-    /// What a component is.
+    /// What a component is. It is compiled, unless this folder of compiled components has it already.
     ///
     /// # Errors
     /// Everything that is wrong with it.
     pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
         match self {
-            Self::Processes(workers) => workers.inspect(bytes).await,
+            Self::Processes(workers) => workers.inspect_cached(bytes).await,
             Self::InProcess(own) => match own.host.load(Digest::of(bytes)) {
                 // It was compiled and looked into before.
                 Ok(plugin) => Ok(plugin.info().clone()),

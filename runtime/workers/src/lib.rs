@@ -38,7 +38,7 @@ use perpend_protocol::{
     Grants, HostReply, HostRequest, Problem, SchemaAnswer, SchemaCheck, Unchecked, Wall,
     WorkerSettings,
 };
-use tokio::sync::watch as signal;
+use tokio::sync::{OnceCell, watch as signal};
 use tokio::task::JoinHandle;
 
 use crate::check::Checker;
@@ -197,6 +197,7 @@ impl Workers {
             queue: Queue::new(n_workers),
             quarantine: Quarantine::default(),
             starts: Starts::new(n_workers),
+            engine_key: OnceCell::new(),
             pids: std::sync::Mutex::default(),
         });
         let (stop, stopped) = signal::channel(false);
@@ -261,13 +262,12 @@ impl Workers {
     /// # Errors
     /// Everything that is wrong with it.
     pub async fn inspect_cached(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
-        // Which artifacts fit, a worker knows.
-        let ready = process::probe(&self.shared.options).await;
-        let ready = ready.map_err(|error| vec![Problem::new("host", error.to_string())])?;
+        let probe = async || Ok(process::probe(&self.shared.options).await?.engine_key);
+        let engine_key = self.shared.engine_key.get_or_try_init(probe).await;
+        let engine_key = engine_key
+            .map_err(|error: std::io::Error| vec![Problem::new("host", error.to_string())])?;
         let compiler = &self.shared.compiler;
-        compiler
-            .described(bytes, &ready.engine_key, Grants::ALL)
-            .await
+        compiler.described(bytes, engine_key, Grants::ALL).await
     }
 
     /// Validates values against a user-supplied schema, in a process of its own unless the verdict is known.
@@ -290,6 +290,7 @@ impl Workers {
         let ready = process::probe(&self.shared.options).await?;
         let (compiler, components) = (&self.shared.compiler, self.shared.components.as_ref());
         compiler.prune(&ready.engine_key, components).await;
+        let _ = self.shared.engine_key.set(ready.engine_key);
         Ok(ready.walls)
     }
 

@@ -12,7 +12,7 @@ use perpend_protocol::host_call::Allowance;
 use perpend_protocol::{self, CallId, FromWorker, HostReply, HostRequest, PREFIX, ToWorker};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::watch as signal;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) quarantine: Quarantine,
     pub(crate) starts: Starts,
+    /// Which artifacts fit, once a worker has said so.
+    pub(crate) engine_key: OnceCell<String>,
     pub(crate) pids: Mutex<Vec<u32>>,
 }
 
