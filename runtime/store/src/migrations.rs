@@ -38,6 +38,7 @@ pub(crate) const STEPS: &[Step] = &[
     step!("superseded scores", "0022_superseded_scores.sql"),
     step!("used public keys", "0023_used_public_keys.sql"),
     step!("given names", "0024_given_names.sql"),
+    step!("public halves", "0025_public_halves.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -1,6 +1,6 @@
 //! Writing scores, many at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
@@ -9,10 +9,10 @@ use perpend_domain::time::Timestamp;
 
 use super::storable_json;
 use crate::{Error, Store};
-use perpend_sql::{Arg, As, Sized, Tx, query, value_rows};
+use perpend_sql::{Arg, As, Sized, Tx, query, value_list, value_rows};
 use perpend_sql::{despite_collisions, in_transaction};
 
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 28] = [
     "project_id",
     "id",
     "trace_id",
@@ -40,12 +40,18 @@ const COLUMNS: [&str; 27] = [
     "fingerprint",
     "inclusion_probability",
     "given_name",
+    "public_half",
 ];
 /// From here on in [`COLUMNS`] a second write replaces; those before belong to the first.
 const FIRST_REPLACED: usize = 10;
 
 static INSERT: Sized = Sized::repeatable(|n| format!("{} DO NOTHING", insert_into(n)));
-static UPSERT: Sized = Sized::new(|n| {
+static UPSERT: Sized = Sized::new(|n| upsert(n, ""));
+/// Replaces what the same public half wrote, and nothing else.
+static UPSERT_OF_HALF: Sized =
+    Sized::new(|n| upsert(n, "scores.public_half = excluded.public_half AND "));
+
+fn upsert(n: usize, only: &str) -> String {
     let replaced = &COLUMNS[FIRST_REPLACED..];
     let sets: Vec<_> = replaced
         .iter()
@@ -56,10 +62,18 @@ static UPSERT: Sized = Sized::new(|n| {
         .map(|c| format!("scores.{c} IS DISTINCT FROM excluded.{c}"))
         .collect();
     format!(
-        "{} DO UPDATE SET {}, updated_at = excluded.updated_at WHERE {}",
+        "{} DO UPDATE SET {}, updated_at = excluded.updated_at WHERE {only}({})",
         insert_into(n),
         sets.join(", "),
         differs.join(" OR ")
+    )
+}
+
+/// Ids that somebody else's scores have.
+static OF_OTHERS: Sized = Sized::new(|n| {
+    format!(
+        "SELECT id FROM scores WHERE project_id = $1 AND public_half IS DISTINCT FROM $2 AND id IN ({})",
+        value_list(n, 3)
     )
 });
 
@@ -129,6 +143,7 @@ fn push_args<'s>(
     args: &mut Vec<Arg<'s>>,
     project: &'s ProjectId,
     row: &'s Row<'s>,
+    half: Option<&'s str>,
     now: Timestamp,
 ) {
     let score = row.last;
@@ -163,6 +178,7 @@ fn push_args<'s>(
         Arg::Blob(origin.map(|o| o.fingerprint.as_bytes().as_slice().into())),
         origin.map(|o| o.inclusion_probability).into(),
         origin.map(|o| o.score_name.as_str()).into(),
+        half.into(),
     ]);
 }
 
@@ -173,15 +189,30 @@ pub(crate) async fn put(
     scores: &[NewScore],
     now: Timestamp,
 ) -> Result<(), Error> {
+    put_by(tx, project, scores, None, now).await
+}
+
+/// As [`put`]; whoever showed no more than the public half of a key replaces nothing that others wrote.
+async fn put_by(
+    tx: &mut Tx,
+    project: &ProjectId,
+    scores: &[NewScore],
+    half: Option<&str>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let upsert = match half {
+        None => &UPSERT,
+        Some(_) => &UPSERT_OF_HALF,
+    };
     let rows = rows(scores)?;
     let mut rest = rows.as_slice();
     while !rest.is_empty() {
-        let push = |args: &mut Vec<_>, row| push_args(args, project, row, now);
+        let push = |args: &mut Vec<_>, row| push_args(args, project, row, half, now);
         let (n_new, later) = tx.execute_some(&INSERT, &[], rest, push).await?;
         let (chunk, later) = rest.split_at(rest.len() - later.len());
         // Nearly all scores are new, and only those that stand may have to be replaced.
         if (n_new as usize) < chunk.len() {
-            tx.execute_for(&UPSERT, chunk, push).await?;
+            tx.execute_for(upsert, chunk, push).await?;
         }
         rest = later;
     }
@@ -273,6 +304,49 @@ impl Store {
             put(&mut tx, project, scores, now).await?;
         });
         Ok(())
+    }
+
+    /// As [`Store::put_scores`], for somebody who showed no more than the public half of the key with this id.
+    /// What others wrote stays as it is; the ids of these are returned.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn put_scores_of_half(
+        &self,
+        project: &ProjectId,
+        scores: &[NewScore],
+        half: &str,
+        now: Timestamp,
+    ) -> Result<BTreeSet<ScoreId>, Error> {
+        despite_collisions!(self.put_of_half_once(project, scores, half, now).await)
+    }
+
+    async fn put_of_half_once(
+        &self,
+        project: &ProjectId,
+        scores: &[NewScore],
+        half: &str,
+        now: Timestamp,
+    ) -> Result<BTreeSet<ScoreId>, Error> {
+        let ids: BTreeSet<&ScoreId> = scores.iter().map(|score| &score.id).collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        Ok(in_transaction!(&self.pool, |tx| {
+            put_by(&mut tx, project, scores, Some(half), now).await?;
+            let mut of_others = BTreeSet::new();
+            let mut rest = ids.as_slice();
+            while !rest.is_empty() {
+                let (sql, n) = OF_OTHERS.for_up_to(rest.len());
+                let (chunk, later) = rest.split_at(n);
+                let mut args = vec![project.as_str().into(), half.into()];
+                args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
+                let found = tx.rows(sql, &args, &[As::Text]).await?;
+                let found: BTreeSet<&str> = found.iter().map(|cells| cells[0].text()).collect();
+                let theirs = chunk.iter().filter(|id| found.contains(id.as_str()));
+                of_others.extend(theirs.map(|id| (*id).clone()));
+                rest = later;
+            }
+            of_others
+        }))
     }
 
     /// Deletes a score.
