@@ -11,6 +11,7 @@ use crate::{contract, shell};
 /// A document, and what `perpend docs` calls it.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/config.md", "config"),
+    ("docs/access.md", "access"),
     ("docs/errors.md", "errors"),
     ("docs/openapi.json", "openapi"),
 ];

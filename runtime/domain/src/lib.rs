@@ -8,6 +8,7 @@
 //! - **Parsed once.** A value of a type here is valid: text from outside is checked by its constructor.
 //! - **Order does not matter.** What is derived from a set of observations depends on the set alone.
 
+pub mod access;
 pub mod batch;
 pub mod bundle;
 pub mod cron;

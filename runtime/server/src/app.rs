@@ -8,12 +8,12 @@ use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 
 use crate::admission::Admission;
 use crate::api::media::Signer;
 use crate::api::plugins::Turns;
-use crate::auth::{KeyCache, Throttle};
+use crate::auth::{KeyCache, Sessions, Throttle};
 use crate::components::Components;
 use crate::config::Config;
 use crate::engine::Engine;
@@ -64,6 +64,7 @@ pub struct AppParts {
     pub(crate) media_signer: Signer,
     pub(crate) inspections: Turns,
     outbound: OnceLock<Outbound>,
+    sessions: OnceCell<Sessions>,
 }
 
 /// What an [`App`] is made of.
@@ -111,6 +112,7 @@ impl App {
             media_signer: Signer::default(),
             inspections: Turns::default(),
             outbound: OnceLock::new(),
+            sessions: OnceCell::new(),
             prices: Prices::default(),
             vault: new.vault,
             login_token,
@@ -130,6 +132,14 @@ impl App {
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
         self.admission.in_flight_bytes()
+    }
+
+    /// The signing key is read when the first visitor comes: a server without visitors needs none.
+    pub(crate) async fn sessions(&self) -> Result<&Sessions, perpend_store::Error> {
+        let public_url = self.config.public_url.as_deref();
+        let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
+        let open = || Sessions::open(&self.store, &*self.ids, &self.login_token, is_secure);
+        self.sessions.get_or_try_init(open).await
     }
 
     /// The way to addresses that users name; made when it is first needed, because that reads files.

@@ -11,17 +11,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
-use std::sync::Once;
 
-use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::extract::FromRequestParts;
 use axum::http::header::FORWARDED;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName};
-use axum::middleware::Next;
-use axum::response::Response;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-
-use crate::App;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Prefix of IPv4 addresses inside IPv6, `::ffff:0:0/96`.
@@ -54,10 +49,16 @@ impl ClientAddress {
         })
     }
 
+    /// Whether the headers name an address which a sender that is no trusted proxy put there.
+    pub(crate) fn is_claimed(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> bool {
+        let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key(X_FORWARDED_FOR);
+        is_forwarded && !trusted.contains(peer.to_canonical())
+    }
+
     /// The address of the client that sent the request with these extensions.
     #[must_use]
     pub fn in_request(extensions: &Extensions) -> Self {
-        // The layer `insert` is around every path; the value is for requests that never came over a connection.
+        // The layer `edge::note_client` is around every path; the value is for requests that never came over a connection.
         let unknown = Self(Ipv6Addr::UNSPECIFIED.into());
         extensions.get().copied().unwrap_or(unknown)
     }
@@ -236,31 +237,6 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientAddress {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self::in_request(&parts.extensions))
     }
-}
-
-/// Layer: puts the [`ClientAddress`] into the extensions of each request.
-pub(crate) async fn insert(
-    State(app): State<App>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let trusted = &app.config.trusted_proxies;
-    let headers = request.headers();
-    let address = ClientAddress::resolve(peer.ip(), headers, trusted);
-    let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key(X_FORWARDED_FOR);
-    if is_forwarded && !trusted.contains(peer.ip().to_canonical()) {
-        // Behind a proxy that is not named all clients share one address, and so one allowance.
-        static WARNED: Once = Once::new();
-        WARNED.call_once(|| {
-            tracing::warn!(
-                client.address = %address,
-                "a forwarding header was ignored: its sender is not in server.trusted_proxies (said once)"
-            );
-        });
-    }
-    request.extensions_mut().insert(address);
-    next.run(request).await
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! What all requests pass: an id, CORS, answers for unknown paths and methods, one log line.
 
-use axum::extract::{Request, State};
+use std::net::SocketAddr;
+use std::sync::Once;
+
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
@@ -64,6 +67,30 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
     let depends_on = "origin, access-control-request-headers";
     headers.append(VARY, HeaderValue::from_static(depends_on));
     response
+}
+
+/// Puts the [`ClientAddress`] into the extensions of each request.
+pub(crate) async fn note_client(
+    State(app): State<App>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let trusted = &app.config.trusted_proxies;
+    let headers = request.headers();
+    let address = ClientAddress::resolve(peer.ip(), headers, trusted);
+    if ClientAddress::is_claimed(peer.ip(), headers, trusted) {
+        // Behind a proxy that is not named all clients share one address, and so one allowance.
+        static WARNED: Once = Once::new();
+        WARNED.call_once(|| {
+            tracing::warn!(
+                client.address = %address,
+                "a forwarding header was ignored: its sender is not in server.trusted_proxies (said once)"
+            );
+        });
+    }
+    request.extensions_mut().insert(address);
+    next.run(request).await
 }
 
 /// An unknown path.

@@ -32,6 +32,7 @@ mod lock;
 pub mod pages;
 pub mod prices;
 pub mod problem;
+mod routes;
 mod start;
 pub mod sweep;
 mod system;
@@ -46,15 +47,20 @@ pub use broker::{Broker, Models, NoModels};
 pub use components::Components;
 pub use engine::{Engine, InProcess};
 pub use first_start::{KeyPair, first_start};
+pub use routes::Served;
 pub use start::{Server, Setup};
 pub use system::{RandomIds, SystemClock};
 
+/// What the server serves, and what each route needs.
+#[must_use]
+pub fn served() -> Vec<Served> {
+    routes::Routes::all().into_served()
+}
+
 /// Every path of the server.
 pub fn router(app: App) -> Router {
-    let mut paths = Router::new()
-        .merge(ingress::router())
-        .merge(api::router())
-        .merge(pages::router(app.clone()))
+    let mut paths = routes::Routes::all()
+        .into_router()
         .fallback(edge::not_found)
         .layer(from_fn_with_state(app.clone(), admission::open_account));
     if limits::are_on(&app.config.limits) {
@@ -65,6 +71,6 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(edge::cors));
     compression::around(paths)
         .layer(from_fn_with_state(app.clone(), edge::log))
-        .layer(from_fn_with_state(app.clone(), client_address::insert))
+        .layer(from_fn_with_state(app.clone(), edge::note_client))
         .with_state(app)
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use perpend_domain::access::{Permission, Scope};
 use serde_json::Value;
 
 use crate::{Shell, Text};
@@ -232,25 +233,23 @@ fn shape(schema: &Value) -> Shape {
     }
 }
 
-/// What a caller must show.
+/// The permission it needs, and which keys hold that.
 fn access(operation: &Value) -> Text {
-    let schemes = operation["security"].as_array().into_iter().flatten();
-    let names = schemes.filter_map(|scheme| scheme.as_object()?.keys().next());
-    let mut names: Vec<&str> = names
-        .map(|name| match name.as_str() {
-            "basic" => "key pair",
-            "publicKey" => "public key alone",
-            "organization" => "key pair of an organization",
-            other => other,
-        })
-        .collect();
-    if operation["x-perpend-ingest-keys"] == true {
-        names.push("key pair for telemetry");
+    let needs = operation["x-perpend-permission"]
+        .as_str()
+        .unwrap_or("nobody");
+    if needs == "nobody" {
+        return "no key needed".into();
     }
-    match names.is_empty() {
-        true => "no key needed".into(),
-        false => names.join(", ").into(),
-    }
+    let any = Permission::ALL
+        .iter()
+        .filter(|one| needs.split(" or ").any(|name| name == one.name()));
+    let any: Vec<_> = any.collect();
+    let holders = Scope::ALL
+        .iter()
+        .filter(|scope| any.iter().any(|one| scope.holds(**one)));
+    let holders: Vec<_> = holders.map(|scope| scope.title()).collect();
+    format!("{needs}: {}", holders.join(", ")).into()
 }
 
 /// The schema of a JSON body.

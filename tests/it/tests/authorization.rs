@@ -1,8 +1,11 @@
 //! Who may do what: each operation of the OpenAPI document with each kind of credentials, and each
 //! resource with the key of another project.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::Context as _;
 use axum::http::Method;
+use perpend_domain::access::{Permission, Place, Scope};
 use perpend_domain::ids::PublicKey;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
 use perpend_server::client::{Answer, Client};
@@ -13,9 +16,8 @@ use serde_json::{Value, json};
 struct Operation {
     method: Method,
     path: String,
-    /// The ways to authenticate; none: anyone may.
-    schemes: Vec<String>,
-    takes_ingest_keys: bool,
+    /// Any of them does; none: anybody may.
+    permissions: Vec<Permission>,
 }
 
 /// Whose credentials a caller shows.
@@ -38,19 +40,28 @@ enum Shows {
 }
 
 impl Operation {
-    fn takes(&self, scheme: &str) -> bool {
-        self.schemes.iter().any(|each| each == scheme)
+    fn is_of_organization(&self) -> bool {
+        let mut all = self.permissions.iter();
+        all.any(|one| one.place() == Place::Organization)
+    }
+
+    /// SCIM and OTLP have no place for it.
+    fn names_what_is_missing(&self) -> bool {
+        self.path.starts_with("/api/")
+            && !self.path.contains("/scim/")
+            && !self.path.contains("/otel")
     }
 
     /// What it must answer to a caller: 401, 403, or nothing of that kind.
     fn refuses(&self, shown: Shows) -> Option<u16> {
+        let held_by = |scope: Scope| self.permissions.iter().any(|one| scope.holds(*one));
         let is_open = match shown {
-            _ if self.schemes.is_empty() => true,
+            _ if self.permissions.is_empty() => true,
             Shows::Nothing => return Some(401),
-            Shows::PublicKey => self.takes("publicKey"),
-            Shows::IngestPair => self.takes_ingest_keys,
-            Shows::Pair | Shows::AdminKey => self.takes("basic"),
-            Shows::OrganizationPair => self.takes("organization"),
+            Shows::PublicKey => held_by(Scope::PublicHalf),
+            Shows::IngestPair => held_by(Scope::Ingest),
+            Shows::Pair | Shows::AdminKey => held_by(Scope::Full),
+            Shows::OrganizationPair => held_by(Scope::Organization),
             Shows::OrganizationPublicKey => false,
         };
         (!is_open).then_some(403)
@@ -78,10 +89,19 @@ impl Operation {
     }
 }
 
-fn schemes(described: &Value) -> Vec<String> {
-    let all = described["security"].as_array().into_iter().flatten();
-    let names = all.filter_map(|each| each.as_object()?.keys().next().cloned());
-    names.collect()
+/// What an operation needs, by the names in the document.
+fn permissions(described: &Value) -> anyhow::Result<Vec<Permission>> {
+    let needs = &described["x-perpend-permission"];
+    let needs = needs.as_str().context("no permission is declared")?;
+    if needs == "nobody" {
+        return Ok(Vec::new());
+    }
+    let named = |name: &str| {
+        let mut all = Permission::ALL.iter();
+        let found = all.find(|one| one.name() == name).copied();
+        found.with_context(|| format!("{name} is no permission"))
+    };
+    needs.split(" or ").map(named).collect()
 }
 
 async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
@@ -96,8 +116,7 @@ async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
             operations.push(Operation {
                 method,
                 path: path.clone(),
-                schemes: schemes(described),
-                takes_ingest_keys: described["x-perpend-ingest-keys"] == true,
+                permissions: permissions(described).with_context(|| path.clone())?,
             });
         }
     }
@@ -184,7 +203,8 @@ fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> 
 }
 
 #[tokio::test]
-async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyhow::Result<()> {
+async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
+-> anyhow::Result<()> {
     let settings = [
         ("admin.api_key", ADMIN_KEY),
         ("server.trusted_proxies", "127.0.0.1"),
@@ -197,7 +217,7 @@ async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyho
     let operations = operations(&app.client).await?;
     let n_organization = operations
         .iter()
-        .filter(|each| each.takes("organization"))
+        .filter(|each| each.is_of_organization())
         .count();
     assert!(
         20 <= n_organization,
@@ -212,6 +232,9 @@ async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyho
             let refused = matches!(answer.status.as_u16(), 401 | 403);
             let is_right = match operation.refuses(*shown) {
                 None => !refused && answer.status.as_u16() < 500,
+                Some(403) if operation.names_what_is_missing() => {
+                    answer.status == 403 && answer.text().contains(operation.permissions[0].name())
+                }
                 Some(status) => answer.status == status,
             };
             if !is_right {
@@ -226,6 +249,49 @@ async fn every_operation_takes_the_credentials_it_names_and_no_others() -> anyho
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    app.stop().await
+}
+
+/// What anybody may ask for. A new entry is a decision.
+const OF_NOBODY: [(&str, &str); 9] = [
+    ("/", "GET"),
+    ("/api/openapi.json", "GET"),
+    ("/api/public/health", "GET"),
+    ("/api/public/ready", "GET"),
+    ("/api/reference", "GET"),
+    ("/assets/{file}", "GET"),
+    ("/login", "GET"),
+    ("/login", "POST"),
+    ("/logout", "POST"),
+];
+
+#[tokio::test]
+async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()> {
+    let app = TestApp::new().await?;
+    let served = perpend_server::served();
+    let open = served.iter().filter(|route| route.needs == "nobody");
+    let open: Vec<_> = open
+        .map(|route| (route.path.as_str(), route.method))
+        .collect();
+    assert_eq!(open, OF_NOBODY);
+    let mut methods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for route in &served {
+        methods.entry(&route.path).or_default().insert(route.method);
+    }
+    for (path, declared) in methods {
+        let place = Operation {
+            method: Method::GET,
+            path: path.to_owned(),
+            permissions: Vec::new(),
+        };
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let request = Method::from_bytes(method.as_bytes())?;
+            let path = place.path_with("none");
+            let answer = app.anonymous().json(request, &path, &json!({})).await?;
+            let is_served = answer.status != 405;
+            assert_eq!(is_served, declared.contains(method), "{method} {path}");
+        }
+    }
     app.stop().await
 }
 
@@ -315,7 +381,7 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
             .iter()
             .filter(|operation| operation.path.starts_with(place));
         for operation in below {
-            let other = match operation.takes("organization") {
+            let other = match operation.is_of_organization() {
                 true => &other_organization,
                 false => &others,
             };
@@ -348,7 +414,7 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
             .iter()
             .find(|operation| operation.path == *place && operation.method == Method::GET);
         if let Some(read) = read {
-            let owner = match read.takes("organization") {
+            let owner = match read.is_of_organization() {
                 true => app.organizer(),
                 false => app.client.clone(),
             };
@@ -381,7 +447,7 @@ async fn lists_of_another_project_show_nothing_of_this_one() -> anyhow::Result<(
         if operation.method != Method::GET || operation.path.contains('{') {
             continue;
         }
-        let (other, owner) = match operation.takes("organization") {
+        let (other, owner) = match operation.is_of_organization() {
             true => (&other_organization, &organizer),
             false => (&other, &app.client),
         };

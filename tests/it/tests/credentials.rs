@@ -270,3 +270,53 @@ async fn a_second_server_with_another_key_on_one_database_is_refused() {
     second.stop().await.unwrap();
     first.stop().await.unwrap();
 }
+
+/// The cookie that a login with this form gives, as a browser sends it again.
+async fn log_in(app: &TestApp, form: &str) -> String {
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let visitor = app.anonymous();
+    let answer = visitor
+        .send(Method::POST, "/login", &headers, form.to_owned())
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let cookie = answer.headers["set-cookie"].to_str().unwrap();
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
+    let app = TestApp::new().await.unwrap();
+    let keys = format!(
+        "/api/public/projects/{}/apiKeys",
+        app.app.home_project.as_str()
+    );
+    let made = app
+        .organizer()
+        .json(Method::POST, &keys, &json!({}))
+        .await
+        .unwrap()
+        .json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let form = |public: &str, secret: &str| format!("public_key={public}&secret_key={secret}");
+    let theirs = log_in(&app, &form(&text("publicKey"), &text("secretKey"))).await;
+    let of_another_pair = log_in(&app, &form(KEYS.0, KEYS.1)).await;
+    let of_the_token = log_in(&app, &format!("token={}", app.app.login_token)).await;
+    let opens = async |cookie: &str| {
+        let visitor = app.anonymous().with_header("cookie", cookie);
+        status(&visitor, "/traces").await
+    };
+    for cookie in [&theirs, &of_another_pair, &of_the_token] {
+        assert_eq!(opens(cookie).await, 200);
+    }
+    let gone = format!("{keys}/{}", text("id"));
+    let answer = app
+        .organizer()
+        .json(Method::DELETE, &gone, &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(opens(&theirs).await, 303, "it leads to the login form");
+    assert_eq!(opens(&of_another_pair).await, 200);
+    assert_eq!(opens(&of_the_token).await, 200);
+}

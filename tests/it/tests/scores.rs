@@ -4,6 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, trace_id};
+use perpend_server::client::Client;
 use serde_json::{Value, json};
 
 const SCORES: &str = "/api/public/scores";
@@ -228,4 +229,73 @@ async fn the_older_list_filters_by_trace_and_metadata_and_shows_the_trace() {
             .unwrap();
         assert_eq!(answer.status, 400, "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
+    let app = TestApp::new().await.unwrap();
+    let half = app.anonymous().with_authorization("Bearer pk-test");
+    let keys = format!(
+        "/api/public/projects/{}/apiKeys",
+        app.app.home_project.as_str()
+    );
+    let made = app.organizer().json(Method::POST, &keys, &json!({})).await;
+    let made = made.unwrap().json();
+    let other = made["publicKey"].as_str().unwrap();
+    let other_half = app
+        .anonymous()
+        .with_authorization(&format!("Bearer {other}"));
+    let score = |id: &str, value: u32| json!({ "id": id, "traceId": trace_id(1), "name": "liked", "value": value });
+    let write = async |client: &Client, body: Value| {
+        let answer = client.json(Method::POST, SCORES, &body).await.unwrap();
+        (answer.status.as_u16(), answer.json())
+    };
+    let stored = async |id: &str| get(&app, &format!("{SCORES}/{id}")).await["value"].clone();
+
+    assert_eq!(write(&half, score("of-half", 1)).await.0, 200);
+    assert_eq!(write(&half, score("of-half", 2)).await.0, 200, "its own");
+    assert_eq!(write(&app.client, score("of-pair", 1)).await.0, 200);
+    for (client, id) in [
+        (&half, "of-pair"),
+        (&other_half, "of-half"),
+        (&other_half, "of-pair"),
+    ] {
+        let (status, problem) = write(client, score(id, 9)).await;
+        assert_eq!(status, 403, "{problem}");
+        assert_eq!(problem["details"]["permission"], "score.write");
+    }
+    assert_eq!(
+        (stored("of-half").await, stored("of-pair").await),
+        (json!(2.0), json!(1.0))
+    );
+
+    // In a list and in a batch, each is answered on its own.
+    let (status, told) = write(&half, json!([score("of-pair", 9), score("new", 3)])).await;
+    assert_eq!(
+        (status, &told["accepted"], &told["rejected"]),
+        (207, &json!(1), &json!(1))
+    );
+    let event = |id: &str| {
+        json!({
+            "id": format!("event {id}"), "type": "score-create", "timestamp": "2026-01-01T00:00:00Z",
+            "body": score(id, 4),
+        })
+    };
+    let batch = json!({ "batch": [event("of-pair"), event("new")] });
+    let told = half
+        .json(Method::POST, "/api/public/ingestion", &batch)
+        .await
+        .unwrap()
+        .json();
+    assert_eq!(told["successes"][0]["id"], "event new", "{told}");
+    assert_eq!(told["errors"][0]["id"], "event of-pair", "{told}");
+    assert_eq!(
+        (stored("new").await, stored("of-pair").await),
+        (json!(4.0), json!(1.0))
+    );
+
+    // What a pair has written over is no longer the half's.
+    assert_eq!(write(&app.client, score("new", 5)).await.0, 200);
+    assert_eq!(write(&half, score("new", 6)).await.0, 403);
+    app.stop().await.unwrap();
 }

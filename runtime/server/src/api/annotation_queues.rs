@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_store::queues::{Queue, QueueItem};
 use serde::Deserialize;
@@ -10,11 +11,11 @@ use utoipa::ToSchema;
 
 use super::comments::Object;
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const QUEUES: &str = "/api/public/annotation-queues";
 const QUEUE: &str = "/api/public/annotation-queues/{queueId}";
@@ -32,25 +33,71 @@ const LIST_ITEMS: &[Param] = &[
 const OBJECTS: &[Object] = &[Object::Trace, Object::Observation, Object::Session];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(QUEUES, "Annotation queues by page, newest first");
+    let list = Operation::get(
+        "listQueues",
+        QUEUES,
+        "Annotation queues by page, newest first",
+        QueueRead,
+    );
     routes.add(list.query(page::PAGED), list_queues);
-    let create = Operation::post(QUEUES, "Make an annotation queue");
+    let create = Operation::post(
+        "createQueue",
+        QUEUES,
+        "Make an annotation queue",
+        QueueWrite,
+    );
     routes.add(create.body::<NewQueue>(), create_queue);
-    routes.add(Operation::get(QUEUE, "One annotation queue"), get_queue);
-    let list = Operation::get(ITEMS, "Items of a queue by page, newest first");
+    routes.add(
+        Operation::get("getQueue", QUEUE, "One annotation queue", QueueRead),
+        get_queue,
+    );
+    let list = Operation::get(
+        "listQueueItems",
+        ITEMS,
+        "Items of a queue by page, newest first",
+        QueueRead,
+    );
     routes.add(list.query(LIST_ITEMS), list_items);
-    let create = Operation::post(ITEMS, "Put something into a queue");
+    let create = Operation::post(
+        "createQueueItem",
+        ITEMS,
+        "Put something into a queue",
+        QueueWrite,
+    );
     routes.add(create.body::<NewItem>(), create_item);
-    routes.add(Operation::get(ITEM, "One item of a queue"), get_item);
-    let update = Operation::patch(ITEM, "Say whether an item is done");
+    routes.add(
+        Operation::get("getQueueItem", ITEM, "One item of a queue", QueueRead),
+        get_item,
+    );
+    let update = Operation::patch(
+        "updateQueueItem",
+        ITEM,
+        "Say whether an item is done",
+        QueueWork,
+    );
     routes.add(update.body::<ItemPatch>(), update_item);
     routes.add(
-        Operation::delete(ITEM, "Take an item out of a queue"),
+        Operation::delete(
+            "deleteQueueItem",
+            ITEM,
+            "Take an item out of a queue",
+            QueueWrite,
+        ),
         delete_item,
     );
-    let assign = Operation::post(ASSIGNMENTS, "Ask a member to work on a queue");
+    let assign = Operation::post(
+        "createQueueAssignment",
+        ASSIGNMENTS,
+        "Ask a member to work on a queue",
+        QueueWrite,
+    );
     routes.add(assign.body::<Assignment>(), assign_member);
-    let unassign = Operation::delete(ASSIGNMENTS, "Ask a member no more");
+    let unassign = Operation::delete(
+        "deleteQueueAssignment",
+        ASSIGNMENTS,
+        "Ask a member no more",
+        QueueWrite,
+    );
     routes.add(unassign.body::<Assignment>(), unassign_member);
 }
 
@@ -148,7 +195,7 @@ async fn find_item(
 
 async fn list_queues(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -158,7 +205,7 @@ async fn list_queues(
 
 async fn create_queue(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewQueue>,
 ) -> Result<Json<Value>, Problem> {
     if input.name.trim().is_empty() {
@@ -199,7 +246,7 @@ async fn create_queue(
 
 async fn get_queue(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
@@ -208,7 +255,7 @@ async fn get_queue(
 
 async fn list_items(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -225,7 +272,7 @@ async fn list_items(
 
 async fn create_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<NewItem>,
 ) -> Result<Json<Value>, Problem> {
@@ -251,7 +298,7 @@ async fn create_item(
 
 async fn get_item(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(place): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let item = find_item(&app, &caller.project, &place).await?;
@@ -260,7 +307,7 @@ async fn get_item(
 
 async fn update_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(place): Path<(String, String)>,
     Body(input): Body<ItemPatch>,
 ) -> Result<Json<Value>, Problem> {
@@ -277,7 +324,7 @@ async fn update_item(
 
 async fn delete_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((queue, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_queue_item(&caller.project, &queue, &id);
@@ -291,7 +338,7 @@ async fn delete_item(
 
 async fn assign_member(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<Assignment>,
 ) -> Result<Json<Value>, Problem> {
@@ -316,7 +363,7 @@ async fn assign_member(
 
 async fn unassign_member(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<Assignment>,
 ) -> Result<Json<Value>, Problem> {

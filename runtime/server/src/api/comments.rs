@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{CommentRead, CommentWrite};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_store::Paging;
 use perpend_store::comments::{Comment, CommentQuery};
@@ -11,11 +12,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 /// What a comment may be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +94,26 @@ const LIST: &[Param] = &[
 const MAX_CONTENT_CHARS: usize = 5_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("/api/public/comments", "Comments by page, newest first");
+    let list = Operation::get(
+        "listComments",
+        "/api/public/comments",
+        "Comments by page, newest first",
+        CommentRead,
+    );
     routes.add(list.query(LIST), list_comments);
-    let create = Operation::post("/api/public/comments", "Write a comment");
+    let create = Operation::post(
+        "createComment",
+        "/api/public/comments",
+        "Write a comment",
+        CommentWrite,
+    );
     routes.add(create.body::<NewComment>(), create_comment);
-    let get = Operation::get("/api/public/comments/{commentId}", "One comment");
+    let get = Operation::get(
+        "getComment",
+        "/api/public/comments/{commentId}",
+        "One comment",
+        CommentRead,
+    );
     routes.add(get, get_comment);
 }
 
@@ -130,7 +146,7 @@ fn view(project: &ProjectId, comment: &Comment) -> Value {
 
 async fn create_comment(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewComment>,
 ) -> Result<Json<Value>, Problem> {
     if input.project_id != caller.project.as_str() {
@@ -169,7 +185,7 @@ async fn create_comment(
 
 async fn list_comments(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -191,7 +207,7 @@ async fn list_comments(
 
 async fn get_comment(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let comment = app.store.comment(&caller.project, &id).await?;

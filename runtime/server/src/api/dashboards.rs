@@ -1,5 +1,6 @@
 //! Dashboards: grids of tiles, each of which shows a widget or a preset.
 
+use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use std::collections::HashSet;
 
 use axum::Json;
@@ -14,13 +15,13 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use super::routes::{Operation, Routes};
 use super::rules::filter_problem_at;
 use super::widgets::{checked_description, checked_name, not_too_many};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params, object};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboards";
 const ONE: &str = "/api/public/unstable/dashboards/{dashboardId}";
@@ -37,20 +38,53 @@ const MAX_PLACEMENTS: usize = 500;
 const MAX_ID_CHARS: usize = 200;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(ALL, "Dashboards by page, the last changed first");
+    let list = Operation::get(
+        "listDashboards",
+        ALL,
+        "Dashboards by page, the last changed first",
+        DashboardRead,
+    );
     routes.add(list.query(page::PAGED), list_dashboards);
-    let create = Operation::post(ALL, "Make a dashboard");
+    let create = Operation::post("createDashboard", ALL, "Make a dashboard", DashboardWrite);
     routes.add(create.body::<NewDashboard>(), create_dashboard);
-    routes.add(Operation::get(ONE, "One dashboard"), get_dashboard);
-    let update = Operation::patch(ONE, "Change a dashboard; its lists are replaced whole");
+    routes.add(
+        Operation::get("getDashboard", ONE, "One dashboard", DashboardRead),
+        get_dashboard,
+    );
+    let update = Operation::patch(
+        "updateDashboard",
+        ONE,
+        "Change a dashboard; its lists are replaced whole",
+        DashboardWrite,
+    );
     routes.add(update.body::<DashboardChange>(), update_dashboard);
-    let delete = Operation::delete(ONE, "Delete a dashboard; its widgets stay");
+    let delete = Operation::delete(
+        "deleteDashboard",
+        ONE,
+        "Delete a dashboard; its widgets stay",
+        DashboardWrite,
+    );
     routes.add(delete, delete_dashboard);
-    let add = Operation::post(PLACEMENTS, "Put a widget or a preset on a dashboard");
+    let add = Operation::post(
+        "createPlacement",
+        PLACEMENTS,
+        "Put a widget or a preset on a dashboard",
+        DashboardWrite,
+    );
     routes.add(add.body::<PlacementInput>(), add_placement);
-    let change = Operation::patch(PLACEMENT, "Move or resize a placement");
+    let change = Operation::patch(
+        "updatePlacement",
+        PLACEMENT,
+        "Move or resize a placement",
+        DashboardWrite,
+    );
     routes.add(change.body::<TilePatch>(), move_placement);
-    let remove = Operation::delete(PLACEMENT, "Take a placement away; what it shows stays");
+    let remove = Operation::delete(
+        "deletePlacement",
+        PLACEMENT,
+        "Take a placement away; what it shows stays",
+        DashboardWrite,
+    );
     routes.add(remove, delete_placement);
 }
 
@@ -274,7 +308,7 @@ fn missing() -> Problem {
 }
 
 /// A dashboard that is there, so that what is not found afterwards is a widget.
-async fn existing(app: &App, caller: &Writer, id: &str) -> Result<Dashboard, Problem> {
+async fn existing(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Problem> {
     let found = app.store.dashboard(&caller.project, id).await?;
     found.ok_or_else(missing)
 }
@@ -288,7 +322,7 @@ fn no_widget(error: perpend_store::Error) -> Problem {
 
 async fn list_dashboards(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -298,7 +332,7 @@ async fn list_dashboards(
 
 async fn create_dashboard(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewDashboard>,
 ) -> Result<Json<Value>, Problem> {
     checked_name(&input.name)?;
@@ -324,7 +358,7 @@ async fn create_dashboard(
 
 async fn get_dashboard(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let found = app.store.dashboard(&caller.project, &id).await?;
@@ -333,7 +367,7 @@ async fn get_dashboard(
 
 async fn update_dashboard(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<DashboardChange>,
 ) -> Result<Json<Value>, Problem> {
@@ -364,7 +398,7 @@ async fn update_dashboard(
 
 async fn delete_dashboard(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_dashboard(&caller.project, &id).await;
@@ -377,7 +411,7 @@ async fn delete_dashboard(
 
 async fn add_placement(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<PlacementInput>,
 ) -> Result<Json<Value>, Problem> {
@@ -397,7 +431,7 @@ fn no_placement() -> Problem {
 
 async fn move_placement(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((id, placement)): Path<(String, String)>,
     Body(patch): Body<TilePatch>,
 ) -> Result<Json<Value>, Problem> {
@@ -434,7 +468,7 @@ async fn move_placement(
 
 async fn delete_placement(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((id, placement)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let now = app.clock.now();

@@ -3,6 +3,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use perpend_scheduler::{Explanation, Refusal, Step};
@@ -10,13 +11,13 @@ use perpend_store::evaluation::Ledger;
 use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
-use super::routes::{Operation, Routes};
 use super::scores::view::{Fields, v3 as view_of_score};
 use super::{cursor, rules};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -38,33 +39,45 @@ const COUNTERS: &[Param] = &[param(
 
 pub(super) fn routes(routes: &mut Routes) {
     let explain = Operation::get(
+        "explainTarget",
         "/api/v1/evaluation-rules/{ruleId}/explain",
         "Why a target has a score of this rule, or none",
+        EvaluatorRead,
     );
     routes.add(explain.query(TARGET), explain_target);
     let counters = Operation::get(
+        "getRuleCounters",
         "/api/v1/evaluation-rules/{ruleId}/counters",
         "What happened to the targets of a rule, by hour and reason",
+        EvaluatorRead,
     );
     routes.add(counters.query(COUNTERS), list_counters);
     let executions = Operation::get(
+        "listExecutions",
         "/api/v1/executions",
         "Executions over a trace and what is in it",
+        EvaluatorRead,
     );
     routes.add(executions.query(TRACE), list_executions);
     let failed = Operation::get(
+        "listFailedExecutions",
         "/api/v1/failed-executions",
         "Executions that failed for good, the last first",
+        EvaluatorRead,
     );
     routes.add(failed.query(PAGE), list_failed_executions);
     let one = Operation::get(
+        "getExecution",
         ONE,
         "One execution, with the attempts that gave no score and the scores that a later one took the place of",
+        EvaluatorRead,
     );
     routes.add(one, get_execution);
     let requeue = Operation::post(
+        "requeueExecution",
         "/api/v1/executions/{executionId}/requeue",
         "Put a failed execution back into the queue, its attempts counted anew",
+        EvaluatorWrite,
     );
     routes.add(requeue, requeue_execution);
 }
@@ -117,7 +130,7 @@ fn view(row: &Ledger) -> Value {
 
 async fn list_executions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let id = trace_id(&params)?;
@@ -128,7 +141,7 @@ async fn list_executions(
 
 async fn list_failed_executions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
@@ -155,7 +168,7 @@ async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Ledger, Pr
 
 async fn get_execution(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
@@ -190,7 +203,7 @@ async fn get_execution(
 
 async fn requeue_execution(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
@@ -212,7 +225,7 @@ async fn requeue_execution(
 
 async fn list_counters(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -237,7 +250,7 @@ async fn list_counters(
 
 async fn explain_target(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {

@@ -1,19 +1,21 @@
 //! Feedback about the product: an installation of one's own has nobody to pass it on to.
 
 use axum::extract::State;
+use perpend_domain::access::Permission::ProjectRead;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::Writer;
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 pub(super) fn routes(routes: &mut Routes) {
     let submit = Operation::post(
+        "sendFeedback",
         "/api/public/feedback",
         "Feedback about the product: always refused, nobody collects it here",
+        ProjectRead,
     );
     routes.add(submit.body::<Feedback>(), refuse);
 }
@@ -46,7 +48,7 @@ enum TargetType {
 }
 
 /// Well-formed feedback is refused too: a success would say that somebody reads it.
-async fn refuse(State(_): State<App>, _: Writer, _: Body<Feedback>) -> Problem {
+async fn refuse(State(_): State<App>, _: Body<Feedback>) -> Problem {
     Problem::new(
         Code::Conflict,
         "this installation collects no feedback; tell the people who run it",

@@ -1,15 +1,16 @@
 //! `/api/public/health` and `/api/public/ready`.
 
+use crate::auth::Needs;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::routes::{Access, Operation, Routes};
 use crate::App;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const HEALTH: &[Param] = &[
     param(
@@ -21,14 +22,22 @@ const HEALTH: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let health = Operation::get("/api/public/health", "Whether the server is up")
-        .access(Access::Anyone)
-        .query(HEALTH)
-        .answers::<Health>();
+    let health = Operation::get(
+        "getHealth",
+        "/api/public/health",
+        "Whether the server is up",
+        Needs::Nobody,
+    )
+    .query(HEALTH)
+    .answers::<Health>();
     routes.add(health, get_health);
-    let ready = Operation::get("/api/public/ready", "Whether the server can take requests")
-        .access(Access::Anyone)
-        .answers::<Health>();
+    let ready = Operation::get(
+        "getReadiness",
+        "/api/public/ready",
+        "Whether the server can take requests",
+        Needs::Nobody,
+    )
+    .answers::<Health>();
     routes.add(ready, get_ready);
 }
 

@@ -1,12 +1,14 @@
 //! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
 //! older endpoints that take one object each, which are batches of one event.
 
+use crate::auth::Needs;
+use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use std::collections::{BTreeMap, HashSet};
+use std::mem;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
 use perpend_store::telemetry::EventBatch;
@@ -14,13 +16,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::routes::{Access, Operation, Routes};
-use super::scores::write::read_scores;
+use super::scores::write::{not_theirs, put, read_scores};
 use crate::App;
 use crate::admission::Account;
-use crate::auth::{BatchWriter, Ingest};
+use crate::auth::Act;
 use crate::extract::{Told, from_json, read_json, whole_characters};
 use crate::problem::{Code, MAX_LISTED, Problem};
+use crate::routes::{Operation, Routes};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
 const MAX_BODY_BYTES: usize = 4_718_592;
@@ -31,28 +33,38 @@ const MAX_ID_CHARS: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let batch = Operation::post(
+        "ingestBatch",
         "/api/public/ingestion",
         "Take create and update events of traces, observations and scores",
+        Needs::Either(IngestWrite, ScoreWrite),
     );
-    let batch = batch.access(Access::PublicKey).status(207);
+    let batch = batch.status(207);
     routes.add(batch.body::<BatchInput>(), take_batch);
-    let create = |path, what| Operation::post(path, what).access(Access::Ingest);
-    let trace = create("/api/public/traces", "Write one trace");
+    let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
+    let trace = create("createTrace", "/api/public/traces", "Write one trace");
     routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
-    let span = create("/api/public/spans", "Write one span");
+    let span = create("createSpan", "/api/public/spans", "Write one span");
     routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
-    let generation = create("/api/public/generations", "Write one generation");
+    let generation = create(
+        "createGeneration",
+        "/api/public/generations",
+        "Write one generation",
+    );
     routes.add(generation, |app, caller, body| {
         one(app, caller, body, GENERATION)
     });
-    let event = create("/api/public/events", "Write one event");
+    let event = create("createEvent", "/api/public/events", "Write one event");
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
-    let update = |path, what| Operation::patch(path, what).access(Access::Ingest);
-    let span = update("/api/public/spans", "Change one span");
+    let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
+    let span = update("updateSpan", "/api/public/spans", "Change one span");
     routes.add(span, |app, caller, body| {
         one(app, caller, body, SPAN_UPDATE)
     });
-    let generation = update("/api/public/generations", "Change one generation");
+    let generation = update(
+        "updateGeneration",
+        "/api/public/generations",
+        "Change one generation",
+    );
     routes.add(generation, |app, caller, body| {
         one(app, caller, body, GENERATION_UPDATE)
     });
@@ -145,11 +157,12 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
 /// Stores what is right and says of each event what became of it.
 async fn take(
     app: &App,
-    project: &ProjectId,
+    caller: &Act,
     events: Vec<Value>,
-    only_scores: bool,
     account: Option<Account>,
 ) -> Result<Outcome, Problem> {
+    let project = &caller.project;
+    let only_scores = !caller.scope.holds(IngestWrite);
     let limits = app.config.ingest.span.clone();
     let work = move || {
         // Events are sorted to the end though their sender goes away, and hold their memory as long.
@@ -170,14 +183,27 @@ async fn take(
         .into_iter()
         .map(|(id, body, at)| (id, (body, at)))
         .unzip();
+    let mut taken = Vec::new();
     for (id, score) in names.iter().zip(read_scores(app, project, items).await?) {
         match score {
             Ok(score) => {
                 batch.scores.push(score);
-                outcome.done(id);
+                taken.push(id);
             }
             Err(problem) => outcome.failed(id, 400, problem.message()),
         }
+    }
+    if only_scores {
+        let scores = mem::take(&mut batch.scores);
+        let of_others = put(app, caller, &scores, app.clock.now()).await?;
+        for (id, score) in taken.into_iter().zip(&scores) {
+            match of_others.contains(&score.id) {
+                true => outcome.failed(id, 401, not_theirs().message()),
+                false => outcome.done(id),
+            }
+        }
+    } else {
+        taken.into_iter().for_each(|id| outcome.done(id));
     }
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
@@ -194,7 +220,7 @@ async fn take(
 
 async fn take_batch(
     State(app): State<App>,
-    caller: BatchWriter,
+    caller: Act,
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
@@ -205,8 +231,7 @@ async fn take_batch(
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
         return Err(Problem::new(Code::TooLarge, message));
     }
-    let (project, only_scores) = (&caller.project, caller.only_scores);
-    let outcome = take(&app, project, input.batch, only_scores, account).await?;
+    let outcome = take(&app, &caller, input.batch, account).await?;
     let mut body = json!({ "successes": outcome.successes, "errors": outcome.errors });
     if outcome.n_more_errors > 0 {
         body["errorsOmitted"] = outcome.n_more_errors.into();
@@ -235,7 +260,7 @@ const GENERATION_UPDATE: Single = single("generation-update", "generationId");
 
 async fn one(
     State(app): State<App>,
-    caller: Ingest,
+    caller: Act,
     Told(mut body): Told<BTreeMap<String, Value>>,
     single: Single,
 ) -> Result<Json<Value>, Problem> {
@@ -253,7 +278,7 @@ async fn one(
         "timestamp": app.clock.now().to_iso_micros(),
         "body": body,
     });
-    let outcome = take(&app, &caller.project, vec![event], false, None).await?;
+    let outcome = take(&app, &caller, vec![event], None).await?;
     match outcome.errors.first() {
         None => Ok(Json(json!({ "id": id }))),
         Some(error) => {

@@ -1,5 +1,6 @@
 //! LLM connections: how model providers are reached. Keys and header values go in and never come out.
 
+use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
 use std::collections::BTreeMap;
 
 use axum::Json;
@@ -11,11 +12,11 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const LIST: &str = "/api/public/llm-connections";
 
@@ -30,13 +31,26 @@ const ADAPTERS: [&str; 6] = [
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(LIST, "LLM connections by page, newest first");
+    let list = Operation::get(
+        "listConnections",
+        LIST,
+        "LLM connections by page, newest first",
+        ConnectionRead,
+    );
     routes.add(list.query(page::PAGED), list_connections);
-    let put = Operation::put(LIST, "Make or replace the connection of a provider").also(&[201]);
+    let put = Operation::put(
+        "putConnection",
+        LIST,
+        "Make or replace the connection of a provider",
+        ConnectionWrite,
+    )
+    .also(&[201]);
     routes.add(put.body::<ConnectionInput>(), put_connection);
     let delete = Operation::delete(
+        "deleteConnection",
         "/api/public/llm-connections/{connectionId}",
         "Delete an LLM connection",
+        ConnectionWrite,
     );
     routes.add(delete, delete_connection);
 }
@@ -177,7 +191,7 @@ fn view(connection: &Connection) -> Value {
 
 async fn list_connections(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -187,7 +201,7 @@ async fn list_connections(
 
 async fn put_connection(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<ConnectionInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     input.check()?;
@@ -238,7 +252,7 @@ async fn put_connection(
 
 async fn delete_connection(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_connection(&caller.project, &id).await;

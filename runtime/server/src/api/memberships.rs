@@ -5,6 +5,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
 use perpend_domain::ids::UserId;
 use perpend_store::Error;
 use perpend_store::catalog::{Role, User};
@@ -12,34 +13,65 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::projects;
-use super::routes::{Access, Operation, Routes};
 use crate::App;
-use crate::auth::Organizer;
+use crate::auth::OrganizationAct;
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const OF_ORGANIZATION: &str = "/api/public/organizations/memberships";
 const OF_PROJECT: &str = "/api/public/projects/{projectId}/memberships";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(OF_ORGANIZATION, "Members of the organization").answers::<Members>();
-    routes.add(list.access(Access::Organization), list_members);
-    let put = Operation::put(OF_ORGANIZATION, "Give somebody a role in the organization");
+    let list = Operation::get(
+        "listOrganizationMembers",
+        OF_ORGANIZATION,
+        "Members of the organization",
+        OrgMemberRead,
+    )
+    .answers::<Members>();
+    routes.add(list, list_members);
+    let put = Operation::put(
+        "putOrganizationMember",
+        OF_ORGANIZATION,
+        "Give somebody a role in the organization",
+        OrgMemberWrite,
+    );
     let put = put.body::<NewMember>().answers::<Member>();
-    routes.add(put.access(Access::Organization), put_member);
-    let delete = Operation::delete(OF_ORGANIZATION, "Let somebody leave the organization");
+    routes.add(put, put_member);
+    let delete = Operation::delete(
+        "deleteOrganizationMember",
+        OF_ORGANIZATION,
+        "Let somebody leave the organization",
+        OrgMemberWrite,
+    );
     let delete = delete.body::<OldMember>().answers::<Left>();
-    routes.add(delete.access(Access::Organization), delete_member);
+    routes.add(delete, delete_member);
 
-    let list = Operation::get(OF_PROJECT, "Who has a role of their own in a project");
+    let list = Operation::get(
+        "listProjectMembers",
+        OF_PROJECT,
+        "Who has a role of their own in a project",
+        MemberRead,
+    );
     let list = list.answers::<Members>();
-    routes.add(list.access(Access::Organization), list_project_members);
-    let put = Operation::put(OF_PROJECT, "Give a member a role in a project");
+    routes.add(list, list_project_members);
+    let put = Operation::put(
+        "putProjectMember",
+        OF_PROJECT,
+        "Give a member a role in a project",
+        MemberWrite,
+    );
     let put = put.body::<NewMember>().answers::<Member>();
-    routes.add(put.access(Access::Organization), put_project_member);
-    let delete = Operation::delete(OF_PROJECT, "Take the role in a project away");
+    routes.add(put, put_project_member);
+    let delete = Operation::delete(
+        "deleteProjectMember",
+        OF_PROJECT,
+        "Take the role in a project away",
+        MemberWrite,
+    );
     let delete = delete.body::<OldMember>().answers::<Left>();
-    routes.add(delete.access(Access::Organization), delete_project_member);
+    routes.add(delete, delete_project_member);
 }
 
 /// A role for somebody.
@@ -125,13 +157,16 @@ fn left(user: &UserId, message: &'static str) -> Json<Left> {
     Json(Left { message, user_id })
 }
 
-async fn list_members(State(app): State<App>, caller: Organizer) -> Result<Json<Members>, Problem> {
+async fn list_members(
+    State(app): State<App>,
+    caller: OrganizationAct,
+) -> Result<Json<Members>, Problem> {
     Ok(list(app.store.members(&caller.organization).await?))
 }
 
 async fn put_member(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Body(input): Body<NewMember>,
 ) -> Result<Json<Member>, Problem> {
     let (user, role) = input.read()?;
@@ -142,7 +177,7 @@ async fn put_member(
 
 async fn delete_member(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Body(input): Body<OldMember>,
 ) -> Result<Json<Left>, Problem> {
     let user = user_id(&input.user_id)?;
@@ -154,7 +189,7 @@ async fn delete_member(
 
 async fn list_project_members(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<Members>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
@@ -164,7 +199,7 @@ async fn list_project_members(
 
 async fn put_project_member(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<NewMember>,
 ) -> Result<Json<Member>, Problem> {
@@ -180,7 +215,7 @@ async fn put_project_member(
 
 async fn delete_project_member(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<OldMember>,
 ) -> Result<Json<Left>, Problem> {

@@ -6,15 +6,16 @@ mod query;
 
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::metrics::{Granularity, Group};
 use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 use query::{Asked, Version};
 
 const QUERY: &[Param] = &[param(
@@ -30,11 +31,21 @@ const MAX_ROWS: usize = 10_000;
 const TIME: &str = "time_dimension";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let v2 = Operation::get("/api/public/v2/metrics", "Answer a question over many rows");
+    let v2 = Operation::get(
+        "queryMetrics",
+        "/api/public/v2/metrics",
+        "Answer a question over many rows",
+        MetricRead,
+    );
     routes.add(v2.query(QUERY), |app, caller, params| {
         metrics(app, caller, params, Version::V2)
     });
-    let v1 = Operation::get("/api/public/metrics", "The same, with a view of traces");
+    let v1 = Operation::get(
+        "queryMetricsV1",
+        "/api/public/metrics",
+        "The same, with a view of traces",
+        MetricRead,
+    );
     routes.add(v1.query(QUERY), |app, caller, params| {
         metrics(app, caller, params, Version::V1)
     });
@@ -43,7 +54,7 @@ pub(super) fn routes(routes: &mut Routes) {
 
 async fn metrics(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
     version: Version,
 ) -> Result<Json<Value>, Problem> {

@@ -30,7 +30,6 @@ mod page;
 pub(crate) mod plugins;
 mod projects;
 mod prompts;
-pub(crate) mod routes;
 mod rules;
 pub(crate) mod scim;
 mod score_configs;
@@ -42,68 +41,52 @@ mod widgets;
 
 use std::sync::LazyLock;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 
-use crate::extract::readable_path;
-use crate::problem::as_rfc9457;
-use crate::{App, edge};
-use routes::Routes;
+use crate::routes::Routes;
 
 /// Every endpoint with its description.
-fn all() -> Routes {
-    let mut routes = Routes::default();
-    health::routes(&mut routes);
-    projects::routes(&mut routes);
-    organizations::routes(&mut routes);
-    memberships::routes(&mut routes);
-    blob_storage::routes(&mut routes);
-    scim::routes(&mut routes);
-    traces::routes(&mut routes);
-    ingestion::routes(&mut routes);
-    observations::routes(&mut routes);
-    scores::routes(&mut routes);
-    score_configs::routes(&mut routes);
-    sessions::routes(&mut routes);
-    metrics::routes(&mut routes);
-    models::routes(&mut routes);
-    llm_connections::routes(&mut routes);
-    comments::routes(&mut routes);
-    annotation_queues::routes(&mut routes);
-    evaluators::routes(&mut routes);
-    rules::routes(&mut routes);
-    plugins::routes(&mut routes);
-    executions::routes(&mut routes);
-    prompts::routes(&mut routes);
-    datasets::routes(&mut routes);
-    dataset_runs::routes(&mut routes);
-    experiments::routes(&mut routes);
-    media::routes(&mut routes);
-    widgets::routes(&mut routes);
-    dashboards::routes(&mut routes);
-    skills::routes(&mut routes);
-    feedback::routes(&mut routes);
-    older::routes(&mut routes);
-    routes
+pub(crate) fn routes(routes: &mut Routes) {
+    health::routes(routes);
+    projects::routes(routes);
+    organizations::routes(routes);
+    memberships::routes(routes);
+    blob_storage::routes(routes);
+    scim::routes(routes);
+    traces::routes(routes);
+    ingestion::routes(routes);
+    observations::routes(routes);
+    scores::routes(routes);
+    score_configs::routes(routes);
+    sessions::routes(routes);
+    metrics::routes(routes);
+    models::routes(routes);
+    llm_connections::routes(routes);
+    comments::routes(routes);
+    annotation_queues::routes(routes);
+    evaluators::routes(routes);
+    rules::routes(routes);
+    plugins::routes(routes);
+    executions::routes(routes);
+    prompts::routes(routes);
+    datasets::routes(routes);
+    dataset_runs::routes(routes);
+    experiments::routes(routes);
+    media::routes(routes);
+    widgets::routes(routes);
+    dashboards::routes(routes);
+    skills::routes(routes);
+    feedback::routes(routes);
+    older::routes(routes);
+    routes.open("/api/openapi.json", document);
 }
 
 /// The OpenAPI document.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    all().openapi()
-}
-
-/// The routes of the API.
-pub fn router() -> Router<App> {
-    let (public, own) = all().into_routers();
-    public
-        .layer(from_fn(readable_path))
-        .merge(own.layer(from_fn(readable_path)).layer(from_fn(as_rfc9457)))
-        .route("/api/openapi.json", axum::routing::get(document))
-        .method_not_allowed_fallback(edge::method_not_allowed)
+    Routes::all().openapi()
 }
 
 /// One text for all who ask: whoever does needs no key.

@@ -1,5 +1,6 @@
 //! Models and prices: the project's own, which go first, and the built-in table.
 
+use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use std::collections::BTreeMap;
 
 use axum::Json;
@@ -14,25 +15,43 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::routes::{Operation, Routes};
 use super::{cursor, page};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Issue, Problem};
+use crate::routes::{Operation, Routes};
 
 const LIST: &str = "/api/public/models";
 const ONE: &str = "/api/public/models/{modelId}";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(LIST, "Models by page: the project's own, then the built-in");
+    let list = Operation::get(
+        "listModels",
+        LIST,
+        "Models by page: the project's own, then the built-in",
+        ModelRead,
+    );
     routes.add(list.query(page::PAGED), list_models);
-    let create = Operation::post(LIST, "Make a model with prices");
+    let create = Operation::post("createModel", LIST, "Make a model with prices", ModelWrite);
     routes.add(create.body::<ModelInput>(), create_model);
-    routes.add(Operation::get(ONE, "One model"), get_model);
-    let put = Operation::put(ONE, "Make or replace a model by its id");
+    routes.add(
+        Operation::get("getModel", ONE, "One model", ModelRead),
+        get_model,
+    );
+    let put = Operation::put(
+        "putModel",
+        ONE,
+        "Make or replace a model by its id",
+        ModelWrite,
+    );
     routes.add(put.body::<ModelInput>(), put_model);
-    let delete = Operation::delete(ONE, "Delete a model of the project");
+    let delete = Operation::delete(
+        "deleteModel",
+        ONE,
+        "Delete a model of the project",
+        ModelWrite,
+    );
     routes.add(delete.status(204), delete_model);
 }
 
@@ -224,7 +243,7 @@ fn regex_syntax_escape(name: &str) -> String {
 
 async fn list_models(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -261,7 +280,7 @@ async fn find(
 
 async fn get_model(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     if let Some(model) = find(&app, &caller.project, &id).await? {
@@ -285,7 +304,7 @@ fn taken(error: perpend_store::Error) -> Problem {
 
 async fn create_model(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<ModelInput>,
 ) -> Result<Json<Value>, Problem> {
     let model = input.check(app.ids.uuid().to_string(), app.clock.now())?;
@@ -297,7 +316,7 @@ async fn create_model(
 
 async fn put_model(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<ModelInput>,
 ) -> Result<Json<Value>, Problem> {
@@ -317,7 +336,7 @@ async fn put_model(
 
 async fn delete_model(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let deleted = app.store.delete_model(&caller.project, &id).await;

@@ -2,26 +2,40 @@
 
 use axum::Json;
 use axum::extract::State;
+use perpend_domain::access::Permission::{OrgKeyRead, OrgRead};
 use serde_json::{Value, json};
 
 use super::projects::{ApiKeys, key_views};
-use super::routes::{Access, Operation, Routes};
 use crate::App;
-use crate::auth::Organizer;
+use crate::auth::OrganizationAct;
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const PROJECTS: &str = "/api/public/organizations/projects";
 const KEYS: &str = "/api/public/organizations/apiKeys";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(PROJECTS, "Projects of the organization, oldest first");
-    routes.add(list.access(Access::Organization), list_projects);
-    let list = Operation::get(KEYS, "Keys of the organization itself, oldest first");
+    let list = Operation::get(
+        "listOrganizationProjects",
+        PROJECTS,
+        "Projects of the organization, oldest first",
+        OrgRead,
+    );
+    routes.add(list, list_projects);
+    let list = Operation::get(
+        "listOrganizationKeys",
+        KEYS,
+        "Keys of the organization itself, oldest first",
+        OrgKeyRead,
+    );
     let list = list.answers::<ApiKeys>();
-    routes.add(list.access(Access::Organization), list_keys);
+    routes.add(list, list_keys);
 }
 
-async fn list_projects(State(app): State<App>, caller: Organizer) -> Result<Json<Value>, Problem> {
+async fn list_projects(
+    State(app): State<App>,
+    caller: OrganizationAct,
+) -> Result<Json<Value>, Problem> {
     let projects = app
         .store
         .organization_projects(&caller.organization)
@@ -39,7 +53,10 @@ async fn list_projects(State(app): State<App>, caller: Organizer) -> Result<Json
     Ok(Json(json!({ "projects": projects })))
 }
 
-async fn list_keys(State(app): State<App>, caller: Organizer) -> Result<Json<ApiKeys>, Problem> {
+async fn list_keys(
+    State(app): State<App>,
+    caller: OrganizationAct,
+) -> Result<Json<ApiKeys>, Problem> {
     let keys = app.store.organization_keys(&caller.organization).await?;
     Ok(key_views(&keys))
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::filter::{Filter, FilterError};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
@@ -13,11 +14,11 @@ use utoipa::ToSchema;
 
 use super::cursor;
 use super::evaluators::{self, PAGE, mapping_problem};
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Issue, Problem};
+use crate::routes::{Operation, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
@@ -25,18 +26,32 @@ const MAX_ASSIGNMENTS: usize = 20;
 const DAY_MS: i64 = 86_400_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(LIST, "Make a rule").body::<RuleInput>();
+    let create =
+        Operation::post("createRule", LIST, "Make a rule", EvaluatorWrite).body::<RuleInput>();
     routes.add(create, create_rule);
     routes.add(
-        Operation::get(LIST, "Rules, newest first").query(PAGE),
+        Operation::get("listRules", LIST, "Rules, newest first", EvaluatorRead).query(PAGE),
         list_rules,
     );
-    routes.add(Operation::get(ONE, "One rule"), get_rule);
-    let patch =
-        Operation::patch(ONE, "Change a rule; lists are replaced whole").body::<RuleInput>();
+    routes.add(
+        Operation::get("getRule", ONE, "One rule", EvaluatorRead),
+        get_rule,
+    );
+    let patch = Operation::patch(
+        "updateRule",
+        ONE,
+        "Change a rule; lists are replaced whole",
+        EvaluatorWrite,
+    )
+    .body::<RuleInput>();
     routes.add(patch, patch_rule);
     routes.add(
-        Operation::delete(ONE, "Delete a rule; the scores it made stay"),
+        Operation::delete(
+            "deleteRule",
+            ONE,
+            "Delete a rule; the scores it made stay",
+            EvaluatorWrite,
+        ),
         delete_rule,
     );
 }
@@ -363,7 +378,7 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
 
 pub(super) async fn create_rule(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
     let patch = input.patch(&app, Timing::default(), true)?;
@@ -392,7 +407,7 @@ pub(super) async fn create_rule(
 
 async fn list_rules(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
@@ -409,7 +424,7 @@ async fn list_rules(
 
 async fn get_rule(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     Ok(Json(view(&existing(&app, &caller.project, &id).await?)))
@@ -417,7 +432,7 @@ async fn get_rule(
 
 pub(super) async fn patch_rule(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
@@ -442,7 +457,7 @@ pub(super) async fn patch_rule(
 
 pub(super) async fn delete_rule(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let rule = existing(&app, &caller.project, &id).await?;

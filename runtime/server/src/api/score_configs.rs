@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
@@ -10,22 +11,40 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Issue, Problem};
+use crate::routes::{Operation, Routes};
 
 const LIST: &str = "/api/public/score-configs";
 const ONE: &str = "/api/public/score-configs/{configId}";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(LIST, "Score configs by page, newest first");
+    let list = Operation::get(
+        "listScoreConfigs",
+        LIST,
+        "Score configs by page, newest first",
+        ScoreConfigRead,
+    );
     routes.add(list.query(page::PAGED), list_configs);
-    let create = Operation::post(LIST, "Make a score config");
+    let create = Operation::post(
+        "createScoreConfig",
+        LIST,
+        "Make a score config",
+        ScoreConfigWrite,
+    );
     routes.add(create.body::<NewConfig>(), create_config);
-    routes.add(Operation::get(ONE, "One score config"), get_config);
-    let update = Operation::patch(ONE, "Change or archive a score config");
+    routes.add(
+        Operation::get("getScoreConfig", ONE, "One score config", ScoreConfigRead),
+        get_config,
+    );
+    let update = Operation::patch(
+        "updateScoreConfig",
+        ONE,
+        "Change or archive a score config",
+        ScoreConfigWrite,
+    );
     routes.add(update.body::<ConfigPatch>(), update_config);
 }
 
@@ -103,7 +122,7 @@ async fn find(app: &App, project: &ProjectId, id: &str) -> Result<ScoreConfig, P
 
 async fn create_config(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewConfig>,
 ) -> Result<Json<Value>, Problem> {
     let data_type: ScoreDataType = input.data_type.parse().map_err(|_| {
@@ -137,7 +156,7 @@ async fn create_config(
 
 async fn list_configs(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -149,7 +168,7 @@ async fn list_configs(
 
 async fn get_config(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let config = find(&app, &caller.project, &id).await?;
@@ -158,7 +177,7 @@ async fn get_config(
 
 async fn update_config(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(patch): Body<Value>,
 ) -> Result<Json<Value>, Problem> {

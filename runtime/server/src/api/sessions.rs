@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::ProjectId;
 use perpend_store::Paging;
@@ -9,12 +10,12 @@ use perpend_store::telemetry::TraceQuery;
 use perpend_store::telemetry::sessions::{Session, SessionQuery};
 use serde_json::{Value, json};
 
-use super::routes::{Operation, Routes};
 use super::{page, traces};
 use crate::App;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const LIST: &[Param] = &[
     page::PAGE,
@@ -28,11 +29,18 @@ const LIST: &[Param] = &[
 const MAX_TRACES: u32 = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("/api/public/sessions", "Sessions by page, newest first");
+    let list = Operation::get(
+        "listSessions",
+        "/api/public/sessions",
+        "Sessions by page, newest first",
+        TraceRead,
+    );
     routes.add(list.query(LIST), list_sessions);
     let get = Operation::get(
+        "getSession",
         "/api/public/sessions/{sessionId}",
         "One session with its traces",
+        TraceRead,
     );
     routes.add(get, get_session);
 }
@@ -48,7 +56,7 @@ fn view(project: &ProjectId, session: &Session) -> Value {
 
 async fn list_sessions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -66,7 +74,7 @@ async fn list_sessions(
 
 async fn get_session(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let query = SessionQuery {

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::View;
 use perpend_domain::time::Timestamp;
@@ -12,12 +13,12 @@ use utoipa::ToSchema;
 
 use super::metrics::names;
 use super::page;
-use super::routes::{Operation, Routes};
 use super::rules::filter_problem_at;
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboard-widgets";
 const ONE: &str = "/api/public/unstable/dashboard-widgets/{widgetId}";
@@ -35,14 +36,37 @@ const VIEWS: [View; 4] = [
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(ALL, "Dashboard widgets by page, the last changed first");
+    let list = Operation::get(
+        "listWidgets",
+        ALL,
+        "Dashboard widgets by page, the last changed first",
+        DashboardRead,
+    );
     routes.add(list.query(page::PAGED), list_widgets);
-    let create = Operation::post(ALL, "Make a chart to put on dashboards");
+    let create = Operation::post(
+        "createWidget",
+        ALL,
+        "Make a chart to put on dashboards",
+        DashboardWrite,
+    );
     routes.add(create.body::<NewWidget>(), create_widget);
-    routes.add(Operation::get(ONE, "One dashboard widget"), get_widget);
-    let update = Operation::patch(ONE, "Change a dashboard widget");
+    routes.add(
+        Operation::get("getWidget", ONE, "One dashboard widget", DashboardRead),
+        get_widget,
+    );
+    let update = Operation::patch(
+        "updateWidget",
+        ONE,
+        "Change a dashboard widget",
+        DashboardWrite,
+    );
     routes.add(update.body::<WidgetPatch>(), update_widget);
-    let delete = Operation::delete(ONE, "Delete a dashboard widget that is placed nowhere");
+    let delete = Operation::delete(
+        "deleteWidget",
+        ONE,
+        "Delete a dashboard widget that is placed nowhere",
+        DashboardWrite,
+    );
     routes.add(delete, delete_widget);
 }
 
@@ -321,7 +345,7 @@ fn missing() -> Problem {
 
 async fn list_widgets(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -331,7 +355,7 @@ async fn list_widgets(
 
 async fn create_widget(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewWidget>,
 ) -> Result<Json<Value>, Problem> {
     let widget = input.checked(app.ids.uuid().to_string(), app.clock.now())?;
@@ -341,7 +365,7 @@ async fn create_widget(
 
 async fn get_widget(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let widget = app.store.widget(&caller.project, &id).await?;
@@ -350,7 +374,7 @@ async fn get_widget(
 
 async fn update_widget(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(patch): Body<WidgetPatch>,
 ) -> Result<Json<Value>, Problem> {
@@ -373,7 +397,7 @@ async fn update_widget(
 
 async fn delete_widget(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.delete_widget(&caller.project, &id).await;

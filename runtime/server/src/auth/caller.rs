@@ -1,16 +1,18 @@
-//! From the headers of a request to who sent it.
+//! From the headers of a request to who sent it, by a key or in a session.
 
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
-use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
+use axum::http::header::{AUTHORIZATION, COOKIE};
+use perpend_domain::access::Scope;
+use perpend_domain::ids::{ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 use perpend_store::catalog::{KeyOwner, Rights, SecretHash};
 
-use super::Credentials;
 use super::cache::Remembered;
+use super::session::{Begun, Shown};
 use super::throttle::{Attempt, Target};
+use super::{Act, Credentials};
 use crate::App;
 use crate::client_address::ClientAddress;
 use crate::edge::REQUEST_ID;
@@ -28,26 +30,32 @@ pub(crate) struct KnownKey {
     pub(super) last_used_at: Option<Timestamp>,
 }
 
-/// What credentials open in a project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    /// Everything.
-    Full,
-    /// Sending telemetry and scores.
-    Ingest,
-    /// Writing scores.
-    Scores,
-}
-
 /// Who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// Somebody with credentials of a project.
-    Project(ProjectId, Level),
-    /// Somebody with a key pair of an organization.
-    Organization(OrganizationId),
-    /// Somebody with no more than the public key of an organization, which opens nothing.
-    OrganizationPublic,
+pub(super) struct Caller {
+    pub(super) owner: Owner,
+    pub(super) scope: Scope,
+    /// Id of the key whose public half is all that was shown.
+    pub(super) public_half: Option<String>,
+}
+
+/// What a key belongs to.
+pub(super) type Owner = KeyOwner;
+
+impl Caller {
+    /// Of a whole pair.
+    pub(super) fn pair(key: &KnownKey) -> Self {
+        let scope = match (&key.owner, key.rights) {
+            (KeyOwner::Organization(_), _) => Scope::Organization,
+            (KeyOwner::Project(_), Rights::Full) => Scope::Full,
+            (KeyOwner::Project(_), Rights::Ingest) => Scope::Ingest,
+        };
+        Self {
+            owner: key.owner.clone(),
+            scope,
+            public_half: None,
+        }
+    }
 }
 
 fn refused() -> Problem {
@@ -59,7 +67,10 @@ fn refused() -> Problem {
 }
 
 /// The key with this public half, while it is valid.
-async fn known_key(app: &App, public_key: &str) -> Result<Option<Arc<KnownKey>>, Problem> {
+pub(super) async fn known_key(
+    app: &App,
+    public_key: &str,
+) -> Result<Option<Arc<KnownKey>>, Problem> {
     let now = app.clock.now();
     let is_valid = |key: &Arc<KnownKey>| key.expires_at.is_none_or(|end| now < end);
     let since = match app.keys.get(public_key, now) {
@@ -182,16 +193,7 @@ async fn by_pair(
         return Err(Failure::Wrong(target));
     }
     app.keys.note_use(&key, app.clock.now());
-    Ok(match &key.owner {
-        KeyOwner::Organization(id) => Caller::Organization(id.clone()),
-        KeyOwner::Project(id) => {
-            let level = match key.rights {
-                Rights::Full => Level::Full,
-                Rights::Ingest => Level::Ingest,
-            };
-            Caller::Project(id.clone(), level)
-        }
-    })
+    Ok(Caller::pair(&key))
 }
 
 async fn by_public_key(
@@ -202,9 +204,10 @@ async fn by_public_key(
     let Some(key) = known_key(app, public_key).await? else {
         return Err(Failure::Wrong(open(app, client, Target::UnknownKey)?));
     };
-    Ok(match &key.owner {
-        KeyOwner::Organization(_) => Caller::OrganizationPublic,
-        KeyOwner::Project(id) => Caller::Project(id.clone(), Level::Scores),
+    Ok(Caller {
+        owner: key.owner.clone(),
+        scope: Scope::PublicHalf,
+        public_half: Some(key.id.clone()),
     })
 }
 
@@ -233,5 +236,39 @@ async fn by_admin_key(
         Err(_) => None,
     };
     let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;
-    Ok(Caller::Project(project.id, Level::Full))
+    Ok(Caller {
+        owner: KeyOwner::Project(project.id),
+        scope: Scope::Full,
+        public_half: None,
+    })
+}
+
+/// The act of the session in these headers, while what began it is valid.
+pub(crate) async fn act_of_session(app: &App, headers: &HeaderMap) -> Result<Option<Act>, Problem> {
+    let sessions = app.sessions().await?;
+    let now = app.clock.now();
+    let cookies = headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let shown = cookies
+        .filter_map(|cookies| sessions.in_cookies(cookies, now))
+        .next();
+    let Some(Shown { project, begun }) = shown else {
+        return Ok(None);
+    };
+    let scope = match begun {
+        Begun::Token => Scope::Full,
+        Begun::Pair(public_key) => match known_key(app, &public_key).await? {
+            Some(key) if key.owner == KeyOwner::Project(project.clone()) => {
+                Caller::pair(&key).scope
+            }
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some(Act {
+        project,
+        scope,
+        public_half: None,
+    }))
 }

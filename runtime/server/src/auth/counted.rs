@@ -49,7 +49,7 @@ impl CountedKey {
 
 /// Charges the memory of a request to its key. Only for requests that were authenticated: else anybody could fill
 /// the share of a key.
-pub(crate) fn charge_to_key(extensions: &Extensions, headers: &HeaderMap) {
+pub(super) fn charge_to_key(extensions: &Extensions, headers: &HeaderMap) {
     if let (Some(account), Some(key)) = (Account::of(extensions), CountedKey::shown(headers)) {
         account.belongs_to(Holder::Key(key));
     }

@@ -1,7 +1,8 @@
-//! Who calls: key pairs, and extractors that are the proof of a right.
+//! Who calls, and what they may do.
 //!
 //! Invariants:
-//! - **Only an extractor makes a proof.** A handler that takes a [`Reader`] cannot be reached without one.
+//! - **One table decides** (`perpend_domain::access`). A route names its permission, and the guard in front of its
+//!   handler asks for it: only the guard makes an [`Act`], without which no handler finds a project.
 //! - **A project comes from the key.** No parameter of a request names it. Two callers name one: the
 //!   administrator of the installation, and an organization, which manages its own projects and reads none.
 //! - **Secrets are compared as digests, in constant time**, and an unknown public key takes the same way.
@@ -11,13 +12,16 @@ mod basic;
 mod cache;
 mod caller;
 mod counted;
+mod guard;
 mod login;
 mod pair;
+mod session;
 mod throttle;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use perpend_domain::access::{Permission, Place, Scope};
 use perpend_domain::ids::{OrganizationId, ProjectId};
 
 use crate::App;
@@ -26,172 +30,109 @@ use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
 pub(crate) use cache::{KEPT_MS, KeyCache};
-pub(crate) use caller::KnownKey;
-use caller::{Caller, Level, authenticate};
-pub(crate) use counted::{CountedKey, charge_to_key, counted_key};
+use caller::{Caller, Owner, authenticate};
+pub(crate) use caller::{KnownKey, act_of_session};
+pub(crate) use counted::{CountedKey, counted_key};
+pub(crate) use guard::{Guarded, Needs, Way};
 pub(crate) use login::check_login_token;
 pub use pair::KeyPair;
+pub(crate) use session::{Begun, SESSION_KEY, Sessions};
 pub(crate) use throttle::Throttle;
 
-/// The right to read one project.
+/// Something done in a project, by somebody who may.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct Act {
     /// The project.
     pub project: ProjectId,
+    /// What their key is for.
+    pub scope: Scope,
+    /// Id of the key whose public half is all they showed.
+    pub public_half: Option<String>,
 }
 
-/// The right to change one project.
+/// Something done in an organization: with its projects, keys and people, by somebody who may.
 #[derive(Clone, Debug)]
-pub struct Writer {
-    /// The project.
-    pub project: ProjectId,
-}
-
-/// The right to send telemetry to one project.
-#[derive(Clone, Debug)]
-pub struct Ingest {
-    /// The project.
-    pub project: ProjectId,
-}
-
-/// The right to write scores: a key pair, or a public key alone.
-#[derive(Clone, Debug)]
-pub struct ScoreWriter {
-    /// The project.
-    pub project: ProjectId,
-}
-
-/// The right to send batches of events.
-#[derive(Clone, Debug)]
-pub struct BatchWriter {
-    /// The project.
-    pub project: ProjectId,
-    /// A public key alone: nothing but scores.
-    pub only_scores: bool,
-}
-
-/// The right to manage one organization: its projects, keys and people.
-#[derive(Clone, Debug)]
-pub struct Organizer {
+pub struct OrganizationAct {
     /// The organization.
     pub organization: OrganizationId,
 }
 
-fn denied(message: &str) -> Problem {
-    Problem::new(Code::AccessDenied, message)
+/// A handler that asks for what its route does not give is a fault of ours.
+fn unguarded() -> Problem {
+    tracing::error!("a handler without a guard asks who calls");
+    Problem::internal()
 }
 
-/// The project and the level of credentials that open one.
-async fn in_project(
-    app: &App,
-    client: ClientAddress,
-    headers: &HeaderMap,
-) -> Result<(ProjectId, Level), Problem> {
-    match authenticate(app, client, headers).await? {
-        Caller::Project(project, level) => Ok((project, level)),
-        Caller::Organization(_) | Caller::OrganizationPublic => Err(denied(
+impl FromRequestParts<App> for Act {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(unguarded)
+    }
+}
+
+impl FromRequestParts<App> for OrganizationAct {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(unguarded)
+    }
+}
+
+/// What an allowed request is done as.
+enum Allowed {
+    InProject(Act),
+    InOrganization(OrganizationAct),
+}
+
+/// What the credentials may do of `any`.
+fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Problem> {
+    let holds = |scope: Scope| any.iter().any(|one| scope.holds(*one));
+    let is_of_organization = any.iter().all(|one| one.place() == Place::Organization);
+    let message = match (caller.owner, caller.scope) {
+        (Owner::Project(project), scope) if holds(scope) => {
+            return Ok(Allowed::InProject(Act {
+                project,
+                scope,
+                public_half: caller.public_half,
+            }));
+        }
+        (Owner::Organization(organization), scope)
+            if caller.public_half.is_none() && holds(scope) =>
+        {
+            return Ok(Allowed::InOrganization(OrganizationAct { organization }));
+        }
+        (Owner::Organization(_), _) if is_of_organization => {
+            "a public key alone manages nothing; send the key pair with Basic authentication"
+        }
+        (Owner::Organization(_), _) => {
             "an organization key manages projects, keys and members, and opens no project; send a key \
-             pair of the project",
-        )),
-    }
-}
-
-/// The project, when the credentials in these headers open one of `levels`.
-async fn require(
-    app: &App,
-    client: ClientAddress,
-    headers: &HeaderMap,
-    levels: &[Level],
-) -> Result<ProjectId, Problem> {
-    let (project, level) = in_project(app, client, headers).await?;
-    if levels.contains(&level) {
-        return Ok(project);
-    }
-    Err(denied(match level {
-        Level::Scores => {
+             pair of the project"
+        }
+        (Owner::Project(_), _) if is_of_organization => {
+            "this needs a key pair of the organization; that of a project opens the project alone"
+        }
+        (Owner::Project(_), Scope::PublicHalf) => {
             "a public key alone may only write scores; send the key pair with Basic authentication"
         }
-        _ => "this key pair may send telemetry and scores, and read nothing",
-    }))
+        (Owner::Project(_), _) => "this key pair may send telemetry and scores, and read nothing",
+    };
+    let names: Vec<_> = any.iter().map(|one| one.name()).collect();
+    Err(Problem::new(Code::AccessDenied, message).with("permission", names.join(" or ")))
 }
 
-/// The project of a key pair in these headers, for what is neither handler nor OTLP.
+/// The act of who sent these headers in a project, for what has no guard in front.
 ///
 /// # Errors
-/// 401 without valid credentials, 403 for credentials that may not read.
-pub async fn project_of(
+/// 401 without valid credentials, 403 for credentials that may not do it.
+pub(crate) async fn act_of(
     app: &App,
     client: ClientAddress,
     headers: &HeaderMap,
-) -> Result<ProjectId, Problem> {
-    require(app, client, headers, &[Level::Full]).await
-}
-
-impl Ingest {
-    /// The proof from headers, for the paths that answer in a form of their own.
-    ///
-    /// # Errors
-    /// 401 without valid credentials, 403 for credentials of another level.
-    pub async fn from_headers(
-        app: &App,
-        client: ClientAddress,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
-        let project = require(app, client, headers, &[Level::Full, Level::Ingest]).await?;
-        Ok(Self { project })
+    permission: Permission,
+) -> Result<Act, Problem> {
+    match decide(authenticate(app, client, headers).await?, &[permission])? {
+        Allowed::InProject(act) => Ok(act),
+        Allowed::InOrganization(_) => Err(unguarded()),
     }
 }
-
-macro_rules! proof {
-    ($name:ident, $($level:ident),+) => {
-        impl FromRequestParts<App> for $name {
-            type Rejection = Problem;
-
-            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-                let client = ClientAddress::in_request(&parts.extensions);
-                let project = require(app, client, &parts.headers, &[$(Level::$level),+]).await?;
-                charge_to_key(&parts.extensions, &parts.headers);
-                Ok(Self { project })
-            }
-        }
-    };
-}
-
-impl FromRequestParts<App> for BatchWriter {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let client = ClientAddress::in_request(&parts.extensions);
-        let (project, level) = in_project(app, client, &parts.headers).await?;
-        charge_to_key(&parts.extensions, &parts.headers);
-        Ok(Self {
-            project,
-            only_scores: level == Level::Scores,
-        })
-    }
-}
-
-impl FromRequestParts<App> for Organizer {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let client = ClientAddress::in_request(&parts.extensions);
-        match authenticate(app, client, &parts.headers).await? {
-            Caller::Organization(organization) => {
-                charge_to_key(&parts.extensions, &parts.headers);
-                Ok(Self { organization })
-            }
-            Caller::OrganizationPublic => Err(denied(
-                "a public key alone manages nothing; send the key pair with Basic authentication",
-            )),
-            Caller::Project(..) => Err(denied(
-                "this needs a key pair of the organization; that of a project opens the project alone",
-            )),
-        }
-    }
-}
-
-proof!(Ingest, Full, Ingest);
-proof!(Reader, Full);
-proof!(Writer, Full);
-proof!(ScoreWriter, Full, Ingest, Scores);

@@ -8,11 +8,22 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::Entry;
-
 const STEP: usize = 1 << 20;
+
+/// One file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Entry {
+    /// From the directory of the backup.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Hexadecimal.
+    pub sha256: String,
+}
 
 /// A directory under another name than the one that it will have. Dropped before that, it is removed.
 pub(super) struct Partial {

@@ -8,7 +8,7 @@ use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::files;
+use super::files::{self, Entry};
 
 pub(super) const FILE: &str = "manifest.json";
 /// As `sha256sum` writes it. A directory without it is not a whole backup.
@@ -49,18 +49,6 @@ pub enum SecretsKey {
     NotFound,
     /// There was none.
     None,
-}
-
-/// One file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Entry {
-    /// From the directory of the backup.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Hexadecimal.
-    pub sha256: String,
 }
 
 fn digest_of(manifest: &str) -> String {

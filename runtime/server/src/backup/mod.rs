@@ -23,8 +23,9 @@ use perpend_store::backup::{self as database, SCHEMA_VERSION};
 
 use crate::config::Config;
 use crate::lock::Lock;
+pub use files::Entry;
 use files::Partial;
-pub use manifest::{Entry, Manifest, SecretsKey};
+pub use manifest::{Manifest, SecretsKey};
 
 /// The database, in a backup and in a data directory.
 const DATABASE: &str = "perpend.db";
@@ -266,7 +267,7 @@ pub async fn restore(
         );
     }
     let copy = partial.path().join(DATABASE);
-    database::begin_anew(&copy, crate::pages::SESSION_KEY)
+    database::begin_anew(&copy, crate::auth::SESSION_KEY)
         .await
         .with_context(|| format!("cannot change {}", copy.display()))?;
     files::sync(&copy)?;

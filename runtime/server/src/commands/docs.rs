@@ -3,11 +3,13 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::{api, config, problem};
+use crate::{api, config, problem, routes};
 
 /// A generated page.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Page {
+    /// Permissions and what holds them
+    Access,
     /// Settings
     Config,
     /// Error codes
@@ -18,6 +20,7 @@ pub(super) enum Page {
 
 pub(super) fn print(page: Page) -> anyhow::Result<ExitCode> {
     let text = match page {
+        Page::Access => routes::markdown(),
         Page::Config => config::markdown(),
         Page::Errors => problem::markdown(),
         Page::Openapi => serde_json::to_string_pretty(&api::openapi())? + "\n",

@@ -1,15 +1,15 @@
 //! What the OpenAPI document says of the OTLP paths.
 
 use utoipa::openapi::content::{Content, ContentBuilder};
-use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
-use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{HttpMethod, PathItem, Required, Response, ResponseBuilder};
 
 use super::{PATHS, Signal};
-use crate::api::routes::INGEST_KEYS;
+use crate::auth::Needs;
+use crate::routes::with_permission;
+use perpend_domain::access::Permission::IngestWrite;
 
 /// Both spellings of protobuf are in use.
 const PROTOBUF: [&str; 2] = ["application/x-protobuf", "application/protobuf"];
@@ -62,7 +62,9 @@ impl Signal {
 
 /// Every path, with what it takes and answers.
 pub(crate) fn paths() -> impl Iterator<Item = (&'static str, PathItem)> {
-    PATHS.iter().map(|(path, signal)| (*path, item(*signal)))
+    PATHS
+        .iter()
+        .map(|(path, signal)| (*path, item(path, *signal)))
 }
 
 fn text() -> ObjectBuilder {
@@ -110,7 +112,22 @@ fn status() -> ObjectBuilder {
     status.required("code").required("message")
 }
 
-fn item(signal: Signal) -> PathItem {
+/// Each signal has its id at the path that exporters make from the endpoint, and more words at the others.
+fn id(path: &str, signal: Signal) -> String {
+    let place = match path {
+        "/api/public/otel" => "AtEndpoint",
+        _ if path.starts_with("/api/public/otel/") => "",
+        _ => "AtRoot",
+    };
+    let what = match signal {
+        Signal::Traces => "Traces",
+        Signal::Logs => "Logs",
+        Signal::Metrics => "Metrics",
+    };
+    format!("export{what}{place}")
+}
+
+fn item(path: &str, signal: Signal) -> PathItem {
     let resources = ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object));
     let request = ObjectBuilder::new().schema_type(Type::Object);
     let request = request.property(signal.member(), resources);
@@ -126,19 +143,16 @@ fn item(signal: Signal) -> PathItem {
         .required(Required::False)
         .description(Some("How the body is compressed; not at all when absent."))
         .schema(Some(encodings));
-    let none: [&str; 0] = [];
     let mut operation = OperationBuilder::new()
+        .operation_id(Some(id(path, signal)))
         .summary(Some(signal.summary()))
         .tag("otel")
         .parameter(encoding)
         .request_body(Some(body.build()))
-        .response("200", answer(signal.summary(), taken()))
-        .security(SecurityRequirement::new("basic", none))
-        .extensions(Some(
-            ExtensionsBuilder::new().add(INGEST_KEYS, true).build(),
-        ));
+        .response("200", answer(signal.summary(), taken()));
     for (number, text) in REFUSALS {
         operation = operation.response(number.to_string(), answer(text, status()));
     }
+    let operation = with_permission(operation, Needs::One(IngestWrite));
     PathItem::new(HttpMethod::Post, operation.build())
 }

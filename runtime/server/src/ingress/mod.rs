@@ -17,11 +17,9 @@ mod described;
 mod headers;
 mod reply;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::post;
 use perpend_domain::pricing::PriceTable;
 use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
@@ -29,9 +27,9 @@ use perpend_store::telemetry::Prepared;
 
 use crate::App;
 use crate::admission::{self, Counted};
-use crate::auth::{self, Ingest};
-use crate::client_address::ClientAddress;
+use crate::auth::Act;
 use crate::problem::{Code, Problem};
+use crate::routes::Routes;
 
 use charged::Charged;
 pub use decoders::Decoders;
@@ -39,6 +37,7 @@ pub(crate) use described::paths;
 use headers::Sender;
 pub(crate) use headers::either;
 use reply::Reply;
+pub(crate) use reply::method_not_allowed;
 
 /// What a path takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,17 +59,16 @@ const PATHS: &[(&str, Signal)] = &[
 ];
 
 /// The OTLP paths.
-pub fn router() -> Router<App> {
-    PATHS.iter().fold(Router::new(), |router, (path, signal)| {
+pub(crate) fn routes(routes: &mut Routes) {
+    for (path, signal) in PATHS {
         let signal = *signal;
-        let handler = move |State(app): State<App>, request: Request| receive(app, signal, request);
-        router
-            .route(path, post(handler).fallback(reply::method_not_allowed))
-            .route(
-                &format!("{path}/"),
-                post(handler).fallback(reply::method_not_allowed),
-            )
-    })
+        routes.otlp(
+            path,
+            move |State(app): State<App>, caller: Act, request: Request| {
+                receive(app, caller, signal, request)
+            },
+        );
+    }
 }
 
 /// Whether a path is one of these.
@@ -86,7 +84,7 @@ pub(crate) fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
     Reply::new(encoding, headers).problem(problem)
 }
 
-async fn receive(app: App, signal: Signal, request: Request) -> Response {
+async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Response {
     // Before the media type is known, errors are JSON.
     let encoding = headers::encoding(request.headers());
     let reply = Reply::new(
@@ -94,7 +92,7 @@ async fn receive(app: App, signal: Signal, request: Request) -> Response {
         request.headers(),
     );
     let outcome = match encoding {
-        Ok(encoding) => take(app, signal, encoding, request).await,
+        Ok(encoding) => take(app, caller, signal, encoding, request).await,
         Err(problem) => Err(problem),
     };
     match outcome {
@@ -106,15 +104,13 @@ async fn receive(app: App, signal: Signal, request: Request) -> Response {
 /// From request to the bytes of a successful answer.
 async fn take(
     app: App,
+    caller: Act,
     signal: Signal,
     encoding: Encoding,
     request: Request,
 ) -> Result<Vec<u8>, Problem> {
     let sender = Sender::read(request.headers())?;
     let compression = headers::compression(request.headers())?;
-    let client = ClientAddress::in_request(request.extensions());
-    let caller = Ingest::from_headers(&app, client, request.headers()).await?;
-    auth::charge_to_key(request.extensions(), request.headers());
     let limits = &app.config.ingest;
     let wire = admission::read(&app, request, limits.max_body_bytes).await?;
 

@@ -79,7 +79,7 @@ impl Reply {
     }
 }
 
-pub(super) async fn method_not_allowed(request: Request) -> Response {
+pub(crate) async fn method_not_allowed(request: Request) -> Response {
     let message = format!(
         "{} is not allowed here: OTLP is sent with POST",
         request.method()

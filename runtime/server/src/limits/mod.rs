@@ -19,11 +19,11 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::api::routes::resource;
 use crate::auth::{self, CountedKey};
 use crate::client_address::ClientAddress;
 use crate::config::RateLimits;
 use crate::problem::{self, Problem};
+use crate::routes::resource;
 use crate::{App, ingress};
 pub(crate) use bucket::Buckets;
 use bucket::Standing;

@@ -7,8 +7,9 @@ use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_ui::{Text, Tone, Verdict, clock};
 
+use super::Viewer;
 use super::rules::sentence;
-use super::{Pages, Viewer};
+use crate::App;
 use crate::problem::Problem;
 
 /// Rules asked for one page; the API answers for any one of them.
@@ -55,12 +56,12 @@ impl Said {
 
 /// One verdict for each rule for such targets that has not `scored` this one with each of its evaluators.
 pub(super) async fn verdicts(
-    pages: &Pages,
+    app: &App,
     viewer: &Viewer,
     target: &Target,
     scored: &HashSet<(RuleId, EvaluatorId)>,
 ) -> Result<Vec<Verdict>, Problem> {
-    let (store, project) = (&pages.app.store, &viewer.project);
+    let (store, project) = (&app.store, &viewer.project);
     let mut rules: Vec<Rule> = Vec::new();
     let mut place = None;
     loop {
@@ -88,7 +89,7 @@ pub(super) async fn verdicts(
         if open.is_empty() && !rule.assignments.is_empty() {
             continue;
         }
-        let explanation = pages.app.scheduler.explain(project, rule, target).await?;
+        let explanation = app.scheduler.explain(project, rule, target).await?;
         let mut pending: Vec<&EvaluatorId> = Vec::new();
         for evaluator in open {
             match last_execution(&explanation, evaluator) {

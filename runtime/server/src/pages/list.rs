@@ -14,14 +14,15 @@ use perpend_domain::trace::Trace;
 use perpend_ui::{Chip, Pager, Section, Text, TraceLine, TracesPage};
 
 use super::filter::ListForm;
-use super::{Pages, Viewer, page, read};
+use super::{Viewer, page, read};
+use crate::App;
 use crate::problem::Problem;
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;
 
 pub(super) async fn show(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
     form: Result<Query<ListForm>, QueryRejection>,
@@ -33,12 +34,12 @@ pub(super) async fn show(
         ..TracesPage::default()
     };
     match form.filter() {
-        Ok(filter) => fill(&pages, &viewer, &form, filter, &mut view).await?,
+        Ok(filter) => fill(&app, &viewer, &form, filter, &mut view).await?,
         Err(problem) => view.problem = Some(Text::from(problem)),
     }
     if view.lines.is_empty() && !query.is_set() {
-        view.origin = origin(&pages, &headers);
-        let keys = pages.app.store.api_keys(&viewer.project).await?;
+        view.origin = origin(&app, &headers);
+        let keys = app.store.api_keys(&viewer.project).await?;
         view.public_key = keys
             .first()
             .map_or_else(String::new, |key| key.made.public_key.to_string());
@@ -53,20 +54,16 @@ pub(super) async fn show(
 }
 
 async fn fill(
-    pages: &Pages,
+    app: &App,
     viewer: &Viewer,
     form: &ListForm,
     filter: Filter,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
     let number = form.page();
-    let found = read::traces(pages, &viewer.project, filter, number, PER_PAGE).await?;
+    let found = read::traces(app, &viewer.project, filter, number, PER_PAGE).await?;
     let ids: Vec<TraceId> = found.traces.iter().map(|trace| trace.id.clone()).collect();
-    let scores = pages
-        .app
-        .store
-        .scores_of_traces(&viewer.project, &ids)
-        .await?;
+    let scores = app.store.scores_of_traces(&viewer.project, &ids).await?;
     let mut chips: HashMap<&TraceId, Vec<Chip>> = HashMap::new();
     let mut by_name: Vec<&Score> = scores.iter().collect();
     by_name.sort_by(|a, b| a.written.name.cmp(&b.written.name));
@@ -126,8 +123,8 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
 }
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
-fn origin(pages: &Pages, headers: &HeaderMap) -> String {
-    let config = &pages.app.config;
+fn origin(app: &App, headers: &HeaderMap) -> String {
+    let config = &app.config;
     if let Some(url) = &config.public_url {
         return url.trim_end_matches('/').to_owned();
     }

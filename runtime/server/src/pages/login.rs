@@ -7,13 +7,15 @@ use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::ProjectId;
 use perpend_ui::LoginPage;
 use serde::Deserialize;
 
-use super::{Pages, page};
+use super::{page, somebody};
+use crate::App;
 use crate::admission;
-use crate::auth;
+use crate::auth::{self, Begun};
 use crate::client_address::ClientAddress;
 use crate::extract::Params;
 use crate::problem::{Code, Problem};
@@ -77,7 +79,7 @@ fn destination(next: &str) -> &str {
 
 /// `GET /`, with the token of the printed address or without.
 pub(super) async fn home(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     Query(query): Query<LoginQuery>,
     client: ClientAddress,
     headers: HeaderMap,
@@ -85,12 +87,12 @@ pub(super) async fn home(
     if query.token.is_empty() {
         return Ok(Redirect::to(START).into_response());
     }
-    form(State(pages), Query(query), client, headers).await
+    form(State(app), Query(query), client, headers).await
 }
 
 /// `GET /login`
 pub(super) async fn form(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     Query(query): Query<LoginQuery>,
     client: ClientAddress,
     headers: HeaderMap,
@@ -102,15 +104,11 @@ pub(super) async fn form(
         };
         return page(StatusCode::OK, &view);
     }
-    if auth::check_login_token(&pages.app, client, &query.token)? {
-        return enter(&pages, &pages.app.home_project, &query.next).await;
+    if auth::check_login_token(&app, client, &query.token)? {
+        return enter(&app, &app.home_project, Begun::Token, &query.next).await;
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
-    if pages
-        .viewer(&headers, pages.app.clock.now())
-        .await?
-        .is_some()
-    {
+    if somebody(&app, &headers).await?.is_some() {
         return Ok(Redirect::to(destination(&query.next)).into_response());
     }
     refuse(WRONG_TOKEN, query.next, String::new())
@@ -118,22 +116,25 @@ pub(super) async fn form(
 
 /// `POST /login`
 pub(super) async fn submit(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     client: ClientAddress,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
-    let body = admission::read(&pages.app, request, MAX_FORM_BYTES).await?;
+    let body = admission::read(&app, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
-        return match auth::check_login_token(&pages.app, client, &form.token)? {
-            true => enter(&pages, &pages.app.home_project, &form.next).await,
+        return match auth::check_login_token(&app, client, &form.token)? {
+            true => enter(&app, &app.home_project, Begun::Token, &form.next).await,
             false => refuse(WRONG_TOKEN, form.next, form.public_key),
         };
     }
-    match by_pair(&pages, client, &form).await {
-        Ok(project) => enter(&pages, &project, &form.next).await,
+    match by_pair(&app, client, &form).await {
+        Ok(project) => {
+            let begun = Begun::Pair(form.public_key.trim().to_owned());
+            enter(&app, &project, begun, &form.next).await
+        }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(WRONG_PAIR, form.next, form.public_key)
         }
@@ -143,13 +144,13 @@ pub(super) async fn submit(
 
 /// `POST /logout`
 pub(super) async fn logout(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
     Ok(with_cookie(
         Redirect::to("/login"),
-        &pages.sessions().await?.no_cookie(),
+        &app.sessions().await?.no_cookie(),
     ))
 }
 
@@ -165,11 +166,7 @@ fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// A key pair, checked by the very code that checks it for the API.
-async fn by_pair(
-    pages: &Pages,
-    client: ClientAddress,
-    form: &LoginForm,
-) -> Result<ProjectId, Problem> {
+async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<ProjectId, Problem> {
     let pair = STANDARD.encode(format!(
         "{}:{}",
         form.public_key.trim(),
@@ -177,14 +174,21 @@ async fn by_pair(
     ));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    auth::project_of(&pages.app, client, &headers).await
+    Ok(auth::act_of(app, client, &headers, TraceRead)
+        .await?
+        .project)
 }
 
-async fn enter(pages: &Pages, project: &ProjectId, next: &str) -> Result<Response, Problem> {
-    let cookie = pages
+async fn enter(
+    app: &App,
+    project: &ProjectId,
+    begun: Begun,
+    next: &str,
+) -> Result<Response, Problem> {
+    let cookie = app
         .sessions()
         .await?
-        .cookie(project, pages.app.clock.now());
+        .cookie(project, begun, app.clock.now());
     Ok(with_cookie(Redirect::to(destination(next)), &cookie))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - **The same authorization as the API.** A page shows the project of its session; what belongs to
-//!   another one is not found. Only `Viewer`'s extractor makes the proof.
+//!   another one is not found. The guard in front of a page makes the [`Viewer`].
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
 //!   leave as plain text that the browser may not interpret.
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
@@ -15,41 +15,27 @@ mod raw;
 mod read;
 mod reference;
 mod rules;
-mod session;
 mod trace;
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OriginalUri, Request};
 use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, REFERRER_POLICY,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use perpend_domain::access::Permission::{self, EvaluatorRead, TraceRead};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::time::Timestamp;
 use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
-use tokio::sync::OnceCell;
 
+use crate::App;
+use crate::auth::{Act, Needs, act_of_session};
 use crate::edge::REQUEST_ID;
 use crate::problem::{Code, Problem};
-use crate::{App, compression};
-
-pub(crate) use session::SESSION_KEY;
-use session::Sessions;
-
-/// What the handlers of pages share.
-#[derive(Clone)]
-pub(super) struct Pages {
-    app: App,
-    sessions: Arc<OnceCell<Sessions>>,
-}
+use crate::routes::{Page, Routes};
 
 /// The address to print at start: opening it logs in.
 #[must_use]
@@ -62,34 +48,37 @@ pub fn login_url(app: &App, origin: &str) -> String {
 }
 
 /// All pages.
-pub fn router<S>(app: App) -> Router<S> {
-    Router::new()
-        .route("/", get(login::home))
-        .route("/login", get(login::form).post(login::submit))
-        .route("/logout", post(login::logout))
-        .route_layer(middleware::map_response(compression::keep_secret))
-        .route("/traces", get(list::show))
-        .route("/traces/{trace}", get(trace::show))
-        .route("/traces/{trace}/detail", get(trace::detail))
-        .route("/traces/{trace}/raw/{part}", get(raw::of_trace))
-        .route(
-            "/traces/{trace}/observations/{observation}/raw/{part}",
-            get(raw::of_observation),
-        )
-        .route("/project/{project}/traces/{trace}", get(trace::by_project))
-        .route("/trace/{trace}", get(trace::by_client))
-        .route("/rules", get(rules::show))
-        .route("/api/reference", get(reference::show))
-        .route("/assets/{file}", get(asset))
-        .layer(middleware::from_fn(as_page))
-        .with_state(Pages {
-            app,
-            sessions: Arc::default(),
-        })
+pub(crate) fn routes(routes: &mut Routes) {
+    let home = Page::get("/", Needs::Nobody);
+    routes.page(home.secret(), login::home);
+    let form = Page::get("/login", Needs::Nobody);
+    routes.page(form.secret(), login::form);
+    let submit = Page::post("/login", Needs::Nobody);
+    routes.page(submit.secret(), login::submit);
+    let logout = Page::post("/logout", Needs::Nobody);
+    routes.page(logout.secret(), login::logout);
+    routes.page(Page::get("/traces", TraceRead), list::show);
+    routes.page(Page::get("/traces/{trace}", TraceRead), trace::show);
+    let detail = Page::get("/traces/{trace}/detail", TraceRead);
+    routes.page(detail, trace::detail);
+    let raw = Page::get("/traces/{trace}/raw/{part}", TraceRead);
+    routes.page(raw, raw::of_trace);
+    let raw = Page::get(
+        "/traces/{trace}/observations/{observation}/raw/{part}",
+        TraceRead,
+    );
+    routes.page(raw, raw::of_observation);
+    let by_project = Page::get("/project/{project}/traces/{trace}", TraceRead);
+    routes.page(by_project, trace::by_project);
+    let by_client = Page::get("/trace/{trace}", TraceRead);
+    routes.page(by_client, trace::by_client);
+    routes.page(Page::get("/rules", EvaluatorRead), rules::show);
+    let reference = Page::get("/api/reference", Needs::Nobody);
+    routes.page(reference, reference::show);
+    routes.page(Page::get("/assets/{file}", Needs::Nobody), asset);
 }
 
-/// The right to look at one project: a session, read from its cookie. Without one the visitor is sent
-/// to the login form.
+/// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
 pub(super) struct Viewer {
     project: ProjectId,
@@ -105,54 +94,60 @@ impl Viewer {
     }
 }
 
-impl Pages {
-    /// The signing key is read when the first visitor comes: a server without visitors needs none.
-    async fn sessions(&self) -> Result<&Sessions, Problem> {
-        let app = &self.app;
-        let is_secure = app
-            .config
-            .public_url
-            .as_deref()
-            .is_some_and(|url| url.starts_with("https:"));
-        let open = || Sessions::open(&app.store, app.ids.as_ref(), is_secure);
-        Ok(self.sessions.get_or_try_init(open).await?)
-    }
-
-    /// The project of the session in these headers, while it exists.
-    async fn viewer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Option<Viewer>, Problem> {
-        let sessions = self.sessions().await?;
-        let cookies = headers
-            .get_all(COOKIE)
-            .iter()
-            .filter_map(|value| value.to_str().ok());
-        let session = cookies
-            .filter_map(|header| sessions.project(header, now))
-            .next();
-        let Some(project) = session else {
-            return Ok(None);
-        };
-        let found = self.app.store.project(&project).await?;
-        Ok(found.map(|found| Viewer {
-            project,
-            name: found.name,
-        }))
+/// Lets the holder of a session pass who may do any of this; sends everybody else to the login form.
+pub(crate) async fn admit(
+    app: &App,
+    parts: &mut Parts,
+    any: &[Permission],
+) -> Result<(), Response> {
+    let viewer = match act_of_session(app, &parts.headers).await {
+        Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => viewer(app, act).await,
+        Ok(Some(_)) => {
+            let message = "the key pair of this session does not open this page";
+            Err(Problem::new(Code::AccessDenied, message))
+        }
+        Ok(None) => Ok(None),
+        Err(problem) => Err(problem),
+    };
+    let address = parts
+        .extensions
+        .get::<OriginalUri>()
+        .map_or(&parts.uri, |uri| &uri.0);
+    match viewer {
+        Ok(Some(viewer)) => {
+            parts.extensions.insert(viewer);
+            Ok(())
+        }
+        Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
+        Err(problem) => Err(problem.into_response()),
     }
 }
 
-impl FromRequestParts<Pages> for Viewer {
-    type Rejection = Response;
+/// The viewer whose act it is, while the project exists.
+async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
+    let found = app.store.project(&act.project).await?;
+    Ok(found.map(|found| Viewer {
+        project: act.project,
+        name: found.name,
+    }))
+}
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Response> {
-        let viewer = pages.viewer(&parts.headers, pages.app.clock.now()).await;
-        let address = parts
-            .extensions
-            .get::<OriginalUri>()
-            .map_or(&parts.uri, |uri| &uri.0);
-        match viewer {
-            Ok(Some(viewer)) => Ok(viewer),
-            Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
-            Err(problem) => Err(problem.into_response()),
-        }
+/// The viewer with a session, for pages that anybody may see.
+async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
+    match act_of_session(app, headers).await? {
+        Some(act) => viewer(app, act).await,
+        None => Ok(None),
+    }
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(|| {
+            tracing::error!("a page without a guard asks who looks at it");
+            Problem::internal()
+        })
     }
 }
 

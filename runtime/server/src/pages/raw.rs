@@ -6,7 +6,8 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 
-use super::{Pages, Viewer, plain};
+use super::{Viewer, plain};
+use crate::App;
 use crate::problem::Problem;
 
 fn unknown() -> Problem {
@@ -15,12 +16,12 @@ fn unknown() -> Problem {
 
 /// `GET /traces/{trace}/raw/{part}`
 pub(super) async fn of_trace(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     viewer: Viewer,
     Path((trace, part)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let trace = super::read::whole(&pages, &viewer.project, &id)
+    let trace = super::read::whole(&app, &viewer.project, &id)
         .await?
         .ok_or_else(unknown)?;
     let content = Content {
@@ -34,13 +35,13 @@ pub(super) async fn of_trace(
 
 /// `GET /traces/{trace}/observations/{observation}/raw/{part}`
 pub(super) async fn of_observation(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     viewer: Viewer,
     Path((trace, observation, part)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let trace = TraceId::new(&trace).map_err(|_| unknown())?;
     let id = ObservationId::new(&observation).map_err(|_| unknown())?;
-    let found = super::read::step(&pages, &viewer.project, &trace, &id).await?;
+    let found = super::read::step(&app, &viewer.project, &trace, &id).await?;
     pick(&found.ok_or_else(unknown)?.content, &part)
 }
 

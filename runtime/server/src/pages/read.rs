@@ -6,7 +6,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::trace::Trace;
 use perpend_store::telemetry::TraceQuery;
 
-use super::Pages;
+use crate::App;
 use crate::problem::Problem;
 
 /// A page of the list of traces.
@@ -18,7 +18,7 @@ pub(super) struct Found {
 
 /// The latest traces that fit, without content.
 pub(super) async fn traces(
-    pages: &Pages,
+    app: &App,
     project: &ProjectId,
     filter: Filter,
     page: u32,
@@ -30,7 +30,7 @@ pub(super) async fn traces(
         limit,
         ..TraceQuery::default()
     };
-    let found = pages.app.store.traces(project, &query).await?;
+    let found = app.store.traces(project, &query).await?;
     Ok(Found {
         traces: found.items.into_iter().map(|stored| stored.trace).collect(),
         n_total: found.n_total,
@@ -40,11 +40,11 @@ pub(super) async fn traces(
 
 /// A trace with all its observations, none of them with content.
 pub(super) async fn trace_with_steps(
-    pages: &Pages,
+    app: &App,
     project: &ProjectId,
     id: &TraceId,
 ) -> Result<Option<(Trace, Vec<Observation>)>, Problem> {
-    let store = &pages.app.store;
+    let store = &app.store;
     let Some(stored) = store.trace(project, id, false).await? else {
         return Ok(None);
     };
@@ -55,21 +55,21 @@ pub(super) async fn trace_with_steps(
 
 /// A trace with its input, output and metadata.
 pub(super) async fn whole(
-    pages: &Pages,
+    app: &App,
     project: &ProjectId,
     id: &TraceId,
 ) -> Result<Option<Trace>, Problem> {
-    let stored = pages.app.store.trace(project, id, true).await?;
+    let stored = app.store.trace(project, id, true).await?;
     Ok(stored.map(|stored| stored.trace))
 }
 
 /// An observation with its content.
 pub(super) async fn step(
-    pages: &Pages,
+    app: &App,
     project: &ProjectId,
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Observation>, Problem> {
-    let stored = pages.app.store.observation_of(project, trace, id).await?;
+    let stored = app.store.observation_of(project, trace, id).await?;
     Ok(stored.map(|stored| stored.observation))
 }

@@ -7,7 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_ui::{Reference, ReferencePage, Section, Shell};
 
-use super::{Pages, page};
+use super::{page, somebody};
+use crate::App;
 use crate::problem::Problem;
 
 static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
@@ -15,11 +16,8 @@ static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
     Reference::of(&document.unwrap_or_default())
 });
 
-pub(super) async fn show(
-    State(pages): State<Pages>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let viewer = pages.viewer(&headers, pages.app.clock.now()).await?;
+pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
+    let viewer = somebody(&app, &headers).await?;
     let shell = match viewer {
         Some(viewer) => viewer.shell(Section::Reference),
         None => Shell::default(),

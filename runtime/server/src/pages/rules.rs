@@ -10,11 +10,12 @@ use perpend_domain::ids::EvaluatorId;
 use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use serde_json::Value;
 
-use super::{Pages, Viewer, page};
+use super::{Viewer, page};
+use crate::App;
 use crate::problem::Problem;
 
-pub(super) async fn show(State(pages): State<Pages>, viewer: Viewer) -> Result<Response, Problem> {
-    let store = &pages.app.store;
+pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
+    let store = &app.store;
     let limit = RulesPage::LIMIT;
     let rules = store.rules(&viewer.project, None, limit).await?;
     let evaluators = store.evaluators(&viewer.project, None, limit).await?;

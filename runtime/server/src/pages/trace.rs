@@ -15,7 +15,8 @@ use perpend_ui::{
 };
 use serde::Deserialize;
 
-use super::{Pages, Viewer, explain, page, read, unrendered};
+use super::{Viewer, explain, page, read, unrendered};
+use crate::App;
 use crate::problem::Problem;
 
 /// Which step is looked at, and whether all rows are wanted.
@@ -66,13 +67,13 @@ pub(super) async fn by_client(_: Viewer, address: Uri) -> Redirect {
 
 /// `GET /traces/{trace}`
 pub(super) async fn show(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     viewer: Viewer,
     Path(trace): Path<String>,
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let (mut trace, mut observations) = read::trace_with_steps(&pages, &viewer.project, &id)
+    let (mut trace, mut observations) = read::trace_with_steps(&app, &viewer.project, &id)
         .await?
         .ok_or_else(unknown)?;
     let selected = look.observation();
@@ -85,22 +86,18 @@ pub(super) async fn show(
     };
     match looked_at {
         Some(step) => {
-            if let Some(whole) = read::step(&pages, &viewer.project, &id, &step.id).await? {
+            if let Some(whole) = read::step(&app, &viewer.project, &id, &step.id).await? {
                 step.content = whole.content;
             }
         }
         None => {
-            if let Some(whole) = read::whole(&pages, &viewer.project, &id).await? {
+            if let Some(whole) = read::whole(&app, &viewer.project, &id).await? {
                 trace = whole;
             }
         }
     }
-    let scores = pages
-        .app
-        .store
-        .scores_of_traces(&viewer.project, &[id])
-        .await?;
-    let detail = detail_of(&pages, &viewer, &target, &scores).await?;
+    let scores = app.store.scores_of_traces(&viewer.project, &[id]).await?;
+    let detail = detail_of(&app, &viewer, &target, &scores).await?;
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
         trace,
@@ -125,7 +122,7 @@ pub(super) async fn show(
 
 /// `GET /traces/{trace}/detail`: the pane alone, for the script that swaps it.
 pub(super) async fn detail(
-    State(pages): State<Pages>,
+    State(app): State<App>,
     viewer: Viewer,
     Path(trace): Path<String>,
     Query(look): Query<Look>,
@@ -135,19 +132,18 @@ pub(super) async fn detail(
         trace_id: id.clone(),
         observation_id: look.observation(),
     };
-    let scores = pages
-        .app
+    let scores = app
         .store
         .scores_of_traces(&viewer.project, std::slice::from_ref(&id))
         .await?;
-    let input = detail_of(&pages, &viewer, &target, &scores).await?;
+    let input = detail_of(&app, &viewer, &target, &scores).await?;
     let view = match &target.observation_id {
         Some(observation) => {
-            let step = read::step(&pages, &viewer.project, &id, observation).await?;
+            let step = read::step(&app, &viewer.project, &id, observation).await?;
             DetailPage::of_observation(&step.ok_or_else(unknown)?, input)
         }
         None => {
-            let whole = read::whole(&pages, &viewer.project, &id).await?;
+            let whole = read::whole(&app, &viewer.project, &id).await?;
             DetailPage::of_trace(&whole.ok_or_else(unknown)?, input)
         }
     };
@@ -163,7 +159,7 @@ fn observation_of(score: &Score) -> Option<&ObservationId> {
 
 /// Scores of the target with what made them, and what each rule did with it.
 async fn detail_of(
-    pages: &Pages,
+    app: &App,
     viewer: &Viewer,
     target: &Target,
     scores: &[Score],
@@ -175,7 +171,7 @@ async fn detail_of(
     let origins = about
         .iter()
         .filter_map(|score| score.written.origin.as_ref());
-    let names = Names::read(pages, viewer, origins).await?;
+    let names = Names::read(app, viewer, origins).await?;
     let scored: HashSet<(RuleId, EvaluatorId)> = about
         .iter()
         .filter_map(|score| score.written.origin.as_ref())
@@ -194,7 +190,7 @@ async fn detail_of(
     });
     Ok(DetailInput {
         scores: views.collect(),
-        verdicts: explain::verdicts(pages, viewer, target, &scored).await?,
+        verdicts: explain::verdicts(app, viewer, target, &scored).await?,
     })
 }
 
@@ -213,11 +209,11 @@ struct Version {
 
 impl Names {
     async fn read(
-        pages: &Pages,
+        app: &App,
         viewer: &Viewer,
         origins: impl Iterator<Item = &ScoreOrigin>,
     ) -> Result<Self, Problem> {
-        let (store, project) = (&pages.app.store, &viewer.project);
+        let (store, project) = (&app.store, &viewer.project);
         let mut names = Self::default();
         for origin in origins {
             if !names.rules.contains_key(&origin.rule_id)

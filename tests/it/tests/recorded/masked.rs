@@ -27,9 +27,9 @@ static KEY: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\b[ps]k-lf-[0-9a-f-]{36}").ok());
 /// The end of a secret key, as lists show it.
 static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"…[0-9a-f]{4}\b").ok());
-/// What makes an address of a medium work, and for how long.
+/// What makes an address of a medium work. It ends at another time when it is made a second later.
 static SIGNED: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"until=\d+&signature=[\w-]+").ok());
+    LazyLock::new(|| Regex::new(r#"project=[^&"\s]+&until=\d+&signature=[\w-]+"#).ok());
 /// Members whose value is another one in each run, or with each build of the server's own plug-ins.
 const MEMBERS: [&str; 7] = [
     "cursor",
@@ -79,7 +79,7 @@ impl Mask {
             .map(|times| times.replace_all(&text, |found: &Captures<'_>| self.time(&found[0])));
         text = times.map_or_else(String::new, std::borrow::Cow::into_owned);
         let words = [
-            (&SIGNED, "<signed>"),
+            (&SIGNED, "<download>"),
             (&KEY, "<key>"),
             (&ID, "<id>"),
             (&HINT, "<hint>"),

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use object_store::path;
+use perpend_domain::access::Permission::ExportWrite;
 use perpend_domain::ids::OrganizationId;
 use perpend_domain::time::Timestamp;
 use perpend_store::blob_exports::{
@@ -18,13 +19,13 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::projects;
-use super::routes::{Access, Operation, Routes};
 use crate::App;
-use crate::auth::Organizer;
+use crate::auth::OrganizationAct;
 use crate::exports::bucket::{self, Retries};
 use crate::exports::owner;
 use crate::extract::Body;
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const LIST: &str = "/api/public/integrations/blob-storage";
 const ONE: &str = "/api/public/integrations/blob-storage/{id}";
@@ -36,16 +37,38 @@ const MAX_TEXT: usize = 512;
 const MAX_SECRET: usize = 16 << 10;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(LIST, "Exports to buckets of the organization's projects");
+    let list = Operation::get(
+        "listBucketExports",
+        LIST,
+        "Exports to buckets of the organization's projects",
+        ExportWrite,
+    );
     let list = list.answers::<Integrations>();
-    routes.add(list.access(Access::Organization), list_integrations);
-    let put = Operation::put(LIST, "Make or replace the export of a project");
+    routes.add(list, list_integrations);
+    let put = Operation::put(
+        "putBucketExport",
+        LIST,
+        "Make or replace the export of a project",
+        ExportWrite,
+    );
     let put = put.body::<IntegrationInput>().answers::<Integration>();
-    routes.add(put.access(Access::Organization), put_integration);
-    let get = Operation::get(ONE, "How far an export has come").answers::<Status>();
-    routes.add(get.access(Access::Organization), get_status);
-    let delete = Operation::delete(ONE, "Delete an export; its files stay").answers::<Deleted>();
-    routes.add(delete.access(Access::Organization), delete_integration);
+    routes.add(put, put_integration);
+    let get = Operation::get(
+        "getBucketExportStatus",
+        ONE,
+        "How far an export has come",
+        ExportWrite,
+    )
+    .answers::<Status>();
+    routes.add(get, get_status);
+    let delete = Operation::delete(
+        "deleteBucketExport",
+        ONE,
+        "Delete an export; its files stay",
+        ExportWrite,
+    )
+    .answers::<Deleted>();
+    routes.add(delete, delete_integration);
 }
 
 fn words(words: &[&str]) -> Object {
@@ -505,7 +528,7 @@ async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Pro
 
 async fn list_integrations(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
 ) -> Result<Json<Integrations>, Problem> {
     let found = app
         .store
@@ -517,7 +540,7 @@ async fn list_integrations(
 
 async fn put_integration(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Body(mut input): Body<IntegrationInput>,
 ) -> Result<Json<Integration>, Problem> {
     input.check()?;
@@ -593,7 +616,7 @@ async fn find(app: &App, organization: &OrganizationId, id: &str) -> Result<Blob
 
 async fn get_status(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<Status>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;
@@ -608,7 +631,7 @@ async fn get_status(
 
 async fn delete_integration(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<Deleted>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;

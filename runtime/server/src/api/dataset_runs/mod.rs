@@ -1,5 +1,6 @@
 //! Runs over datasets, as the older clients speak of experiments.
 
+use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use std::collections::{HashMap, HashSet};
 
 use axum::Json;
@@ -15,11 +16,11 @@ use utoipa::ToSchema;
 
 use super::datasets;
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const LINKS: &str = "/api/public/dataset-run-items";
 const RUNS: &str = "/api/public/datasets/{datasetName}/runs";
@@ -33,15 +34,44 @@ const LIST_LINKS: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let link = Operation::post(LINKS, "Record what was done for an item of a run");
+    let link = Operation::post(
+        "createDatasetRunItem",
+        LINKS,
+        "Record what was done for an item of a run",
+        ExperimentWrite,
+    );
     routes.add(link.body::<LinkInput>(), link_item);
-    let list = Operation::get(LINKS, "Items of a run by page, the newest first").query(LIST_LINKS);
+    let list = Operation::get(
+        "listDatasetRunItems",
+        LINKS,
+        "Items of a run by page, the newest first",
+        ExperimentRead,
+    )
+    .query(LIST_LINKS);
     routes.add(list, list_links);
-    let list = Operation::get(RUNS, "Runs over a dataset by page, the newest first");
+    let list = Operation::get(
+        "listDatasetRuns",
+        RUNS,
+        "Runs over a dataset by page, the newest first",
+        ExperimentRead,
+    );
     routes.add(list.query(page::PAGED), list_runs);
-    routes.add(Operation::get(RUN, "One run with its items"), get_run);
     routes.add(
-        Operation::delete(RUN, "Delete a run; its traces stay"),
+        Operation::get(
+            "getDatasetRun",
+            RUN,
+            "One run with its items",
+            ExperimentRead,
+        ),
+        get_run,
+    );
+    routes.add(
+        Operation::delete(
+            "deleteDatasetRun",
+            RUN,
+            "Delete a run; its traces stay",
+            ExperimentWrite,
+        ),
         delete_run,
     );
 }
@@ -97,7 +127,7 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
 
 async fn link_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<LinkInput>,
 ) -> Result<Json<Value>, Problem> {
     let now = app.clock.now();
@@ -168,7 +198,7 @@ fn run_view(run: &DatasetRun) -> Value {
 
 async fn list_links(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let needed = |name: &'static str| {
@@ -265,7 +295,7 @@ async fn runs_of(
 
 async fn list_runs(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -298,7 +328,7 @@ async fn named(
 /// The run of this name, which older clients encode twice.
 async fn existing(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     (dataset, name): &(String, String),
 ) -> Result<DatasetRun, Problem> {
     let dataset = datasets::existing(app, caller, dataset).await?.dataset;
@@ -309,7 +339,7 @@ async fn existing(
 
 async fn get_run(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
@@ -321,13 +351,10 @@ async fn get_run(
 
 async fn delete_run(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let reader = Reader {
-        project: caller.project.clone(),
-    };
-    let run = existing(&app, &reader, &names).await?;
+    let run = existing(&app, &caller, &names).await?;
     app.store
         .delete_dataset_run(&caller.project, &run.id, app.clock.now())
         .await?;

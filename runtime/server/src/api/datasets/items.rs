@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{
     Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
 };
@@ -18,10 +19,10 @@ use super::write::busy;
 use crate::App;
 use crate::api::media::{Origin, reference};
 use crate::api::page;
-use crate::api::routes::{Operation, Routes};
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/dataset-items";
 const ONE: &str = "/api/public/dataset-items/{id}";
@@ -48,16 +49,40 @@ const LIST: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(ALL, "Make an item of a dataset, or its next version");
+    let create = Operation::post(
+        "putDatasetItem",
+        ALL,
+        "Make an item of a dataset, or its next version",
+        DatasetWrite,
+    );
     routes.add(create.body::<ItemInput>(), put_item);
-    let list = Operation::get(ALL, "Active items by page, the newest first").query(LIST);
+    let list = Operation::get(
+        "listDatasetItems",
+        ALL,
+        "Active items by page, the newest first",
+        DatasetRead,
+    )
+    .query(LIST);
     routes.add(list, list_items);
-    routes.add(Operation::get(ONE, "One item as it is now"), get_item);
     routes.add(
-        Operation::delete(ONE, "Delete an item; its versions stay"),
+        Operation::get("getDatasetItem", ONE, "One item as it is now", DatasetRead),
+        get_item,
+    );
+    routes.add(
+        Operation::delete(
+            "deleteDatasetItem",
+            ONE,
+            "Delete an item; its versions stay",
+            DatasetWrite,
+        ),
         delete_item,
     );
-    let versions = Operation::get(VERSIONS, "Every version of an item, the newest first");
+    let versions = Operation::get(
+        "listDatasetItemVersions",
+        VERSIONS,
+        "Every version of an item, the newest first",
+        DatasetRead,
+    );
     routes.add(versions.query(page::PAGED), list_versions);
 }
 
@@ -132,18 +157,15 @@ impl ItemInput {
 
 async fn put_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     origin: Origin,
     Body(input): Body<ItemInput>,
 ) -> Result<Json<Value>, Problem> {
-    let reader = Reader {
-        project: caller.project.clone(),
-    };
     let name = input.dataset_name.clone();
     let (id, patch) = input.check()?;
     let id = id.unwrap_or_else(|| app.ids.uuid().to_string());
     for _ in 0..MAX_TRIES {
-        let stored = super::existing(&app, &reader, &name).await?;
+        let stored = super::existing(&app, &caller, &name).await?;
         let standing = app.store.dataset_item(&caller.project, &id).await?;
         if standing
             .as_ref()
@@ -214,7 +236,7 @@ async fn check(
 
 async fn list_items(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     origin: Origin,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -279,7 +301,7 @@ async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<DatasetIte
 
 async fn get_item(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -290,7 +312,7 @@ async fn get_item(
 
 async fn delete_item(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     for _ in 0..MAX_TRIES {
@@ -326,7 +348,7 @@ async fn delete_item(
 
 async fn list_versions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {

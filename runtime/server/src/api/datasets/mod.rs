@@ -7,16 +7,17 @@ mod write;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_store::catalog::Cursor;
 use perpend_store::datasets::StoredDataset;
 use serde_json::{Value, json};
 
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 use view::MAX_INLINE;
 
@@ -38,20 +39,55 @@ const PER_READ: u32 = 100;
 const MAX_INLINE_BYTES: usize = 16 << 20;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(ALL, "Make a dataset, or change the one of this name");
+    let create = Operation::post(
+        "putDataset",
+        ALL,
+        "Make a dataset, or change the one of this name",
+        DatasetWrite,
+    );
     routes.add(create.body::<write::DatasetInput>(), write::put_dataset);
-    let list = Operation::get(ALL, "Datasets by page, the newest first").query(page::PAGED);
+    let list = Operation::get(
+        "listDatasets",
+        ALL,
+        "Datasets by page, the newest first",
+        DatasetRead,
+    )
+    .query(page::PAGED);
     routes.add(list, list_datasets);
-    routes.add(Operation::get(ONE, "One dataset").query(GET), get_dataset);
-    let create = Operation::post(OLD, "Make or change a dataset, the older way");
+    routes.add(
+        Operation::get("getDataset", ONE, "One dataset", DatasetRead).query(GET),
+        get_dataset,
+    );
+    let create = Operation::post(
+        "putDatasetV1",
+        OLD,
+        "Make or change a dataset, the older way",
+        DatasetWrite,
+    );
     routes.add(create.body::<write::DatasetInput>(), write::put_old_dataset);
-    let list = Operation::get(OLD, "Datasets with the ids of their items").query(page::PAGED);
+    let list = Operation::get(
+        "listDatasetsV1",
+        OLD,
+        "Datasets with the ids of their items",
+        DatasetRead,
+    )
+    .query(page::PAGED);
     routes.add(list, list_old);
     routes.add(
-        Operation::get(OLD_ONE, "One dataset with its items"),
+        Operation::get(
+            "getDatasetV1",
+            OLD_ONE,
+            "One dataset with its items",
+            DatasetRead,
+        ),
         get_old,
     );
-    let versions = Operation::get(VERSIONS, "Everything a dataset ever said, the newest first");
+    let versions = Operation::get(
+        "listDatasetVersions",
+        VERSIONS,
+        "Everything a dataset ever said, the newest first",
+        DatasetRead,
+    );
     routes.add(versions.query(page::PAGED), list_versions);
     items::routes(routes);
 }
@@ -60,7 +96,7 @@ pub(super) fn routes(routes: &mut Routes) {
 /// looked up decoded once more.
 pub(super) async fn existing(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     name: &str,
 ) -> Result<StoredDataset, Problem> {
     if let Some(found) = app.store.dataset(&caller.project, name).await? {
@@ -77,7 +113,7 @@ pub(super) async fn existing(
 
 async fn list_datasets(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -89,7 +125,7 @@ async fn list_datasets(
 
 async fn get_dataset(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -111,7 +147,7 @@ async fn get_dataset(
 
 async fn list_versions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -130,7 +166,7 @@ async fn list_versions(
 
 async fn list_old(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -156,7 +192,7 @@ async fn list_old(
 
 async fn get_old(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let stored = existing(&app, &caller, &name).await?;
@@ -172,7 +208,7 @@ async fn get_old(
 }
 
 /// The newest items of a dataset, up to a number and a size; who needs more reads them by page.
-async fn items_of(app: &App, caller: &Reader, dataset_id: &str) -> Result<Vec<Value>, Problem> {
+async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<Value>, Problem> {
     let mut shown = Vec::new();
     let mut n_bytes = 0;
     let mut after: Option<Cursor> = None;

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::schema;
 use super::view;
 use crate::App;
-use crate::auth::Writer;
+use crate::auth::Act;
 use crate::extract::Body;
 use crate::problem::{Code, MAX_LISTED, Problem};
 
@@ -38,7 +38,7 @@ pub(super) struct DatasetInput {
 
 pub(super) async fn put_dataset(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<DatasetInput>,
 ) -> Result<Json<Value>, Problem> {
     let dataset = put(&app, &caller.project, input).await?;
@@ -47,7 +47,7 @@ pub(super) async fn put_dataset(
 
 pub(super) async fn put_old_dataset(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<DatasetInput>,
 ) -> Result<Json<Value>, Problem> {
     let dataset = put(&app, &caller.project, input).await?;

@@ -14,6 +14,7 @@ mod view;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_store::catalog::NewEvaluator;
@@ -22,11 +23,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::cursor;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 pub(super) use definition::{Definition, mapping_problem};
 
 pub(super) const PAGE: &[Param] = &[
@@ -39,17 +40,47 @@ const ONE: &str = "/api/public/v2/evaluators/{evaluatorId}";
 const VERSIONS: &str = "/api/public/v2/evaluators/{evaluatorId}/versions";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(LIST, "Make an evaluator from source code or a plug-in")
-        .body::<NewEvaluatorBody>();
+    let create = Operation::post(
+        "createEvaluator",
+        LIST,
+        "Make an evaluator from source code or a plug-in",
+        EvaluatorWrite,
+    )
+    .body::<NewEvaluatorBody>();
     routes.add(create, create_evaluator);
-    let list = Operation::get(LIST, "Evaluators, newest first").query(PAGE);
+    let list = Operation::get(
+        "listEvaluators",
+        LIST,
+        "Evaluators, newest first",
+        EvaluatorRead,
+    )
+    .query(PAGE);
     routes.add(list, list_evaluators);
-    routes.add(Operation::get(ONE, "One evaluator"), get_evaluator);
-    let patch = Operation::patch(ONE, "Rename, or replace the definition by a new version");
+    routes.add(
+        Operation::get("getEvaluator", ONE, "One evaluator", EvaluatorRead),
+        get_evaluator,
+    );
+    let patch = Operation::patch(
+        "updateEvaluator",
+        ONE,
+        "Rename, or replace the definition by a new version",
+        EvaluatorWrite,
+    );
     routes.add(patch.body::<EvaluatorPatch>(), patch_evaluator);
-    let delete = Operation::delete(ONE, "Delete an evaluator; the scores it made stay");
+    let delete = Operation::delete(
+        "deleteEvaluator",
+        ONE,
+        "Delete an evaluator; the scores it made stay",
+        EvaluatorWrite,
+    );
     routes.add(delete, delete_evaluator);
-    let versions = Operation::get(VERSIONS, "Versions, newest first").query(PAGE);
+    let versions = Operation::get(
+        "listEvaluatorVersions",
+        VERSIONS,
+        "Versions, newest first",
+        EvaluatorRead,
+    )
+    .query(PAGE);
     routes.add(versions, list_versions);
 }
 
@@ -150,7 +181,7 @@ pub(super) async fn shown(
 
 pub(super) async fn create_evaluator(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     headers: HeaderMap,
     Body(body): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
@@ -174,7 +205,7 @@ pub(super) async fn create_evaluator(
 
 async fn list_evaluators(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -200,7 +231,7 @@ async fn list_evaluators(
 
 pub(super) async fn get_evaluator(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -218,7 +249,7 @@ pub(super) async fn get_evaluator(
 
 pub(super) async fn patch_evaluator(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     headers: HeaderMap,
     Path(id): Path<String>,
     Body(patch): Body<EvaluatorPatch>,
@@ -278,7 +309,7 @@ pub(super) async fn patch_evaluator(
 
 pub(super) async fn delete_evaluator(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
@@ -290,7 +321,7 @@ pub(super) async fn delete_evaluator(
 
 async fn list_versions(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     headers: HeaderMap,
     params: Params,
     Path(id): Path<String>,

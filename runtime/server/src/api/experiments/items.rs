@@ -18,7 +18,7 @@ use super::{groups, period};
 use crate::App;
 use crate::api::cursor;
 use crate::api::rules::filter_problem;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 use shown::Show;
@@ -126,7 +126,7 @@ impl Row for Item {
 
 pub(super) async fn list_items(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let period = period(&params)?;

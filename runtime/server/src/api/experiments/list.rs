@@ -15,7 +15,7 @@ use super::{groups, object, period, scores_of_experiments};
 use crate::App;
 use crate::api::cursor;
 use crate::api::rules::filter_problem;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
@@ -63,7 +63,7 @@ impl Row for Experiment {
 
 pub(super) async fn list_experiments(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let period = period(&params)?;

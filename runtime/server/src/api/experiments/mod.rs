@@ -5,6 +5,7 @@ mod collect;
 mod items;
 mod list;
 
+use perpend_domain::access::Permission::ExperimentRead;
 use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
@@ -13,21 +14,25 @@ use perpend_store::datasets::Period;
 use perpend_store::telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
-use super::routes::{Operation, Routes};
 use super::scores::view::{Fields, v3};
 use crate::App;
 use crate::extract::Params;
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 pub(super) fn routes(routes: &mut Routes) {
     let all = Operation::get(
+        "listExperiments",
         "/api/public/experiments",
         "Experiments, latest activity first",
+        ExperimentRead,
     );
     routes.add(all.query(list::LIST), list::list_experiments);
     let items = Operation::get(
+        "listExperimentItems",
         "/api/public/experiment-items",
         "Items of experiments, newest first",
+        ExperimentRead,
     );
     routes.add(items.query(items::LIST), items::list_items);
 }

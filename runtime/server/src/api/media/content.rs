@@ -13,6 +13,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
+use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::plugin::Digest;
 use perpend_store::telemetry::media::Medium;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -43,7 +44,7 @@ pub(super) async fn put_content(
         ClientAddress::in_request(request.extensions()),
         request.headers(),
     );
-    let project = opened(&app, "PUT", &id, &params, sender).await?;
+    let project = opened(&app, "PUT", &id, &params, sender, IngestWrite).await?;
     let medium = app.store.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
@@ -123,7 +124,7 @@ pub(super) async fn get_content(
     client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let project = opened(&app, "GET", &id, &params, (client, &headers)).await?;
+    let project = opened(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
     let missing = || Problem::not_found("medium");
     let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);

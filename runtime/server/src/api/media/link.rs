@@ -21,10 +21,11 @@ use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::App;
-use crate::auth::project_of;
+use crate::auth::act_of;
 use crate::client_address::ClientAddress;
 use crate::extract::Params;
 use crate::problem::{Code, Problem};
+use perpend_domain::access::Permission;
 
 /// How long an address works.
 const LINK_SECONDS: i64 = 3_600;
@@ -128,7 +129,7 @@ impl Origin {
     }
 }
 
-/// The project that an address opens, or a key pair where the address is not signed.
+/// The project that an address opens, or a key with the permission where the address is not signed.
 ///
 /// # Errors
 /// 401 when it was not signed here for this, or has ended.
@@ -138,9 +139,10 @@ pub(super) async fn opened(
     id: &str,
     params: &Params,
     (client, headers): (ClientAddress, &HeaderMap),
+    permission: Permission,
 ) -> Result<ProjectId, Problem> {
     if params.text("signature").is_none() {
-        return project_of(app, client, headers).await;
+        return Ok(act_of(app, client, headers, permission).await?.project);
     }
     let refused = || {
         Problem::new(

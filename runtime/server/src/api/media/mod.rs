@@ -5,11 +5,13 @@ mod content;
 mod link;
 pub(super) mod reference;
 
+use crate::auth::Needs;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_store::telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
@@ -18,11 +20,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::Body;
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 pub(super) use link::Origin;
 pub(crate) use link::Signer;
@@ -38,22 +40,46 @@ const ID_CHARS: usize = 22;
 const FIELDS: &[&str] = &["input", "output", "metadata", "expectedOutput"];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let announce = Operation::post(ALL, "Announce a medium; the answer says where to send it");
+    let announce = Operation::post(
+        "createMedia",
+        ALL,
+        "Announce a medium; the answer says where to send it",
+        IngestWrite,
+    );
     let announce = announce.body::<MediaInput>().status(201);
     routes.add(announce.secret(), announce_media);
-    let report = Operation::patch(ONE, "Say how an upload went").status(204);
+    let report = Operation::patch(
+        "reportMediaUpload",
+        ONE,
+        "Say how an upload went",
+        IngestWrite,
+    )
+    .status(204);
     routes.add(report.body::<ReportInput>(), report_upload);
     routes.add(
-        Operation::get(ONE, "A medium, with an address to read it from").secret(),
+        Operation::get(
+            "getMedia",
+            ONE,
+            "A medium, with an address to read it from",
+            ContentRead,
+        )
+        .secret(),
         get_medium,
     );
     let put = Operation::new(
         HttpMethod::Put,
+        "putMediaContent",
         CONTENT,
         "Send the bytes, to a signed address",
+        Needs::Signed(IngestWrite),
     );
     routes.add(put.empty(), content::put_content);
-    let get = Operation::get(CONTENT, "Read the bytes, from a signed address");
+    let get = Operation::get(
+        "getMediaContent",
+        CONTENT,
+        "Read the bytes, from a signed address",
+        Needs::Signed(ContentRead),
+    );
     routes.add(get.bytes("*/*"), content::get_content);
 }
 
@@ -142,7 +168,7 @@ impl MediaInput {
 
 async fn announce_media(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     origin: Origin,
     Body(input): Body<MediaInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
@@ -174,7 +200,7 @@ struct ReportInput {
 
 async fn report_upload(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<ReportInput>,
 ) -> Result<StatusCode, Problem> {
@@ -195,7 +221,7 @@ async fn report_upload(
 
 async fn get_medium(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {

@@ -1,5 +1,6 @@
 //! `GET /api/public/metrics/daily`: sums by day, newest first.
 
+use perpend_domain::access::Permission::MetricRead;
 use std::collections::BTreeMap;
 
 use axum::Json;
@@ -12,11 +13,11 @@ use serde_json::{Value, json};
 use super::refused;
 use crate::App;
 use crate::api::conditions::Conditions;
-use crate::api::routes::{Operation, Routes};
 use crate::api::{cursor, page};
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const DAILY: &[Param] = &[
     page::PAGE,
@@ -30,7 +31,12 @@ const DAILY: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let daily = Operation::get("/api/public/metrics/daily", "Sums by day, newest first");
+    let daily = Operation::get(
+        "listDailyMetrics",
+        "/api/public/metrics/daily",
+        "Sums by day, newest first",
+        MetricRead,
+    );
     routes.add(daily.query(DAILY), by_day);
 }
 
@@ -114,7 +120,7 @@ struct Day {
 
 async fn by_day(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -182,7 +188,7 @@ async fn by_day(
 /// Adds to each model of the days shown how many traces it was used in.
 async fn add_traces(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     params: &Params,
     shown: &mut [(Timestamp, Day)],
 ) -> Result<(), Problem> {

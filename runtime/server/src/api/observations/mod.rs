@@ -7,6 +7,7 @@ pub(super) mod whole;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
@@ -15,12 +16,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::conditions::Conditions;
-use super::routes::{Operation, Routes};
 use super::{cursor, page};
 use crate::App;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 use looked_up::LookedUp;
 use view::Groups;
 use whole::Whole;
@@ -90,18 +91,24 @@ const V1: &[Param] = &[
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
+        "listObservations",
         "/api/public/v2/observations",
         "Observations, latest start first",
+        TraceRead,
     );
     routes.add(list.query(V2), list_v2);
     let list = Operation::get(
+        "listObservationsV1",
         "/api/public/observations",
         "Observations by page, latest start first",
+        TraceRead,
     );
     routes.add(list.query(V1), list_v1);
     let get = Operation::get(
+        "getObservation",
         "/api/public/observations/{observationId}",
         "One observation",
+        TraceRead,
     );
     routes.add(get, get_v1);
 }
@@ -201,7 +208,7 @@ fn groups(params: &Params) -> Result<Groups, Problem> {
 
 async fn list_v2(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let groups = groups(&params)?;
@@ -248,11 +255,7 @@ struct Listed<'a> {
     meta: Value,
 }
 
-async fn list_v1(
-    State(app): State<App>,
-    caller: Reader,
-    params: Params,
-) -> Result<Response, Problem> {
+async fn list_v1(State(app): State<App>, caller: Act, params: Params) -> Result<Response, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V1)?,
@@ -277,7 +280,7 @@ async fn list_v1(
 
 async fn get_v1(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("observation");

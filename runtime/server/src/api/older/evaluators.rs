@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
@@ -10,24 +11,44 @@ use super::{all_evaluators, cut, newer};
 use crate::App;
 use crate::api::evaluators::{self as newest, shown};
 use crate::api::page;
-use crate::api::routes::{Operation, Routes};
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/unstable/evaluators";
 const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(ALL, "Make an evaluator, or the next version of one by name");
+    let create = Operation::post(
+        "createEvaluatorByName",
+        ALL,
+        "Make an evaluator, or the next version of one by name",
+        EvaluatorWrite,
+    );
     routes.add(create.body::<OlderEvaluator>(), create_evaluator);
-    let list = Operation::get(ALL, "Evaluators by page, newest first");
+    let list = Operation::get(
+        "listEvaluatorsByName",
+        ALL,
+        "Evaluators by page, newest first",
+        EvaluatorRead,
+    );
     routes.add(list.query(page::PAGED), list_evaluators);
     routes.add(
-        Operation::get(ONE, "One evaluator, the older way"),
+        Operation::get(
+            "getEvaluatorByName",
+            ONE,
+            "One evaluator, the older way",
+            EvaluatorRead,
+        ),
         get_evaluator,
     );
-    let delete = Operation::delete(ONE, "Delete an evaluator; the scores it made stay");
+    let delete = Operation::delete(
+        "deleteEvaluatorByName",
+        ONE,
+        "Delete an evaluator; the scores it made stay",
+        EvaluatorWrite,
+    );
     routes.add(delete, delete_evaluator);
 }
 
@@ -62,7 +83,7 @@ fn older(mut view: Value) -> Value {
 
 async fn create_evaluator(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     headers: HeaderMap,
     Body(body): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
@@ -82,7 +103,7 @@ async fn create_evaluator(
 
 async fn list_evaluators(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -103,7 +124,7 @@ async fn list_evaluators(
 
 async fn get_evaluator(
     app: State<App>,
-    caller: Reader,
+    caller: Act,
     headers: HeaderMap,
     id: Path<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -113,7 +134,7 @@ async fn get_evaluator(
 
 async fn delete_evaluator(
     app: State<App>,
-    caller: Writer,
+    caller: Act,
     id: Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let _: Json<Value> = newest::delete_evaluator(app, caller, id).await?;

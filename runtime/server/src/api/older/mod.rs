@@ -9,9 +9,9 @@ use perpend_domain::ids::ProjectId;
 use perpend_store::{Numbered, Paging};
 use serde_json::Value;
 
-use super::routes::Routes;
 use crate::App;
 use crate::problem::Problem;
+use crate::routes::Routes;
 
 /// Read at a time; people make these, and not many.
 const CHUNK: u32 = 100;

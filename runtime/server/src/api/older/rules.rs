@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::ids::ProjectId;
 use serde::Deserialize;
@@ -12,11 +13,11 @@ use super::{all_evaluators, all_rules, cut, newer};
 use crate::App;
 use crate::api::evaluators::kind_of;
 use crate::api::page;
-use crate::api::routes::{Operation, Routes};
 use crate::api::rules as newest;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/unstable/evaluation-rules";
 const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";
@@ -25,14 +26,40 @@ const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";
 const MARK: &str = "isExperimentItemRootSpan";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(ALL, "Make a rule with evaluators by name");
+    let create = Operation::post(
+        "createRuleByName",
+        ALL,
+        "Make a rule with evaluators by name",
+        EvaluatorWrite,
+    );
     routes.add(create.body::<OlderRule>(), create_rule);
-    let list = Operation::get(ALL, "Rules by page, newest first");
+    let list = Operation::get(
+        "listRulesByName",
+        ALL,
+        "Rules by page, newest first",
+        EvaluatorRead,
+    );
     routes.add(list.query(page::PAGED), list_rules);
-    routes.add(Operation::get(ONE, "One rule, the older way"), get_rule);
-    let patch = Operation::patch(ONE, "Change a rule with evaluators by name");
+    routes.add(
+        Operation::get(
+            "getRuleByName",
+            ONE,
+            "One rule, the older way",
+            EvaluatorRead,
+        ),
+        get_rule,
+    );
+    let patch = Operation::patch(
+        "updateRuleByName",
+        ONE,
+        "Change a rule with evaluators by name",
+        EvaluatorWrite,
+    );
     routes.add(patch.body::<OlderRule>(), patch_rule);
-    routes.add(Operation::delete(ONE, "Delete a rule"), delete_rule);
+    routes.add(
+        Operation::delete("deleteRuleByName", ONE, "Delete a rule", EvaluatorWrite),
+        delete_rule,
+    );
 }
 
 /// A rule, or a change of one: what is absent stays as it is.
@@ -242,7 +269,7 @@ async fn answered(app: &App, project: &ProjectId, made: &Value) -> Result<Json<V
 
 async fn create_rule(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<OlderRule>,
 ) -> Result<Json<Value>, Problem> {
     let project = caller.project.clone();
@@ -258,7 +285,7 @@ async fn create_rule(
 
 async fn list_rules(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -269,7 +296,7 @@ async fn list_rules(
 
 async fn get_rule(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let rule = newest::existing(&app, &caller.project, &id).await?;
@@ -279,7 +306,7 @@ async fn get_rule(
 
 async fn patch_rule(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
     Body(input): Body<OlderRule>,
 ) -> Result<Json<Value>, Problem> {
@@ -299,7 +326,7 @@ async fn patch_rule(
 
 async fn delete_rule(
     app: State<App>,
-    caller: Writer,
+    caller: Act,
     id: Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let _: Json<Value> = newest::delete_rule(app, caller, id).await?;

@@ -12,16 +12,17 @@ mod view;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, header};
+use perpend_domain::access::Permission::{PluginRead, PluginWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
 use perpend_store::catalog::{Plugin, PluginUser};
 use serde_json::{Value, json};
 
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 pub(crate) use turns::Turns;
 
@@ -38,35 +39,53 @@ const LIST_PARAMS: &[Param] = &[param(
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
+        "listPlugins",
         LIST,
         "Plug-ins that the project may use, by name and version",
+        PluginRead,
     );
     routes.add(list.query(LIST_PARAMS), list_plugins);
     let upload = Operation::post(
+        "registerPlugin",
         LIST,
         "Upload a component (application/wasm, at most 64 MiB) and register it as a plug-in; the same bytes \
          again answer 200 with what is registered",
+        PluginWrite,
     );
     routes.add(upload.status(201).also(&[200]), upload::upload_plugin);
     let rollback = Operation::post(
+        "rollBackPlugin",
         ROLLBACK,
         "Give the evaluators that use a plug-in a former version of it, as new versions of theirs",
+        PluginWrite,
     );
     routes.add(rollback.body::<rollback::Rollback>(), rollback::roll_back);
     let get = Operation::get(
+        "getPlugin",
         ONE,
         "One plug-in by digest, with its other versions and who uses it",
+        PluginRead,
     );
     routes.add(get, get_plugin);
-    let delete = Operation::delete(ONE, "Delete a plug-in that no evaluator is made from");
+    let delete = Operation::delete(
+        "deletePlugin",
+        ONE,
+        "Delete a plug-in that no evaluator is made from",
+        PluginWrite,
+    );
     routes.add(delete, delete_plugin);
-    let component = Operation::get(COMPONENT, "The component's bytes (application/wasm)");
+    let component = Operation::get(
+        "getPluginComponent",
+        COMPONENT,
+        "The component's bytes (application/wasm)",
+        PluginRead,
+    );
     routes.add(component.bytes("application/wasm"), get_component);
 }
 
 async fn list_plugins(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let plugins = app.store.plugins(&caller.project).await?;
@@ -92,7 +111,7 @@ async fn existing(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin
 
 async fn get_plugin(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(digest): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let project = &caller.project;
@@ -104,7 +123,7 @@ async fn get_plugin(
 
 async fn get_component(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(digest): Path<String>,
 ) -> Result<(HeaderMap, Vec<u8>), Problem> {
     let plugin = existing(&app, &caller.project, &digest).await?;
@@ -127,7 +146,7 @@ async fn get_component(
 
 async fn delete_plugin(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(digest): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let project = &caller.project;

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::api::evaluators::Definition;
-use crate::auth::Writer;
+use crate::auth::Act;
 use crate::extract::Body;
 use crate::problem::{Code, Issue, Problem};
 
@@ -51,7 +51,7 @@ struct Move {
 
 pub(super) async fn roll_back(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(wanted): Body<Rollback>,
 ) -> Result<Json<Value>, Problem> {
     let project = &caller.project;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::view;
 use crate::App;
 use crate::admission::read;
-use crate::auth::Writer;
+use crate::auth::Act;
 pub(super) use crate::components::MAX_COMPONENT_BYTES;
 use crate::problem::{Code, MAX_LISTED, Problem};
 
@@ -43,7 +43,7 @@ fn too_large() -> Problem {
 
 pub(super) async fn upload_plugin(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     request: Request,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     check_media_type(request.headers())?;

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{KeyRead, KeyWrite};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
 use perpend_store::catalog::ApiKey;
@@ -11,10 +12,10 @@ use utoipa::ToSchema;
 
 use super::find;
 use crate::App;
-use crate::api::routes::{Access, Operation, Routes};
-use crate::auth::{KeyPair, Organizer};
+use crate::auth::{KeyPair, OrganizationAct};
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
 const KEY: &str = "/api/public/projects/{projectId}/apiKeys/{apiKeyId}";
@@ -22,13 +23,29 @@ const MAX_NOTE_CHARS: usize = 500;
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=800;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(KEYS, "Keys of a project, oldest first").answers::<ApiKeys>();
-    routes.add(list.access(Access::Organization), list_keys);
-    let create = Operation::post(KEYS, "Make a key pair; its secret is shown only now");
-    let create = create.body::<NewKey>().access(Access::Organization);
+    let list = Operation::get(
+        "listProjectKeys",
+        KEYS,
+        "Keys of a project, oldest first",
+        KeyRead,
+    )
+    .answers::<ApiKeys>();
+    routes.add(list, list_keys);
+    let create = Operation::post(
+        "createProjectKey",
+        KEYS,
+        "Make a key pair; its secret is shown only now",
+        KeyWrite,
+    );
+    let create = create.body::<NewKey>();
     routes.add(create, create_key);
-    let delete = Operation::delete(KEY, "Take a key away; it stops at once");
-    routes.add(delete.access(Access::Organization), delete_key);
+    let delete = Operation::delete(
+        "deleteProjectKey",
+        KEY,
+        "Take a key away; it stops at once",
+        KeyWrite,
+    );
+    routes.add(delete, delete_key);
 }
 
 /// Keys without their secrets.
@@ -103,7 +120,7 @@ impl NewKey {
 
 async fn list_keys(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<ApiKeys>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
@@ -112,7 +129,7 @@ async fn list_keys(
 
 async fn create_key(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<NewKey>,
 ) -> Result<Json<Value>, Problem> {
@@ -149,7 +166,7 @@ async fn create_key(
 
 async fn delete_key(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path((id, key)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;

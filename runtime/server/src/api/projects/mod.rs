@@ -5,17 +5,20 @@ mod keys;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::access::Permission::{
+    OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
+};
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_store::catalog::{self, NewProject, ProjectPatch};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::routes::{Access, Operation, Routes};
 use crate::App;
-use crate::auth::{Organizer, Reader};
+use crate::auth::{Act, OrganizationAct};
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 pub(super) use keys::{ApiKeys, key_views};
 
@@ -26,17 +29,37 @@ const MAX_METADATA_BYTES: usize = 16 << 10;
 const MAX_RETENTION_DAYS: i64 = 36_500;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(PROJECTS, "The project of the key");
+    let list = Operation::get(
+        "listProjects",
+        PROJECTS,
+        "The project of the key",
+        ProjectRead,
+    );
     routes.add(list.answers::<Projects>(), get_projects);
-    let create = Operation::post(PROJECTS, "Make a project in the organization");
+    let create = Operation::post(
+        "createProject",
+        PROJECTS,
+        "Make a project in the organization",
+        OrgProjectCreate,
+    );
     let create = create.body::<ProjectInput>().answers::<Project>();
-    routes.add(create.access(Access::Organization), create_project);
-    let update = Operation::put(PROJECT, "Change a project of the organization");
+    routes.add(create, create_project);
+    let update = Operation::put(
+        "updateProject",
+        PROJECT,
+        "Change a project of the organization",
+        ProjectUpdate,
+    );
     let update = update.body::<ProjectInput>().answers::<Project>();
-    routes.add(update.access(Access::Organization), update_project);
-    let delete = Operation::delete(PROJECT, "Delete a project of the organization");
+    routes.add(update, update_project);
+    let delete = Operation::delete(
+        "deleteProject",
+        PROJECT,
+        "Delete a project of the organization",
+        ProjectDelete,
+    );
     let delete = delete.status(202).answers::<Deletion>();
-    routes.add(delete.access(Access::Organization), delete_project);
+    routes.add(delete, delete_project);
     keys::routes(routes);
 }
 
@@ -142,7 +165,7 @@ pub(super) async fn find(
     found.ok_or_else(|| Problem::new(Code::NotFound, "no such project in this organization"))
 }
 
-async fn get_projects(State(app): State<App>, caller: Reader) -> Result<Json<Projects>, Problem> {
+async fn get_projects(State(app): State<App>, caller: Act) -> Result<Json<Projects>, Problem> {
     let project = app.store.project(&caller.project).await?;
     let project = project.ok_or_else(|| Problem::not_found("project"))?;
     let data = [project.into()];
@@ -151,7 +174,7 @@ async fn get_projects(State(app): State<App>, caller: Reader) -> Result<Json<Pro
 
 async fn create_project(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Body(input): Body<ProjectInput>,
 ) -> Result<Json<Project>, Problem> {
     let checked = input.check()?;
@@ -175,7 +198,7 @@ async fn create_project(
 
 async fn update_project(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<ProjectInput>,
 ) -> Result<Json<Project>, Problem> {
@@ -191,7 +214,7 @@ async fn update_project(
 
 async fn delete_project(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Deletion>), Problem> {
     let project = find(&app, &caller.organization, &id).await?;

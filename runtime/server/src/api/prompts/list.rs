@@ -11,7 +11,7 @@ use super::view;
 use crate::App;
 use crate::api::page;
 use crate::api::rules::filter_problem;
-use crate::auth::Reader;
+use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
@@ -36,7 +36,7 @@ pub(super) const LIST: &[Param] = &[
 
 pub(super) async fn list_prompts(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = Paging {

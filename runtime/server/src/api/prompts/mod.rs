@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{PRODUCTION, PromptName};
 use perpend_store::prompts::{Deleted, Prompt};
@@ -18,11 +19,11 @@ use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
 use super::etag;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 
 const ALL: &str = "/api/public/v2/prompts";
 const ONE: &str = "/api/public/v2/prompts/{promptName}";
@@ -61,29 +62,76 @@ const DELETE: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(ALL, "Make the next version of a prompt").status(201);
+    let create = Operation::post(
+        "createPrompt",
+        ALL,
+        "Make the next version of a prompt",
+        PromptWrite,
+    )
+    .status(201);
     routes.add(create.body::<write::PromptInput>(), write::create_prompt);
-    let list = Operation::get(ALL, "Prompts by page, the newest first").query(list::LIST);
+    let list = Operation::get(
+        "listPrompts",
+        ALL,
+        "Prompts by page, the newest first",
+        PromptRead,
+    )
+    .query(list::LIST);
     routes.add(list, list::list_prompts);
-    let get = Operation::get(ONE, "A version of a prompt, with what it includes").query(GET);
+    let get = Operation::get(
+        "getPrompt",
+        ONE,
+        "A version of a prompt, with what it includes",
+        PromptRead,
+    )
+    .query(GET);
     routes.add(get, get_prompt);
-    let delete = Operation::delete(ONE, "Delete a prompt or versions of it").status(204);
+    let delete = Operation::delete(
+        "deletePrompt",
+        ONE,
+        "Delete a prompt or versions of it",
+        PromptWrite,
+    )
+    .status(204);
     routes.add(delete.query(DELETE), delete_prompt);
-    let update = Operation::patch(VERSION, "Put labels on a version");
+    let update = Operation::patch(
+        "updatePromptLabels",
+        VERSION,
+        "Put labels on a version",
+        PromptWrite,
+    );
     routes.add(update.body::<Labels>(), update_labels);
-    let create = Operation::post(V1, "Make the next version of a prompt, the older way");
+    let create = Operation::post(
+        "createPromptV1",
+        V1,
+        "Make the next version of a prompt, the older way",
+        PromptWrite,
+    );
     routes.add(
         create.body::<write::OldPromptInput>(),
         write::create_old_prompt,
     );
-    let get = Operation::get(V1, "A version of a prompt, the older way").query(GET_V1);
+    let get = Operation::get(
+        "getPromptV1",
+        V1,
+        "A version of a prompt, the older way",
+        PromptRead,
+    )
+    .query(GET_V1);
     routes.add(get, get_old_prompt);
-    let get = Operation::get(PROTECTED, "Labels that the project protects");
+    let get = Operation::get(
+        "listProtectedLabels",
+        PROTECTED,
+        "Labels that the project protects",
+        PromptRead,
+    );
     routes.add(get, get_protected);
     let set = Operation::new(
         HttpMethod::Put,
+        "putProtectedLabels",
         PROTECTED,
         "Replace the list of protected labels",
+        PromptRelease,
     );
     routes.add(set.body::<Protected>(), set_protected);
 }
@@ -108,7 +156,7 @@ fn selector(params: &Params) -> Result<Option<Selector>, Problem> {
 
 async fn existing(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     name: &PromptName,
     selector: &Selector,
 ) -> Result<Prompt, Problem> {
@@ -125,7 +173,7 @@ async fn existing(
 
 async fn get_prompt(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
     headers: HeaderMap,
@@ -139,12 +187,7 @@ async fn get_prompt(
 }
 
 /// The prompt as it is read.
-async fn shown(
-    app: &App,
-    caller: &Reader,
-    prompt: &Prompt,
-    resolve: bool,
-) -> Result<Value, Problem> {
+async fn shown(app: &App, caller: &Act, prompt: &Prompt, resolve: bool) -> Result<Value, Problem> {
     let composed = match resolve {
         true => compose::whole(app, &caller.project, &prompt.part()).await?,
         false => None,
@@ -154,7 +197,7 @@ async fn shown(
 
 async fn get_old_prompt(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -177,7 +220,7 @@ struct Labels {
 
 async fn update_labels(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((name, version)): Path<(String, String)>,
     headers: HeaderMap,
     Body(input): Body<Labels>,
@@ -196,12 +239,9 @@ async fn update_labels(
             "latest stands on the newest version and cannot be moved",
         ));
     }
-    let reader = Reader {
-        project: caller.project.clone(),
-    };
     // What the labels stand for from now on must not go in a circle through this version.
-    let seen = existing(&app, &reader, &name, &Selector::Version(version)).await?;
-    let seen = shown(&app, &reader, &seen, true).await?;
+    let seen = existing(&app, &caller, &name, &Selector::Version(version)).await?;
+    let seen = shown(&app, &caller, &seen, true).await?;
     etag::check_unchanged(&headers, &seen)?;
     let now = app.clock.now();
     let labelled = app
@@ -217,7 +257,7 @@ async fn update_labels(
 
 async fn delete_prompt(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
     headers: HeaderMap,
@@ -225,11 +265,8 @@ async fn delete_prompt(
     let name = named(&name)?;
     let which = selector(&params)?;
     if let (Some(which), true) = (&which, etag::is_conditional(&headers)) {
-        let reader = Reader {
-            project: caller.project.clone(),
-        };
-        let seen = existing(&app, &reader, &name, which).await?;
-        etag::check_unchanged(&headers, &shown(&app, &reader, &seen, true).await?)?;
+        let seen = existing(&app, &caller, &name, which).await?;
+        etag::check_unchanged(&headers, &shown(&app, &caller, &seen, true).await?)?;
     }
     let now = app.clock.now();
     let deleted = app
@@ -262,14 +299,14 @@ struct Protected {
     labels: Vec<String>,
 }
 
-async fn get_protected(State(app): State<App>, caller: Reader) -> Result<Json<Value>, Problem> {
+async fn get_protected(State(app): State<App>, caller: Act) -> Result<Json<Value>, Problem> {
     let labels = app.store.protected_labels(&caller.project).await?;
     Ok(Json(json!({ "labels": labels })))
 }
 
 async fn set_protected(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(mut input): Body<Protected>,
 ) -> Result<Json<Value>, Problem> {
     write::check_labels("labels", &input.labels)?;

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::{compose, view};
 use crate::App;
-use crate::auth::Writer;
+use crate::auth::Act;
 use crate::extract::Body;
 use crate::problem::Problem;
 
@@ -130,7 +130,7 @@ impl PromptInput {
     }
 }
 
-async fn create(app: &App, caller: &Writer, input: PromptInput) -> Result<Prompt, Problem> {
+async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, Problem> {
     let new = input.check(app.ids.uuid().to_string())?;
     if !new.references.is_empty() {
         let root = Part {
@@ -153,7 +153,7 @@ async fn create(app: &App, caller: &Writer, input: PromptInput) -> Result<Prompt
 
 pub(super) async fn create_prompt(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<PromptInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let prompt = create(&app, &caller, input).await?;
@@ -165,7 +165,7 @@ pub(super) async fn create_prompt(
 
 pub(super) async fn create_old_prompt(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<OldPromptInput>,
 ) -> Result<Json<Value>, Problem> {
     let mut labels = input.labels.unwrap_or_default();

@@ -1,24 +1,39 @@
 //! What this server's SCIM can do, as SCIM itself tells it.
 
 use axum::Json;
+use perpend_domain::access::Permission::OrgScim;
 use serde_json::{Value, json};
 
 use super::person::USER_SCHEMA;
 use super::{LIST_SCHEMA, MAX_COUNT};
-use crate::api::routes::{Access, Operation, Routes};
-use crate::auth::Organizer;
+use crate::routes::{Operation, Routes};
 
 const CONFIG: &str = "/api/public/scim/ServiceProviderConfig";
 const TYPES: &str = "/api/public/scim/ResourceTypes";
 const SCHEMAS: &str = "/api/public/scim/Schemas";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let config = Operation::get(CONFIG, "What this server's SCIM can do");
-    routes.add(config.access(Access::Organization), service_provider_config);
-    let types = Operation::get(TYPES, "The kinds of resources: users");
-    routes.add(types.access(Access::Organization), resource_types);
-    let schemas = Operation::get(SCHEMAS, "The attributes of users");
-    routes.add(schemas.access(Access::Organization), schemas_of_users);
+    let config = Operation::get(
+        "getScimConfig",
+        CONFIG,
+        "What this server's SCIM can do",
+        OrgScim,
+    );
+    routes.add(config, service_provider_config);
+    let types = Operation::get(
+        "listScimResourceTypes",
+        TYPES,
+        "The kinds of resources: users",
+        OrgScim,
+    );
+    routes.add(types, resource_types);
+    let schemas = Operation::get(
+        "listScimSchemas",
+        SCHEMAS,
+        "The attributes of users",
+        OrgScim,
+    );
+    routes.add(schemas, schemas_of_users);
 }
 
 fn one(resource: Value) -> Json<Value> {
@@ -31,7 +46,7 @@ fn one(resource: Value) -> Json<Value> {
     }))
 }
 
-async fn service_provider_config(_: Organizer) -> Json<Value> {
+async fn service_provider_config() -> Json<Value> {
     Json(json!({
         "schemas": ["urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"],
         "documentationUri": "https://www.rfc-editor.org/rfc/rfc7644",
@@ -52,7 +67,7 @@ async fn service_provider_config(_: Organizer) -> Json<Value> {
     }))
 }
 
-async fn resource_types(_: Organizer) -> Json<Value> {
+async fn resource_types() -> Json<Value> {
     one(json!({
         "schemas": ["urn:ietf:params:scim:schemas:core:2.0:ResourceType"],
         "id": "User",
@@ -84,7 +99,7 @@ fn attribute(name: &str, kind: &str, text: &str, more: Value) -> Value {
     attribute
 }
 
-async fn schemas_of_users(_: Organizer) -> Json<Value> {
+async fn schemas_of_users() -> Json<Value> {
     let text = |name, text| attribute(name, "string", text, json!({}));
     let primary = attribute("primary", "boolean", "Always true", json!({}));
     let list = |parts: Vec<Value>| json!({ "multiValued": true, "subAttributes": parts });

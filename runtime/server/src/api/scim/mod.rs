@@ -10,15 +10,16 @@ mod shape;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_domain::access::Permission::OrgScim;
 use perpend_domain::ids::UserId;
 use perpend_store::catalog::User;
 use serde_json::{Value, json};
 
-use super::routes::{Access, Operation, Routes};
 use crate::App;
-use crate::auth::Organizer;
+use crate::auth::OrganizationAct;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::{Code, Problem};
+use crate::routes::{Operation, Routes};
 use filter::Wanted;
 use patch::PatchRequest;
 use person::{Person, PersonInput, view};
@@ -48,28 +49,53 @@ const LIST: &[Param] = &[
 
 pub(super) fn routes(routes: &mut Routes) {
     discovery::routes(routes);
-    let list = Operation::get(USERS, "Users of the organization, oldest first");
-    routes.add(list.query(LIST).access(Access::Organization), list_users);
-    let create = Operation::post(USERS, "Make a user known to the organization");
+    let list = Operation::get(
+        "listScimUsers",
+        USERS,
+        "Users of the organization, oldest first",
+        OrgScim,
+    );
+    routes.add(list.query(LIST), list_users);
+    let create = Operation::post(
+        "createScimUser",
+        USERS,
+        "Make a user known to the organization",
+        OrgScim,
+    );
     let create = create.body::<PersonInput>().status(201);
-    routes.add(create.access(Access::Organization), create_user);
-    let get = Operation::get(USER, "One user");
-    routes.add(get.access(Access::Organization), get_user);
-    let put = Operation::put(USER, "Replace what is known of a user");
+    routes.add(create, create_user);
+    let get = Operation::get("getScimUser", USER, "One user", OrgScim);
+    routes.add(get, get_user);
+    let put = Operation::put(
+        "putScimUser",
+        USER,
+        "Replace what is known of a user",
+        OrgScim,
+    );
     let put = put.body::<PersonInput>();
-    routes.add(put.access(Access::Organization), put_user);
-    let patch = Operation::patch(USER, "Change what is known of a user");
+    routes.add(put, put_user);
+    let patch = Operation::patch(
+        "patchScimUser",
+        USER,
+        "Change what is known of a user",
+        OrgScim,
+    );
     let patch = patch.body::<PatchRequest>();
-    routes.add(patch.access(Access::Organization), patch_user);
-    let delete = Operation::delete(USER, "Let a user leave the organization");
-    routes.add(delete.access(Access::Organization), delete_user);
+    routes.add(patch, patch_user);
+    let delete = Operation::delete(
+        "deleteScimUser",
+        USER,
+        "Let a user leave the organization",
+        OrgScim,
+    );
+    routes.add(delete, delete_user);
 }
 
 fn not_found() -> Problem {
     Problem::new(Code::NotFound, "no such user in this organization")
 }
 
-async fn find(app: &App, caller: &Organizer, id: &str) -> Result<User, Problem> {
+async fn find(app: &App, caller: &OrganizationAct, id: &str) -> Result<User, Problem> {
     let user = match UserId::new(id) {
         Ok(id) => app.store.user(&caller.organization, &id).await?,
         Err(_) => None,
@@ -79,7 +105,7 @@ async fn find(app: &App, caller: &Organizer, id: &str) -> Result<User, Problem> 
 
 async fn list_users(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     // Too small a number means the smallest one (RFC 7644, 3.4.2.4).
@@ -117,7 +143,7 @@ async fn list_users(
 
 async fn create_user(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Body(input): Body<PersonInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let person = input.read(None)?;
@@ -131,7 +157,7 @@ async fn create_user(
 
 async fn get_user(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     Ok(Json(view(&find(&app, &caller, &id).await?)))
@@ -139,7 +165,7 @@ async fn get_user(
 
 async fn put_user(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<PersonInput>,
 ) -> Result<Json<Value>, Problem> {
@@ -150,7 +176,7 @@ async fn put_user(
 
 async fn patch_user(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<PatchRequest>,
 ) -> Result<Json<Value>, Problem> {
@@ -162,7 +188,7 @@ async fn patch_user(
 
 async fn store(
     app: &App,
-    caller: &Organizer,
+    caller: &OrganizationAct,
     known: User,
     person: Person,
 ) -> Result<Json<Value>, Problem> {
@@ -174,7 +200,7 @@ async fn store(
 
 async fn delete_user(
     State(app): State<App>,
-    caller: Organizer,
+    caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let known = find(&app, &caller, &id).await?;

@@ -4,6 +4,7 @@ mod query;
 pub(super) mod view;
 pub(super) mod write;
 
+use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
 use std::collections::{BTreeSet, HashMap};
 
 use axum::Json;
@@ -16,32 +17,68 @@ use perpend_store::telemetry::scores::ScoreQuery;
 use perpend_store::telemetry::{StoredTrace, TraceQuery};
 use serde_json::{Value, json};
 
-use super::routes::{Access, Operation, Routes};
 use super::{cursor, page};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::Params;
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 use view::Categories;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(write::PATH, "Write one score, or an array of them")
-        .access(Access::PublicKey)
-        .also(&[202, 207])
-        .body::<write::ScoreInput>();
+    let create = Operation::post(
+        "createScores",
+        write::PATH,
+        "Write one score, or an array of them",
+        ScoreWrite,
+    )
+    .also(&[202, 207])
+    .body::<write::ScoreInput>();
     routes.add(create, write::create_scores);
-    let delete = Operation::delete("/api/public/scores/{scoreId}", "Delete a score").status(202);
+    let delete = Operation::delete(
+        "deleteScore",
+        "/api/public/scores/{scoreId}",
+        "Delete a score",
+        ScoreDelete,
+    )
+    .status(202);
     routes.add(delete, delete_score);
-    let list = Operation::get("/api/public/v3/scores", "Scores, newest first").query(query::V3);
+    let list = Operation::get(
+        "listScores",
+        "/api/public/v3/scores",
+        "Scores, newest first",
+        ScoreRead,
+    )
+    .query(query::V3);
     routes.add(list, list_v3);
-    let list =
-        Operation::get("/api/public/v2/scores", "Scores by page, newest first").query(query::V2);
+    let list = Operation::get(
+        "listScoresV2",
+        "/api/public/v2/scores",
+        "Scores by page, newest first",
+        ScoreRead,
+    )
+    .query(query::V2);
     routes.add(list, list_v2);
-    let get = Operation::get("/api/public/v2/scores/{scoreId}", "One score");
+    let get = Operation::get(
+        "getScore",
+        "/api/public/v2/scores/{scoreId}",
+        "One score",
+        ScoreRead,
+    );
     routes.add(get, get_v2);
-    let list = Operation::get("/api/public/scores", "Scores of traces by page");
+    let list = Operation::get(
+        "listScoresV1",
+        "/api/public/scores",
+        "Scores of traces by page",
+        ScoreRead,
+    );
     routes.add(list.query(query::V2), list_v1);
-    let get = Operation::get("/api/public/scores/{scoreId}", "One score of a trace");
+    let get = Operation::get(
+        "getScoreV1",
+        "/api/public/scores/{scoreId}",
+        "One score of a trace",
+        ScoreRead,
+    );
     routes.add(get, get_v1);
 }
 
@@ -51,7 +88,7 @@ fn known(id: &str) -> Result<ScoreId, Problem> {
 
 async fn delete_score(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let deleted = app.store.delete_score(&caller.project, &known(&id)?).await;
@@ -67,7 +104,7 @@ async fn delete_score(
 
 async fn list_v3(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let (wanted, fields) = query::read_v3(&params)?;
@@ -89,7 +126,7 @@ async fn list_v3(
 
 async fn list_v2(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let wanted = query::read_v2(&params)?;
@@ -99,7 +136,7 @@ async fn list_v2(
 /// The oldest list: scores of traces, no corrections.
 async fn list_v1(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let mut wanted = query::read_v2(&params)?;
@@ -119,7 +156,7 @@ async fn list_v1(
 /// A numbered page in the v2 shape.
 async fn numbered(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     params: &Params,
     wanted: &ScoreQuery,
 ) -> Result<Json<Value>, Problem> {
@@ -144,7 +181,7 @@ async fn numbered(
 /// The `trace` member of listed scores, by trace.
 async fn traces_of(
     app: &App,
-    caller: &Reader,
+    caller: &Act,
     scores: &[Score],
 ) -> Result<HashMap<TraceId, Value>, Problem> {
     let ids: BTreeSet<&TraceId> = scores
@@ -178,7 +215,7 @@ async fn traces_of(
 
 async fn get_v2(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let score = app.store.score(&caller.project, &known(&id)?).await?;
@@ -189,7 +226,7 @@ async fn get_v2(
 
 async fn get_v1(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let missing = || Problem::not_found("score");

@@ -1,11 +1,12 @@
 //! `POST /api/public/scores`: one object, or an array.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::access::Permission::ScoreWrite;
 use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_config::ScoreConfig;
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::auth::ScoreWriter;
+use crate::auth::Act;
 use crate::extract::{Told, all_issues, from_json};
 use crate::problem::{Code, MAX_LISTED, Problem};
 
@@ -53,7 +54,7 @@ pub(super) struct ScoreInput {
 
 pub(super) async fn create_scores(
     State(app): State<App>,
-    caller: ScoreWriter,
+    caller: Act,
     Told(body): Told<Value>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
@@ -65,6 +66,7 @@ pub(super) async fn create_scores(
         Value::Array(items) => (items, true),
         one => (vec![one], false),
     };
+    let n_items = items.len();
     let items = items.into_iter().map(|item| (item, now)).collect();
     let read = read_scores(&app, &caller.project, items).await?;
     if !is_list {
@@ -73,27 +75,64 @@ pub(super) async fn create_scores(
             .next()
             .unwrap_or_else(|| Err(Problem::internal()))?;
         let id = score.id.clone();
-        app.store.put_scores(&caller.project, &[score], now).await?;
+        if !put(&app, &caller, &[score], now).await?.is_empty() {
+            return Err(not_theirs().with("permission", ScoreWrite.name()));
+        }
         return Ok(Json(json!({ "id": id })).into_response());
     }
-    let (mut scores, mut errors, mut n_rejected) = (Vec::new(), Vec::new(), 0_usize);
+    let (mut scores, mut places, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (at, score) in read.into_iter().enumerate() {
         match score {
-            Ok(score) => scores.push(score),
-            Err(problem) => {
-                n_rejected += 1;
-                if errors.len() < MAX_LISTED {
-                    errors.push(json!({ "message": format!("[{at}] {}", problem.message()) }));
-                }
+            Ok(score) => {
+                scores.push(score);
+                places.push(at);
             }
+            Err(problem) => drop(problems.insert(at, problem)),
         }
     }
-    app.store.put_scores(&caller.project, &scores, now).await?;
-    if errors.is_empty() {
+    let of_others = put(&app, &caller, &scores, now).await?;
+    for (score, at) in scores.iter().zip(places) {
+        if of_others.contains(&score.id) {
+            problems.insert(at, not_theirs());
+        }
+    }
+    if problems.is_empty() {
         return Ok((StatusCode::ACCEPTED, Json(json!({ "message": "Accepted" }))).into_response());
     }
-    let body = json!({ "accepted": scores.len(), "rejected": n_rejected, "errors": errors });
+    let listed = problems.iter().take(MAX_LISTED);
+    let errors: Vec<_> = listed
+        .map(|(at, problem)| json!({ "message": format!("[{at}] {}", problem.message()) }))
+        .collect();
+    let n_rejected = problems.len();
+    let n_accepted = n_items - n_rejected;
+    let body = json!({ "accepted": n_accepted, "rejected": n_rejected, "errors": errors });
     Ok((StatusCode::MULTI_STATUS, Json(body)).into_response())
+}
+
+/// Writes scores as who sent them may; the ids of those that were left, because others wrote them.
+pub(in crate::api) async fn put(
+    app: &App,
+    caller: &Act,
+    scores: &[NewScore],
+    now: Timestamp,
+) -> Result<BTreeSet<ScoreId>, Problem> {
+    let (store, project) = (&app.store, &caller.project);
+    match &caller.public_half {
+        Some(half) => Ok(store.put_scores_of_half(project, scores, half, now).await?),
+        None => {
+            store.put_scores(project, scores, now).await?;
+            Ok(BTreeSet::new())
+        }
+    }
+}
+
+/// Why a score was left.
+pub(in crate::api) fn not_theirs() -> Problem {
+    Problem::new(
+        Code::AccessDenied,
+        "a public key alone changes only scores that it wrote itself; this id is taken: use another one, or send \
+         the key pair with Basic authentication",
+    )
 }
 
 /// Reads scores as clients send them, each with the time it gets when it names none. One that is wrong

@@ -5,6 +5,7 @@ mod front_matter;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_domain::access::Permission::{PromptRead, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
 use perpend_store::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
@@ -13,11 +14,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use super::routes::{Operation, Routes};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 use files::{NewVersion, content_type, is_hash};
 
 const ALL: &str = "/api/public/unstable/skills";
@@ -73,19 +74,58 @@ const MAX_TAGS: usize = 100;
 const MAX_TAG_CHARS: usize = 200;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(ALL, "Skills by page, the newest first").query(LIST);
+    let list = Operation::get(
+        "listSkills",
+        ALL,
+        "Skills by page, the newest first",
+        PromptRead,
+    )
+    .query(LIST);
     routes.add(list, list_skills);
-    let create = Operation::post(ALL, "Make the next version of a skill");
+    let create = Operation::post(
+        "createSkillVersion",
+        ALL,
+        "Make the next version of a skill",
+        PromptWrite,
+    );
     routes.add(create.body::<NewVersion>(), create_version);
-    let read = Operation::get(CONTENT, "Texts of files, by their hashes").query(HASHES);
+    let read = Operation::get(
+        "listSkillContents",
+        CONTENT,
+        "Texts of files, by their hashes",
+        PromptRead,
+    )
+    .query(HASHES);
     routes.add(read, get_contents);
-    let get = Operation::get(ONE, "A version of a skill, without the texts").query(GET);
+    let get = Operation::get(
+        "getSkill",
+        ONE,
+        "A version of a skill, without the texts",
+        PromptRead,
+    )
+    .query(GET);
     routes.add(get, get_skill);
-    let tag = Operation::patch(ONE, "Replace the tags of a skill").body::<Tags>();
+    let tag = Operation::patch(
+        "updateSkillTags",
+        ONE,
+        "Replace the tags of a skill",
+        PromptWrite,
+    )
+    .body::<Tags>();
     routes.add(tag, update_tags);
-    let label = Operation::patch(VERSION, "Replace the labels of a version");
+    let label = Operation::patch(
+        "updateSkillLabels",
+        VERSION,
+        "Replace the labels of a version",
+        PromptWrite,
+    );
     routes.add(label.body::<Labels>(), set_labels);
-    let delete = Operation::delete(VERSION, "Delete a version of a skill");
+    let delete = Operation::delete(
+        "deleteSkillVersion",
+        VERSION,
+        "Delete a version of a skill",
+        PromptWrite,
+    );
     routes.add(delete, delete_version);
 }
 
@@ -160,7 +200,7 @@ fn numbered(version: &str) -> Result<i64, Problem> {
 
 async fn list_skills(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
@@ -181,7 +221,7 @@ async fn list_skills(
 
 async fn create_version(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(input): Body<NewVersion>,
 ) -> Result<Json<Value>, Problem> {
     let new = input.read(&app, &caller.project).await?;
@@ -194,7 +234,7 @@ async fn create_version(
 
 async fn get_skill(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
@@ -213,7 +253,7 @@ async fn get_skill(
 
 async fn update_tags(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(name): Path<String>,
     Body(mut input): Body<Tags>,
 ) -> Result<Json<Value>, Problem> {
@@ -240,7 +280,7 @@ async fn update_tags(
 
 async fn set_labels(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((name, version)): Path<(String, String)>,
     Body(input): Body<Labels>,
 ) -> Result<Json<Value>, Problem> {
@@ -276,7 +316,7 @@ async fn set_labels(
 
 async fn delete_version(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let version = numbered(&version)?;
@@ -288,7 +328,7 @@ async fn delete_version(
 
 async fn get_contents(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let refuse = |message: String| Err(Problem::query("sha256Hashes", message));

@@ -5,6 +5,7 @@ mod whole;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use perpend_domain::access::Permission::{TraceDelete, TraceRead};
 use perpend_domain::filter::TRACES;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::patch::record_id;
@@ -16,13 +17,13 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::routes::{Operation, Routes};
 use super::scores::view::place;
 use super::{cursor, page};
 use crate::App;
-use crate::auth::{Reader, Writer};
+use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
+use crate::routes::{Operation, Routes};
 use whole::Rest;
 
 const LIST: &[Param] = &[
@@ -63,21 +64,33 @@ const FIELDS: &[Param] = &[param(
 const MAX_DELETED: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("/api/public/traces", "Traces by page, newest first").query(LIST);
+    let list = Operation::get(
+        "listTraces",
+        "/api/public/traces",
+        "Traces by page, newest first",
+        TraceRead,
+    )
+    .query(LIST);
     routes.add(list, list_traces);
     let delete = Operation::delete(
+        "deleteTraces",
         "/api/public/traces",
         "Delete traces with everything in them",
+        TraceDelete,
     );
     routes.add(delete.body::<Deletion>(), delete_traces);
     let get = Operation::get(
+        "getTrace",
         "/api/public/traces/{traceId}",
         "One trace with observations and scores",
+        TraceRead,
     );
     routes.add(get.query(FIELDS), get_trace);
     let delete = Operation::delete(
+        "deleteTrace",
         "/api/public/traces/{traceId}",
         "Delete one trace with everything in it",
+        TraceDelete,
     );
     routes.add(delete, delete_trace);
 }
@@ -189,7 +202,7 @@ fn view(project: &ProjectId, stored: &StoredTrace, fields: &Fields) -> Value {
 
 async fn list_traces(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let fields = Fields::read(&params);
@@ -231,7 +244,7 @@ async fn list_traces(
 
 async fn get_trace(
     State(app): State<App>,
-    caller: Reader,
+    caller: Act,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Response, Problem> {
@@ -267,7 +280,7 @@ struct Deletion {
 
 async fn delete_traces(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Body(deletion): Body<Deletion>,
 ) -> Result<Json<Value>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
@@ -288,7 +301,7 @@ async fn delete_traces(
 
 async fn delete_trace(
     State(app): State<App>,
-    caller: Writer,
+    caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     if let Ok(id) = TraceId::new(&id) {

@@ -1,0 +1,176 @@
+//! Permissions: what an operation needs and what a key holds. One table decides for the API, the OTLP paths, the
+//! pages, their documents and their tests.
+
+use std::fmt;
+
+/// What a key was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A key pair of a project; the administrator in the project he names; a session that a key pair began.
+    Full,
+    /// A key pair of a project that sends telemetry and scores.
+    Ingest,
+    /// The public half of a project's pair, which browsers of end users have.
+    PublicHalf,
+    /// A key pair of an organization. It opens no project's data.
+    Organization,
+}
+
+/// Where a permission holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the project that the key belongs to.
+    Project,
+    /// In the organization that the key belongs to, and on its projects as such.
+    Organization,
+}
+
+macro_rules! permissions {
+    ($($variant:ident, $name:literal, $place:ident, [$($scope:ident),*], $covers:literal;)*) => {
+        /// What somebody may do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Permission { $(#[doc = $covers] $variant,)* }
+
+        impl Permission {
+            /// Each of them, in the order of the reference page.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As it stands in documents and answers, such as `trace.read`.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $(Self::$variant => $name,)* } }
+
+            /// What it lets do.
+            #[must_use]
+            pub const fn covers(self) -> &'static str { match self { $(Self::$variant => $covers,)* } }
+
+            /// Where it holds.
+            #[must_use]
+            pub const fn place(self) -> Place { match self { $(Self::$variant => Place::$place,)* } }
+
+            const fn scopes(self) -> &'static [Scope] { match self { $(Self::$variant => &[$(Scope::$scope),*],)* } }
+        }
+    };
+}
+
+permissions! {
+    TraceRead, "trace.read", Project, [Full], "Read traces, observations and sessions, in lists and one by one.";
+    ContentRead, "content.read", Project, [Full], "Read media.";
+    MetricRead, "metric.read", Project, [Full], "Ask for metrics.";
+    IngestWrite, "ingest.write", Project, [Full, Ingest], "Send telemetry over OTLP or in batches, and upload media.";
+    TraceDelete, "trace.delete", Project, [Full], "Delete traces.";
+    ScoreRead, "score.read", Project, [Full], "Read scores.";
+    ScoreWrite, "score.write", Project, [Full, Ingest, PublicHalf], "Write scores. A public key alone writes new ones and changes those that it wrote itself.";
+    ScoreDelete, "score.delete", Project, [Full], "Delete scores.";
+    ScoreConfigRead, "score-config.read", Project, [Full], "Read score configs.";
+    ScoreConfigWrite, "score-config.write", Project, [Full], "Make and change score configs.";
+    QueueRead, "queue.read", Project, [Full], "Read annotation queues.";
+    QueueWork, "queue.work", Project, [Full], "Say that an item of a queue is done.";
+    QueueWrite, "queue.write", Project, [Full], "Make queues, put items into them, ask members to work on them.";
+    CommentRead, "comment.read", Project, [Full], "Read comments.";
+    CommentWrite, "comment.write", Project, [Full], "Write comments.";
+    DatasetRead, "dataset.read", Project, [Full], "Read datasets, their items and versions.";
+    DatasetWrite, "dataset.write", Project, [Full], "Make and change datasets and items.";
+    ExperimentRead, "experiment.read", Project, [Full], "Read experiments and runs.";
+    ExperimentWrite, "experiment.write", Project, [Full], "Record and delete runs.";
+    PromptRead, "prompt.read", Project, [Full], "Read prompts and skills.";
+    PromptWrite, "prompt.write", Project, [Full], "Make versions of prompts and skills, move labels, delete versions.";
+    PromptRelease, "prompt.release", Project, [Full], "Say which labels are protected.";
+    EvaluatorRead, "evaluator.read", Project, [Full], "Read evaluators, rules, executions and explanations.";
+    EvaluatorWrite, "evaluator.write", Project, [Full], "Make and change evaluators and rules, requeue executions.";
+    PluginRead, "plugin.read", Project, [Full], "Read plug-ins and their components.";
+    PluginWrite, "plugin.write", Project, [Full], "Register, roll back and delete plug-ins.";
+    ConnectionRead, "connection.read", Project, [Full], "Read connections to model providers, never their secrets.";
+    ConnectionWrite, "connection.write", Project, [Full], "Make, replace and delete connections to model providers.";
+    ModelRead, "model.read", Project, [Full], "Read models and prices.";
+    ModelWrite, "model.write", Project, [Full], "Make, replace and delete models of the project.";
+    DashboardRead, "dashboard.read", Project, [Full], "Read dashboards and widgets.";
+    DashboardWrite, "dashboard.write", Project, [Full], "Make and change dashboards and widgets.";
+    ProjectRead, "project.read", Project, [Full, Ingest], "Read the name of the key's project and of its organization.";
+    ProjectUpdate, "project.update", Organization, [Organization], "Change a project of the organization.";
+    ProjectDelete, "project.delete", Organization, [Organization], "Delete a project of the organization.";
+    ExportWrite, "export.write", Organization, [Organization], "Read, make and delete exports of projects to buckets.";
+    KeyRead, "key.read", Organization, [Organization], "List keys of a project, never their secrets.";
+    KeyWrite, "key.write", Organization, [Organization], "Make and delete key pairs of a project.";
+    MemberRead, "member.read", Organization, [Organization], "Read who has a role of their own in a project.";
+    MemberWrite, "member.write", Organization, [Organization], "Give and take roles in a project.";
+    OrgRead, "org.read", Organization, [Organization], "List the projects of the organization.";
+    OrgProjectCreate, "org.project.create", Organization, [Organization], "Make projects.";
+    OrgMemberRead, "org.member.read", Organization, [Organization], "Read the members of the organization.";
+    OrgMemberWrite, "org.member.write", Organization, [Organization], "Give and take roles in the organization.";
+    OrgScim, "org.scim", Organization, [Organization], "Provision users by SCIM.";
+    OrgKeyRead, "org.key.read", Organization, [Organization], "List keys of the organization, never their secrets.";
+}
+
+impl Scope {
+    /// Each of them, in the order of the reference page.
+    pub const ALL: &'static [Self] = &[
+        Self::Full,
+        Self::Ingest,
+        Self::PublicHalf,
+        Self::Organization,
+    ];
+
+    /// Whether a key of this scope may do it.
+    #[must_use]
+    pub fn holds(self, permission: Permission) -> bool {
+        permission.scopes().contains(&self)
+    }
+
+    /// For the reference page.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Full => "key pair",
+            Self::Ingest => "key pair for telemetry",
+            Self::PublicHalf => "public key alone",
+            Self::Organization => "key pair of an organization",
+        }
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_each_permission_is_held_by_somebody() {
+        for (at, one) in Permission::ALL.iter().enumerate() {
+            assert!(
+                Permission::ALL[..at]
+                    .iter()
+                    .all(|other| other.name() != one.name()),
+                "{one}"
+            );
+            assert!(Scope::ALL.iter().any(|scope| scope.holds(*one)), "{one}");
+        }
+    }
+
+    #[test]
+    fn keys_of_organizations_open_no_project_and_keys_of_projects_no_organization() {
+        for one in Permission::ALL {
+            for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
+                let is_of_organization = *scope == Scope::Organization;
+                assert_eq!(
+                    one.place() == Place::Organization,
+                    is_of_organization,
+                    "{one}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_public_half_writes_scores_and_does_nothing_else() {
+        let held: Vec<_> = Permission::ALL
+            .iter()
+            .filter(|one| Scope::PublicHalf.holds(**one))
+            .collect();
+        assert_eq!(held, [&Permission::ScoreWrite]);
+    }
+}

@@ -1,0 +1,252 @@
+//! Who looks: the signed session cookie that a login is exchanged for.
+//!
+//! Invariants:
+//! - **The cookie is the whole session.** It names a project, an end and what began it, signed with a key that
+//!   the installation keeps; nothing is remembered here, so any node can read it.
+//! - **A session ends with what began it**: a key pair that is deleted or expires, or the token of a start that
+//!   another start took the place of.
+//! - **Signatures are compared in constant time.**
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use perpend_domain::ids::{IdSource, ProjectId};
+use perpend_domain::time::Timestamp;
+use perpend_store::Store;
+use sha2::Sha256;
+
+/// How long a login lasts.
+const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
+/// The cookie's name.
+const COOKIE: &str = "perpend_session";
+/// Name of the signing key among the installation's secrets.
+pub(crate) const SESSION_KEY: &str = "session-key";
+/// Keeps a signature made here from being one anywhere else.
+const DOMAIN: &[u8] = b"session/2";
+
+/// What a session was begun with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// The key pair with this public half.
+    Pair(String),
+    /// The token that the server printed when it started.
+    Token,
+}
+
+/// A session that was read from its cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) project: ProjectId,
+    pub(super) begun: Begun,
+}
+
+/// Makes and reads sessions.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    signer: Hmac<Sha256>,
+    /// Of this start.
+    token: String,
+    is_secure: bool,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sessions")
+    }
+}
+
+/// 256 bits as hexadecimal text.
+fn random(ids: &dyn IdSource) -> String {
+    format!("{}{}", ids.uuid().simple(), ids.uuid().simple())
+}
+
+impl Sessions {
+    /// Reads the installation's signing key, making it when there is none. Cookies are limited to HTTPS
+    /// when `is_secure`.
+    pub(crate) async fn open(
+        store: &Store,
+        ids: &dyn IdSource,
+        token: &str,
+        is_secure: bool,
+    ) -> Result<Self, perpend_store::Error> {
+        let fresh = random(ids);
+        let key = store.secret(SESSION_KEY, || fresh.into_bytes()).await?;
+        Ok(Self::new(&key, token, is_secure))
+    }
+
+    fn new(key: &[u8], token: &str, is_secure: bool) -> Self {
+        // HMAC takes a key of any length, an empty one included.
+        let signer = Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        Self {
+            signer,
+            token: token.to_owned(),
+            is_secure,
+        }
+    }
+
+    fn signature(&self, until: i64, shown: &Shown) -> Hmac<Sha256> {
+        let mut signer = self.signer.clone();
+        signer.update(DOMAIN);
+        signer.update(&until.to_be_bytes());
+        // The lengths keep one text from going over into the next.
+        let mut part = |text: &str| {
+            signer.update(&(text.len() as u64).to_be_bytes());
+            signer.update(text.as_bytes());
+        };
+        part(shown.project.as_str());
+        match &shown.begun {
+            Begun::Pair(public_key) => part(public_key),
+            Begun::Token => {
+                part("");
+                part(&self.token);
+            }
+        }
+        signer
+    }
+
+    /// The `Set-Cookie` value of a session in `project` that starts `now`.
+    pub(crate) fn cookie(&self, project: &ProjectId, begun: Begun, now: Timestamp) -> String {
+        let until = now.as_millis() / 1_000 + SESSION_SECONDS;
+        let shown = Shown {
+            project: project.clone(),
+            begun,
+        };
+        let signature = self.signature(until, &shown).finalize().into_bytes();
+        let begun = match &shown.begun {
+            Begun::Pair(public_key) => public_key.as_str(),
+            Begun::Token => "",
+        };
+        let value = format!(
+            "{until}.{}.{}.{}",
+            URL_SAFE_NO_PAD.encode(project.as_str()),
+            URL_SAFE_NO_PAD.encode(begun),
+            URL_SAFE_NO_PAD.encode(signature)
+        );
+        self.attributes(&value, SESSION_SECONDS)
+    }
+
+    /// The `Set-Cookie` value that ends a session.
+    pub(crate) fn no_cookie(&self) -> String {
+        self.attributes("", 0)
+    }
+
+    fn attributes(&self, value: &str, seconds: i64) -> String {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+    }
+
+    /// The session in a `Cookie` header; `None` when there is none, or it has run out, or it was not signed here.
+    pub(super) fn in_cookies(&self, header: &str, now: Timestamp) -> Option<Shown> {
+        let cookies = header
+            .split(';')
+            .filter_map(|pair| pair.trim().split_once('='));
+        let mut ours = cookies
+            .filter(|(name, _)| *name == COOKIE)
+            .map(|(_, value)| value);
+        ours.find_map(|value| self.read(value, now))
+    }
+
+    fn read(&self, value: &str, now: Timestamp) -> Option<Shown> {
+        let mut parts = value.split('.');
+        let until: i64 = parts.next()?.parse().ok()?;
+        let mut bytes = || URL_SAFE_NO_PAD.decode(parts.next()?).ok();
+        let project = ProjectId::new(&String::from_utf8(bytes()?).ok()?).ok()?;
+        let begun = match String::from_utf8(bytes()?).ok()? {
+            none if none.is_empty() => Begun::Token,
+            public_key => Begun::Pair(public_key),
+        };
+        let signature = bytes()?;
+        let shown = Shown { project, begun };
+        self.signature(until, &shown)
+            .verify_slice(&signature)
+            .ok()?;
+        (now.as_millis() / 1_000 < until).then_some(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions(key: &str) -> Sessions {
+        Sessions::new(key.as_bytes(), "token of a start", false)
+    }
+
+    fn pair(cookie: &str) -> &str {
+        cookie.split(';').next().unwrap()
+    }
+
+    fn begun() -> Begun {
+        Begun::Pair("pk-1".to_owned())
+    }
+
+    #[test]
+    fn a_session_is_read_back_until_it_ends() {
+        let (project, start) = (
+            ProjectId::new("p 1;ü").unwrap(),
+            Timestamp::from_millis(1_000_000),
+        );
+        for begun in [begun(), Begun::Token] {
+            let cookie = sessions("k").cookie(&project, begun.clone(), start);
+            assert!(
+                cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"),
+                "{cookie}"
+            );
+            let header = format!("other=1; {}; last=2", pair(&cookie));
+            let project = project.clone();
+            let shown = Some(Shown { project, begun });
+            assert_eq!(sessions("k").in_cookies(&header, start), shown);
+            let end = start.plus_millis(SESSION_SECONDS * 1_000);
+            let before = end.plus_millis(-1);
+            assert_eq!(sessions("k").in_cookies(&header, before), shown);
+            assert_eq!(sessions("k").in_cookies(&header, end), None);
+        }
+    }
+
+    #[test]
+    fn a_changed_or_foreign_cookie_is_none() {
+        let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
+        let cookie = sessions("k").cookie(&project, begun(), now);
+        let cookie = pair(&cookie);
+        assert_eq!(sessions("other").in_cookies(cookie, now), None);
+        let longer = cookie.replacen("=1", "=9", 1);
+        assert_eq!(sessions("k").in_cookies(&longer, now), None);
+        // Neither another key pair nor the token began it.
+        for other in ["pk-2", ""] {
+            let encoded = |text: &str| format!(".{}.", URL_SAFE_NO_PAD.encode(text));
+            let other = cookie.replacen(&encoded("pk-1"), &encoded(other), 1);
+            assert_ne!(other, cookie);
+            assert_eq!(sessions("k").in_cookies(&other, now), None);
+        }
+        for broken in [
+            "",
+            "perpend_session=",
+            "perpend_session=1.cDE.",
+            "perpend_session=x.y.z",
+            "a",
+        ] {
+            assert_eq!(sessions("k").in_cookies(broken, now), None, "{broken}");
+        }
+        let ended = sessions("k").no_cookie();
+        assert_eq!(sessions("k").in_cookies(pair(&ended), now), None);
+    }
+
+    #[test]
+    fn a_session_that_the_token_began_ends_with_the_start_that_printed_it() {
+        let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
+        let next_start = Sessions::new(b"k", "token of the next start", false);
+        let by_token = sessions("k").cookie(&project, Begun::Token, now);
+        assert_eq!(next_start.in_cookies(pair(&by_token), now), None);
+        let by_pair = sessions("k").cookie(&project, begun(), now);
+        assert!(next_start.in_cookies(pair(&by_pair), now).is_some());
+    }
+
+    #[test]
+    fn https_limits_the_cookie_to_https() {
+        let secure = Sessions::new(b"k", "", true);
+        assert!(secure.no_cookie().ends_with("; Secure"));
+        assert!(!sessions("k").no_cookie().contains("Secure"));
+    }
+}

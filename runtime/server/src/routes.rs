@@ -1,0 +1,570 @@
+//! Every route of the server: what it needs, where it leads, what is said of it. One entry makes all three.
+//!
+//! Invariants:
+//! - **No route without a permission.** [`Routes`] is the only way to serve something, and puts the guard in front.
+
+use std::fmt::Write as _;
+use std::mem;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::middleware::{from_fn, map_response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use perpend_domain::access::{Permission, Scope};
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApi, OpenApiBuilder, PathItem,
+    PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
+};
+
+use crate::auth::{Guarded, Needs, Way};
+use crate::extract::{Param, readable_path};
+use crate::problem::as_rfc9457;
+use crate::{App, api, compression, edge, ingress, pages};
+
+/// The permission that an operation needs, in the document.
+const PERMISSION: &str = "x-perpend-permission";
+
+/// The description of one operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    id: &'static str,
+    method: HttpMethod,
+    path: &'static str,
+    summary: &'static str,
+    needs: Needs,
+    query: &'static [Param],
+    body: Option<RefOr<Schema>>,
+    status: u16,
+    /// Further ones of success.
+    also: &'static [u16],
+    /// Of the answer; nothing when it has no body.
+    media_type: Option<&'static str>,
+    answer: RefOr<Schema>,
+    /// What the two refer to by name.
+    named: Vec<(String, RefOr<Schema>)>,
+    /// The answer holds a key, or an address that opens something without one.
+    is_secret: bool,
+}
+
+impl Operation {
+    /// An operation that answers 200 with some JSON.
+    pub(crate) fn new(
+        method: HttpMethod,
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self {
+            id,
+            method,
+            path,
+            summary,
+            needs: needs.into(),
+            query: &[],
+            body: None,
+            status: 200,
+            also: &[],
+            media_type: Some("application/json"),
+            answer: object(),
+            named: Vec::new(),
+            is_secret: false,
+        }
+    }
+
+    pub(crate) fn get(
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self::new(HttpMethod::Get, id, path, summary, needs)
+    }
+
+    pub(crate) fn post(
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self::new(HttpMethod::Post, id, path, summary, needs)
+    }
+
+    pub(crate) fn put(
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self::new(HttpMethod::Put, id, path, summary, needs)
+    }
+
+    pub(crate) fn patch(
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self::new(HttpMethod::Patch, id, path, summary, needs)
+    }
+
+    pub(crate) fn delete(
+        id: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        needs: impl Into<Needs>,
+    ) -> Self {
+        Self::new(HttpMethod::Delete, id, path, summary, needs)
+    }
+
+    /// The answer holds a key, or an address that opens something without one: no cache keeps it and it is
+    /// not compressed. Needless for what is about an organization: keys and people throughout.
+    pub(crate) fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    pub(crate) fn query(mut self, query: &'static [Param]) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub(crate) fn body<T: utoipa::ToSchema>(mut self) -> Self {
+        self.body = Some(T::schema());
+        T::schemas(&mut self.named);
+        self
+    }
+
+    pub(crate) fn answers<T: utoipa::ToSchema>(mut self) -> Self {
+        self.answer = T::schema();
+        T::schemas(&mut self.named);
+        self
+    }
+
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        match status {
+            204 => self.empty(),
+            _ => self,
+        }
+    }
+
+    /// The answer has no body.
+    pub(crate) fn empty(mut self) -> Self {
+        self.media_type = None;
+        self
+    }
+
+    /// The answer is bytes.
+    pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
+        self.media_type = Some(media_type);
+        let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        let schema = ObjectBuilder::new().schema_type(Type::String);
+        self.answer = schema.format(Some(binary)).build().into();
+        self
+    }
+
+    /// Statuses of success besides the one.
+    pub(crate) fn also(mut self, statuses: &'static [u16]) -> Self {
+        self.also = statuses;
+        self
+    }
+
+    fn success(&self) -> Response {
+        let answer = ResponseBuilder::new().description(self.summary);
+        let Some(media_type) = self.media_type else {
+            return answer.build();
+        };
+        let content = ContentBuilder::new()
+            .schema(Some(self.answer.clone()))
+            .build();
+        answer.content(media_type, content).build()
+    }
+
+    fn described(&self) -> utoipa::openapi::path::Operation {
+        let mut operation = OperationBuilder::new()
+            .operation_id(Some(self.id))
+            .summary(Some(self.summary))
+            .tag(resource(self.path).unwrap_or("api").to_owned());
+        for name in self
+            .path
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next())
+        {
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name(name)
+                    .parameter_in(ParameterIn::Path)
+                    .required(Required::True)
+                    .schema(Some(ObjectBuilder::new().schema_type(Type::String))),
+            );
+        }
+        for param in self.query {
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name(param.name)
+                    .parameter_in(ParameterIn::Query)
+                    .required(match param.is_needed {
+                        true => Required::True,
+                        false => Required::False,
+                    })
+                    .description(Some(param.text))
+                    .schema(Some(kind(param.kind))),
+            );
+        }
+        if let Some(body) = &self.body {
+            let content = ContentBuilder::new().schema(Some(body.clone())).build();
+            let body = RequestBodyBuilder::new().content("application/json", content);
+            operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
+        }
+        let answer = self.success();
+        let failure =
+            ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
+        for status in self.also {
+            operation = operation.response(status.to_string(), answer.clone());
+        }
+        operation = operation
+            .response(self.status.to_string(), answer)
+            .response("default", failure.build());
+        with_permission(operation, self.needs).build()
+    }
+}
+
+/// Says what a caller must show, and the permission that decides.
+pub(crate) fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBuilder {
+    let schemes = [
+        ("basic", Scope::Full),
+        ("organization", Scope::Organization),
+        ("publicKey", Scope::PublicHalf),
+    ];
+    let none: [&str; 0] = [];
+    let held = schemes.iter().filter(|(_, scope)| needs.is_held_by(*scope));
+    let operation = held.fold(operation, |operation, (name, _)| {
+        operation.security(SecurityRequirement::new(*name, none))
+    });
+    let name = needs.name();
+    operation.extensions(Some(ExtensionsBuilder::new().add(PERMISSION, name).build()))
+}
+
+/// What a path of the API is about: its first part that is neither prefix nor version.
+pub(crate) fn resource(path: &str) -> Option<&str> {
+    let mut parts = path.strip_prefix("/api/")?.split('/');
+    let is_public = parts.next() == Some("public");
+    let is_prefix = |part: &&str| is_public && matches!(*part, "v1" | "v2" | "v3" | "unstable");
+    parts.find(|part| !is_prefix(part))
+}
+
+fn object() -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .build()
+        .into()
+}
+
+fn kind(name: &str) -> RefOr<Schema> {
+    let simple = |schema_type| ObjectBuilder::new().schema_type(schema_type);
+    match name {
+        "integer" => simple(Type::Integer).build().into(),
+        "number" => simple(Type::Number).build().into(),
+        "boolean" => simple(Type::Boolean).build().into(),
+        "array" => ArrayBuilder::new()
+            .items(simple(Type::String))
+            .build()
+            .into(),
+        "date-time" => simple(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .build()
+            .into(),
+        _ => simple(Type::String).build().into(),
+    }
+}
+
+/// A page, or what a page loads.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    method: HttpMethod,
+    path: &'static str,
+    needs: Needs,
+    is_secret: bool,
+}
+
+impl Page {
+    pub(crate) fn get(path: &'static str, needs: impl Into<Needs>) -> Self {
+        Self {
+            method: HttpMethod::Get,
+            path,
+            needs: needs.into(),
+            is_secret: false,
+        }
+    }
+
+    pub(crate) fn post(path: &'static str, needs: impl Into<Needs>) -> Self {
+        Self {
+            method: HttpMethod::Post,
+            ..Self::get(path, needs)
+        }
+    }
+
+    /// The answer begins or ends a session: no cache keeps it and it is not compressed.
+    pub(crate) fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+}
+
+/// A route of the server and what it needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// With `{names}`.
+    pub path: String,
+    /// Upper case.
+    pub method: &'static str,
+    /// A permission, two with `or` between them, or `nobody`.
+    pub needs: String,
+}
+
+/// Collects routes and what is said about them.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    public: Router<App>,
+    own: Router<App>,
+    otlp: Router<App>,
+    pages: Router<App>,
+    operations: Vec<Operation>,
+    served: Vec<Served>,
+}
+
+fn filter(method: &HttpMethod) -> (MethodFilter, &'static str) {
+    match method {
+        HttpMethod::Post => (MethodFilter::POST, "POST"),
+        HttpMethod::Put => (MethodFilter::PUT, "PUT"),
+        HttpMethod::Patch => (MethodFilter::PATCH, "PATCH"),
+        HttpMethod::Delete => (MethodFilter::DELETE, "DELETE"),
+        _ => (MethodFilter::GET, "GET"),
+    }
+}
+
+impl Routes {
+    /// Every route.
+    pub(crate) fn all() -> Self {
+        let mut routes = Self::default();
+        ingress::routes(&mut routes);
+        api::routes(&mut routes);
+        pages::routes(&mut routes);
+        routes
+    }
+
+    /// The handler behind its guard.
+    fn guarded<H, T>(
+        &mut self,
+        (method, path): (&HttpMethod, &str),
+        needs: Needs,
+        way: Way,
+        handler: H,
+    ) -> MethodRouter<App>
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let (filter, method) = filter(method);
+        self.served.push(Served {
+            path: path.to_owned(),
+            method,
+            needs: needs.name(),
+        });
+        on(
+            filter,
+            Guarded {
+                needs,
+                way,
+                handler,
+            },
+        )
+    }
+
+    /// Adds one operation of the API.
+    pub(crate) fn add<H, T>(&mut self, operation: Operation, handler: H)
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let place = (&operation.method, operation.path);
+        let mut route = self.guarded(place, operation.needs, Way::Api, handler);
+        if operation.is_secret || operation.needs.is_of_organization() {
+            route = route.route_layer(map_response(compression::keep_secret));
+        }
+        let is_own = operation.path.starts_with("/api/v1/");
+        let router = if is_own {
+            &mut self.own
+        } else {
+            &mut self.public
+        };
+        *router = mem::take(router).route(operation.path, route);
+        self.operations.push(operation);
+    }
+
+    /// Adds an OTLP path, with and without a slash at its end.
+    pub(crate) fn otlp<H, T>(&mut self, path: &str, handler: H)
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        for path in [path.to_owned(), format!("{path}/")] {
+            let needs = Needs::One(Permission::IngestWrite);
+            let place = (&HttpMethod::Post, path.as_str());
+            let route = self.guarded(place, needs, Way::Otlp, handler.clone());
+            let route = route.fallback(ingress::method_not_allowed);
+            self.otlp = mem::take(&mut self.otlp).route(&path, route);
+        }
+    }
+
+    /// Adds a page.
+    pub(crate) fn page<H, T>(&mut self, page: Page, handler: H)
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let place = (&page.method, page.path);
+        let mut route = self.guarded(place, page.needs, Way::Page, handler);
+        if page.is_secret {
+            route = route.route_layer(map_response(compression::keep_secret));
+        }
+        self.pages = mem::take(&mut self.pages).route(page.path, route);
+    }
+
+    /// Adds what is neither an operation nor a page, and is everybody's.
+    pub(crate) fn open<H, T>(&mut self, path: &str, handler: H)
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let place = (&HttpMethod::Get, path);
+        let route = self.guarded(place, Needs::Nobody, Way::Api, handler);
+        self.public = mem::take(&mut self.public).route(path, route);
+    }
+
+    /// What answers all of them, each kind in its form.
+    pub(crate) fn into_router(self) -> Router<App> {
+        let own = self.own.layer(from_fn(readable_path));
+        let api = self
+            .public
+            .layer(from_fn(readable_path))
+            .merge(own.layer(from_fn(as_rfc9457)))
+            .method_not_allowed_fallback(edge::method_not_allowed);
+        let pages = self.pages.layer(from_fn(pages::as_page));
+        self.otlp.merge(api).merge(pages)
+    }
+
+    /// What is served, in the order of paths.
+    pub(crate) fn into_served(mut self) -> Vec<Served> {
+        self.served.sort_unstable();
+        self.served
+    }
+
+    /// The description of everything that was added.
+    pub(crate) fn openapi(&self) -> OpenApi {
+        let mut paths = PathsBuilder::new();
+        for operation in &self.operations {
+            let item = PathItem::new(operation.method.clone(), operation.described());
+            paths = paths.path(operation.path, item);
+        }
+        for (path, item) in ingress::paths() {
+            paths = paths.path(path, item);
+        }
+        let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
+        let organization = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Basic)
+            .description(Some(
+                "A key pair of an organization; those of projects do not do.",
+            ));
+        let named = self.operations.iter().flat_map(|each| &each.named);
+        let components = ComponentsBuilder::new()
+            .schemas_from_iter(named.cloned())
+            .security_scheme("basic", scheme(HttpAuthScheme::Basic))
+            .security_scheme("organization", SecurityScheme::Http(organization.build()))
+            .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
+        let info = InfoBuilder::new()
+            .title("Perpend")
+            .version(env!("CARGO_PKG_VERSION"))
+            .description(Some("Traces in, explained scores out."));
+        OpenApiBuilder::new()
+            .info(info)
+            .paths(paths)
+            .components(Some(components.build()))
+            .build()
+    }
+}
+
+/// `docs/access.md`.
+pub(crate) fn markdown() -> String {
+    let mut page = String::from(
+        "# Access\n\n\
+         Printed by `perpend docs access`; do not edit by hand.\n\n\
+         Each route needs one permission, and what holds it is decided by one table. Without credentials the answer is \
+         401; with credentials that do not hold the permission it is 403 `access_denied`, and `details.permission` names \
+         what is missing. What belongs to another project answers like what does not exist.\n\n\
+         A session of the pages holds what the key pair holds that began it, and ends with it; one that the printed token \
+         began ends when the server starts again. The administrator's key holds what a key pair of the named project \
+         holds.\n\n| permission | what it lets do |",
+    );
+    for scope in Scope::ALL {
+        let _ = write!(page, " {} |", scope.title());
+    }
+    page.push_str("\n|---|---|");
+    page.push_str(&"---|".repeat(Scope::ALL.len()));
+    page.push('\n');
+    for permission in Permission::ALL {
+        let _ = write!(page, "| `{permission}` | {} |", permission.covers());
+        for scope in Scope::ALL {
+            page.push_str(match scope.holds(*permission) {
+                true => " yes |",
+                false => " – |",
+            });
+        }
+        page.push('\n');
+    }
+    page.push_str("\n## Routes\n\n| route | needs |\n|---|---|\n");
+    for route in Routes::all().into_served() {
+        let _ = writeln!(
+            page,
+            "| `{} {}` | `{}` |",
+            route.method, route.path, route.needs
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operation_has_an_id_of_its_own() {
+        let document = serde_json::to_value(crate::api::openapi()).unwrap();
+        let mut ids = std::collections::BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let id = operation["operationId"].as_str();
+                let id = id.unwrap_or_else(|| panic!("{method} {path} has no id"));
+                assert!(ids.insert(id.to_owned()), "{id} is there twice");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_document_refers_to_is_in_it() {
+        let document = serde_json::to_value(crate::api::openapi()).unwrap();
+        let text = document.to_string();
+        let mut n_refs = 0;
+        for (at, start) in text.match_indices("\"$ref\":\"#") {
+            let pointer = text[at + start.len()..].split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+            n_refs += 1;
+        }
+        assert!(0 < n_refs, "nothing is referred to");
+    }
+}
