@@ -1,8 +1,13 @@
 //! From executions to scores: load, call, write.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 
 use perpend_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, Target, TargetKind};
 use perpend_domain::identity;
@@ -25,6 +30,9 @@ const MAX_LOST: u32 = 10;
 
 /// How often those that were held too long are given up while there is other work.
 const GIVE_UP_EVERY_MS: i64 = 60_000;
+
+/// How long an answer waits for others to be written with it.
+const SOON: Duration = Duration::from_millis(10);
 
 /// A batch under one lease.
 #[derive(Debug)]
@@ -174,53 +182,80 @@ impl Inner {
             mut finished,
             held,
         } = self.sort(&work, &catalog, started_at).await?;
-        let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
-        let n_calls = calls.len();
-        let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
-        let mut results = self.evaluate(calls, work.lease, &seqs).await;
-        self.reach(Breakpoint::Evaluated)?;
-        if let Some(first) = work.leased.first() {
-            let targets = prepared
-                .iter()
-                .map(|each| &each.leased.execution.made.target);
-            let targets: Vec<&Target> = targets.collect();
-            // A batch is of one project.
-            let project = &first.execution.project;
-            self.refuse_foreign_pointers(project, &targets, &mut results)
-                .await?;
-        }
-        let now = self.deps.clock.now();
-        // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
-        let names = self.catalog.current(store).await?;
-        let mut given_back = Vec::new();
-        let mut results = results.into_iter();
-        for each in &prepared {
-            let result = results.next().unwrap_or_else(|| no_result(n_calls));
-            let name = evaluator_name(&names, each);
-            match self.outcome(each, name, result, (started_at, now)) {
-                Some(ended) => finished.push(ended),
-                None => given_back.push(each.leased.seq),
-            }
-        }
         let fence = work.lease.fence;
         if !held.is_empty() {
-            let until = now.plus_millis(retry::HELD_MS);
+            let until = started_at.plus_millis(retry::HELD_MS);
             store
-                .release_executions(fence, &held, Release::Held(until), now)
+                .release_executions(fence, &held, Release::Held(until), started_at)
                 .await?;
             self.look_again_at_held(&catalog).await?;
         }
-        if !given_back.is_empty() {
-            store
-                .release_executions(fence, &given_back, Release::GivenBack, now)
-                .await?;
+        let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
+        let mut answers = self.deps.evaluate.evaluate(calls);
+        let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
+        loop {
+            let mut answered = Vec::new();
+            for (place, result) in self.some(&mut answers, &work).await {
+                let prepared = open.get_mut(place).and_then(Option::take);
+                answered.extend(prepared.map(|prepared| (prepared, result)));
+            }
+            let is_last = answered.is_empty();
+            if is_last {
+                let n_calls = open.len();
+                let lost = open.drain(..).flatten();
+                answered = lost.map(|each| (each, no_result(n_calls))).collect();
+            }
+            self.reach(Breakpoint::Evaluated)?;
+            let (ended, given_back) = self.ended(answered, started_at).await?;
+            finished.extend(ended);
+            let now = self.deps.clock.now();
+            if !given_back.is_empty() {
+                store
+                    .release_executions(fence, &given_back, Release::GivenBack, now)
+                    .await?;
+            }
+            if !finished.is_empty() {
+                let ended = self.finish(fence, &finished, started_at, now).await?;
+                self.reach(Breakpoint::Finished)?;
+                self.pause(&finished, &ended, &work, now).await?;
+                finished.clear();
+            }
+            if is_last {
+                return Ok(());
+            }
         }
-        if !finished.is_empty() {
-            let ended = self.finish(fence, &finished, started_at, now).await?;
-            self.reach(Breakpoint::Finished)?;
-            self.pause(&finished, &ended, &work, now).await?;
+    }
+
+    /// What answers mean: executions that end, and places of those that are given back.
+    async fn ended(
+        &self,
+        answered: Vec<(Prepared<'_>, CallResult)>,
+        started_at: Timestamp,
+    ) -> Result<(Vec<Finished>, Vec<i64>), Error> {
+        let (mut ended, mut given_back) = (Vec::new(), Vec::new());
+        let (prepared, mut results): (Vec<_>, Vec<_>) = answered.into_iter().unzip();
+        let Some(first) = prepared.first() else {
+            return Ok((ended, given_back));
+        };
+        let targets = prepared
+            .iter()
+            .map(|each| &each.leased.execution.made.target);
+        let targets: Vec<&Target> = targets.collect();
+        // A batch is of one project.
+        let project = &first.leased.execution.project;
+        self.refuse_foreign_pointers(project, &targets, &mut results)
+            .await?;
+        let now = self.deps.clock.now();
+        // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
+        let names = self.catalog.current(&self.deps.store).await?;
+        for (each, result) in prepared.iter().zip(results) {
+            let name = evaluator_name(&names, each);
+            match self.outcome(each, name, result, (started_at, now)) {
+                Some(finished) => ended.push(finished),
+                None => given_back.push(each.leased.seq),
+            }
         }
-        Ok(())
+        Ok((ended, given_back))
     }
 
     /// Writes what came of a batch. Where the database takes the batch for wrong, one of it is at fault
@@ -263,24 +298,50 @@ impl Inner {
         Ok(all)
     }
 
-    /// Calls, with signs of life to the ledger while they run.
-    async fn evaluate(&self, calls: Vec<Call>, lease: Lease, seqs: &[i64]) -> Vec<CallResult> {
-        if calls.is_empty() {
-            return Vec::new();
+    /// The next answers: the first that comes, and those that come soon after it, because they share its commit.
+    /// None after the last. Meanwhile the ledger gets signs of life.
+    async fn some(
+        &self,
+        answers: &mut BoxStream<'_, (usize, CallResult)>,
+        work: &Work,
+    ) -> Vec<(usize, CallResult)> {
+        let first = loop {
+            tokio::select! {
+                first = answers.next() => break first,
+                () = tokio::time::sleep(self.deps.options.renew) => self.renew(work).await,
+            }
+        };
+        let mut some = Vec::from_iter(first);
+        if some.is_empty() {
+            return some;
         }
-        let mut calls = self.deps.evaluate.evaluate(calls);
+        let soon = tokio::time::sleep(SOON);
+        let mut soon = pin!(soon);
         loop {
             tokio::select! {
-                results = &mut calls => return results,
-                () = tokio::time::sleep(self.deps.options.renew) => {
-                    let now = self.deps.clock.now();
-                    let until = now.plus_millis(self.deps.options.lease_ms);
-                    let renewed = Lease { until, ..lease };
-                    if let Err(error) = self.deps.store.renew_lease(renewed, seqs).await {
-                        tracing::warn!(error = &error as &dyn std::error::Error, "lease not renewed");
-                    }
-                }
+                biased;
+                next = answers.next() => match next {
+                    Some(next) => some.push(next),
+                    None => return some,
+                },
+                () = &mut soon => return some,
             }
+        }
+    }
+
+    async fn renew(&self, work: &Work) {
+        let now = self.deps.clock.now();
+        let until = now.plus_millis(self.deps.options.lease_ms);
+        let renewed = Lease {
+            until,
+            ..work.lease
+        };
+        let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
+        if let Err(error) = self.deps.store.renew_lease(renewed, &seqs).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "lease not renewed"
+            );
         }
     }
 

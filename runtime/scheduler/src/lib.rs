@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use perpend_domain::ids::IdSource;
 use perpend_domain::plugin::{Call, CallResult, Limits};
 use perpend_domain::time::{Clock, Timestamp};
@@ -48,8 +48,8 @@ use executor::Work;
 
 /// Runs evaluators. The server puts the worker processes behind it.
 pub trait Evaluate: Send + Sync + fmt::Debug {
-    /// One result per call, in order. Failures are results; nothing panics.
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>>;
+    /// One result per call as it comes, with the place of the call. Failures are results; nothing panics.
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
 }
 
 /// Places where a test may kill the scheduler.

@@ -8,6 +8,7 @@
 
 mod model;
 mod pointing;
+mod streaming;
 mod support;
 mod waiting;
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, FuturesUnordered};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use perpend_host::{Host, HostError, Plugin};
@@ -128,11 +130,13 @@ impl Engine {
 }
 
 impl Evaluate for Engine {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
         match self {
-            Self::Processes(workers) => Box::pin(workers.evaluate(calls)),
+            Self::Processes(workers) => workers.answers(calls).boxed(),
             Self::InProcess(own) => {
-                Box::pin(join_all(calls.into_iter().map(|call| own.call(call))))
+                let calls = calls.into_iter().enumerate();
+                let answers = calls.map(async |(place, call)| (place, own.call(call).await));
+                FuturesUnordered::from_iter(answers).boxed()
             }
         }
     }

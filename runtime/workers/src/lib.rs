@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::{self, Stream};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 use perpend_protocol::host_call::Allowance;
@@ -213,6 +214,15 @@ impl Workers {
         }
     }
 
+    /// Makes the calls and gives their results as they come, each with the place of its call. Dropping the
+    /// stream cancels what has not been answered.
+    pub fn answers(&self, calls: Vec<Call>) -> impl Stream<Item = (usize, CallResult)> + Send + '_ {
+        let answers = self.begin(None, calls);
+        stream::unfold(answers, async |mut answers| {
+            answers.next().await.map(|next| (next, answers))
+        })
+    }
+
     /// Makes the calls and gives their results in the same order. Dropping the future cancels what has
     /// not been answered.
     pub async fn evaluate(&self, calls: Vec<Call>) -> Vec<CallResult> {
@@ -225,15 +235,26 @@ impl Workers {
         project: Option<ProjectId>,
         calls: Vec<Call>,
     ) -> Vec<CallResult> {
-        let group = Group::new(calls.len());
-        let _cancel = queue::CancelOnDrop {
-            group: &group,
-            queue: &self.shared.queue,
-        };
-        self.shared
-            .queue
-            .push(&group, project, calls, &self.shared.quarantine);
-        group.results().await
+        let mut answers = self.begin(project, calls);
+        let mut results = Vec::new();
+        while let Some(next) = answers.next().await {
+            results.push(next);
+        }
+        results.sort_unstable_by_key(|(place, _)| *place);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn begin(&self, project: Option<ProjectId>, calls: Vec<Call>) -> queue::Answers<'_> {
+        let (group, received) = Group::new();
+        let queue = &self.shared.queue;
+        let n_open = calls.len();
+        queue.push(&group, project, calls, &self.shared.quarantine);
+        queue::Answers {
+            group,
+            received,
+            n_open,
+            queue,
+        }
     }
 
     /// Compiles a component in a process of its own and asks it what it is, under the default grants.

@@ -1,47 +1,31 @@
 //! Calls that wait for a worker, and the groups their answers go back to.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use crate::watch::Quarantine;
 
 /// The calls of one `evaluate`.
 pub(crate) struct Group {
-    results: Mutex<Vec<Option<CallResult>>>,
-    n_open: AtomicUsize,
-    done: Notify,
+    answers: mpsc::UnboundedSender<(usize, CallResult)>,
     abandoned: AtomicBool,
 }
 
 impl Group {
-    pub(crate) fn new(n_calls: usize) -> Arc<Self> {
-        Arc::new(Self {
-            results: Mutex::new(vec![None; n_calls]),
-            n_open: AtomicUsize::new(n_calls),
-            done: Notify::new(),
-            abandoned: AtomicBool::new(false),
-        })
+    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<(usize, CallResult)>) {
+        // As many answers as calls, which the caller holds already.
+        let (answers, received) = mpsc::unbounded_channel();
+        let abandoned = AtomicBool::new(false);
+        (Arc::new(Self { answers, abandoned }), received)
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Acquire)
-    }
-
-    pub(crate) async fn results(&self) -> Vec<CallResult> {
-        while 0 < self.n_open.load(Ordering::Acquire) {
-            self.done.notified().await;
-        }
-        let results = std::mem::take(&mut *lock(&self.results));
-        let lost = || failed(FailureClass::Internal, "the call was not answered");
-        results
-            .into_iter()
-            .map(|result| result.unwrap_or_else(lost))
-            .collect()
     }
 }
 
@@ -58,12 +42,8 @@ pub(crate) struct Job {
 impl Job {
     /// Answers the call; a job is consumed by it, so it happens once.
     pub(crate) fn answer(self, result: CallResult) {
-        if let Some(place) = lock(&self.group.results).get_mut(self.index) {
-            *place = Some(result);
-        }
-        if self.group.n_open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.group.done.notify_one();
-        }
+        // Nobody may be waiting any more.
+        let _ = self.group.answers.send((self.index, result));
     }
 }
 
@@ -291,15 +271,25 @@ pub(crate) fn size(call: &Call) -> usize {
     128 + parts + call.config.len() + item.metadata.as_ref().map_or(0, String::len)
 }
 
-/// Marks the group as unwanted when its `evaluate` is dropped before the end.
-pub(crate) struct CancelOnDrop<'a> {
-    pub(crate) group: &'a Group,
-    pub(crate) queue: &'a Queue,
+/// The answers to a group of calls. Dropped before the end, it marks the group as unwanted.
+pub(crate) struct Answers<'q> {
+    pub(crate) group: Arc<Group>,
+    pub(crate) received: mpsc::UnboundedReceiver<(usize, CallResult)>,
+    pub(crate) n_open: usize,
+    pub(crate) queue: &'q Queue,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl Answers<'_> {
+    /// The next answer, with the place of its call; `None` after the last.
+    pub(crate) async fn next(&mut self) -> Option<(usize, CallResult)> {
+        self.n_open = self.n_open.checked_sub(1)?;
+        self.received.recv().await
+    }
+}
+
+impl Drop for Answers<'_> {
     fn drop(&mut self) {
-        if 0 < self.group.n_open.load(Ordering::Acquire) {
+        if 0 < self.n_open {
             self.group.abandoned.store(true, Ordering::Release);
             self.queue.abandoned.notify_waiters();
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{ExecutionState, TargetKind};
 use perpend_domain::ids::ProjectId;
@@ -15,15 +15,15 @@ use perpend_domain::time::Clock as _;
 use perpend_scheduler::Evaluate;
 use perpend_store::testing::on_each_database;
 
-use crate::support::{FakeEvaluate, World, child_of, generation, trace_id};
+use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};
 
 /// Points each score at what the output of its item says.
 #[derive(Debug)]
 struct PointsAtOutput(Arc<FakeEvaluate>);
 
 impl Evaluate for PointsAtOutput {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
-        Box::pin(async move {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        together(async move {
             let output = |call: &Call| {
                 call.item
                     .output
@@ -31,7 +31,7 @@ impl Evaluate for PointsAtOutput {
                     .map(|text| text.as_str().to_owned())
             };
             let outputs: Vec<_> = calls.iter().map(output).collect();
-            let mut results = self.0.evaluate(calls).await;
+            let mut results = self.0.results(calls).await;
             for (result, output) in results.iter_mut().zip(outputs) {
                 for score in result.outcome.as_mut().ok().into_iter().flatten() {
                     score.observation_id = output.clone();

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
@@ -102,33 +102,44 @@ impl FakeEvaluate {
     }
 }
 
+/// Results that come together, in the order of their calls.
+pub fn together<'r>(
+    results: impl Future<Output = Vec<CallResult>> + Send + 'r,
+) -> BoxStream<'r, (usize, CallResult)> {
+    let each = |results: Vec<CallResult>| stream::iter(results.into_iter().enumerate());
+    stream::once(results).flat_map(each).boxed()
+}
+
 impl Evaluate for FakeEvaluate {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
-        async move {
-            // Others get a turn in between, as with real workers.
-            tokio::task::yield_now().await;
-            let answer = |call: Call| {
-                let n_before = {
-                    let mut calls = self.calls.lock().unwrap();
-                    let n = calls.entry(call.item.id.clone()).or_default();
-                    *n += 1;
-                    *n - 1
-                };
-                let outcome = (self.answer)(&call, n_before);
-                CallResult {
-                    outcome: outcome
-                        .map(|number| vec![score(number)])
-                        .map_err(|class| Failure {
-                            class,
-                            message: "as the test wants".to_owned(),
-                        }),
-                    cpu_us: 7,
-                    log: Vec::new(),
-                }
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        together(self.results(calls))
+    }
+}
+
+impl FakeEvaluate {
+    pub async fn results(&self, calls: Vec<Call>) -> Vec<CallResult> {
+        // Others get a turn in between, as with real workers.
+        tokio::task::yield_now().await;
+        let answer = |call: Call| {
+            let n_before = {
+                let mut calls = self.calls.lock().unwrap();
+                let n = calls.entry(call.item.id.clone()).or_default();
+                *n += 1;
+                *n - 1
             };
-            calls.into_iter().map(answer).collect()
-        }
-        .boxed()
+            let outcome = (self.answer)(&call, n_before);
+            CallResult {
+                outcome: outcome
+                    .map(|number| vec![score(number)])
+                    .map_err(|class| Failure {
+                        class,
+                        message: "as the test wants".to_owned(),
+                    }),
+                cpu_us: 7,
+                log: Vec::new(),
+            }
+        };
+        calls.into_iter().map(answer).collect()
     }
 }
 
@@ -147,8 +158,8 @@ fn score(number: f64) -> PluginScore {
 pub struct Hanging;
 
 impl Evaluate for Hanging {
-    fn evaluate(&self, _: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
-        std::future::pending().boxed()
+    fn evaluate(&self, _: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        stream::pending().boxed()
     }
 }
 
@@ -180,13 +191,12 @@ impl Gate {
 }
 
 impl Evaluate for Gate {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
-        async move {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        together(async move {
             self.called.add_permits(1);
             drop(self.opened.acquire().await.unwrap());
-            self.answers.evaluate(calls).await
-        }
-        .boxed()
+            self.answers.results(calls).await
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::{
     CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
 };
@@ -19,7 +19,7 @@ use perpend_store::telemetry::EventBatch;
 use perpend_store::testing::on_each_database;
 use serde_json::{Value, json};
 
-use crate::support::{FakeEvaluate, World, child_of, generation, trace_id};
+use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};
 
 #[tokio::test]
 async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
@@ -119,9 +119,9 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
 struct Pointing(Arc<FakeEvaluate>);
 
 impl Evaluate for Pointing {
-    fn evaluate(&self, calls: Vec<Call>) -> BoxFuture<'_, Vec<CallResult>> {
-        Box::pin(async {
-            let mut results = self.0.evaluate(calls).await;
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        together(async {
+            let mut results = self.0.results(calls).await;
             let scores = results
                 .iter_mut()
                 .filter_map(|result| result.outcome.as_mut().ok());

@@ -1,5 +1,6 @@
 //! What an evaluator is made of, checked.
 
+use futures_util::StreamExt as _;
 use perpend_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
@@ -202,8 +203,8 @@ async fn asked_plugin(
         purpose: Purpose::CheckConfig,
         origin: None,
     };
-    let answer = app.engine.evaluate(vec![call]).await.pop();
-    let outcome = answer.ok_or_else(Problem::internal)?.outcome;
+    let answer = app.engine.evaluate(vec![call]).next().await;
+    let outcome = answer.ok_or_else(Problem::internal)?.1.outcome;
     let Err(Failure { class, message }) = outcome else {
         return Ok(());
     };
