@@ -16,14 +16,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: The package of the SDK, in the folder of this file.
+SDK = "perpend_plugin"
 #: Folders of a project that hold no part of the plug-in.
 LEFT_OUT = {"perpend", "target", "tests", "venv"}
 #: Compiled extensions of packages: nothing can load them in a component.
 NATIVE = {".so", ".pyd", ".dylib", ".dll"}
 #: Items that evaluators are run with while the plug-in is built.
 N_SAMPLES = 3
-#: The module that is compiled.
-MAIN = "perpend_plugin"
+#: The module that is compiled. It lies beside the project's own ones, and must take the name of none that they import.
+MAIN = "perpend_plugin_main"
 WORLD = "python-plugin"
 
 
@@ -80,10 +82,13 @@ def say(step: str) -> None:
 def lay_out(wanted: Any, app: Path, sdk: Path) -> None:
     """The project's own files, the contract, and a copy of the SDK: loading leaves compiled files beside it."""
     wit = wanted.scratch / "wit"
+    if sdk.exists():
+        # A package in there that is of another SDK would be found too.
+        shutil.rmtree(sdk)
     for source, target, left_out in [
         (wanted.project, app, LEFT_OUT),
         (wanted.wit, wit, set()),
-        (Path(__file__).parent / "perpend", sdk / "perpend", set()),
+        (Path(__file__).parent / SDK, sdk / SDK, set()),
     ]:
         if target.exists():
             shutil.rmtree(target)
@@ -128,7 +133,7 @@ def needs_of(entry: str, folders: list[Path]) -> dict[str, Any]:
     """Loads the evaluators in the Python at hand: the imports of the component follow from what they need."""
     path = os.pathsep.join(map(str, folders))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "perpend", entry]
+    command = [sys.executable, "-m", SDK, entry]
     said = subprocess.run(command, cwd=folders[0], env=environment, check=True, stdout=subprocess.PIPE, text=True)
     # A module may print while it is loaded: the answer is the last line.
     return json.loads(said.stdout.strip().splitlines()[-1])
@@ -150,7 +155,7 @@ def main_text(entry: str, needs: dict[str, Any], items: list[Any]) -> str:
     """The module that is compiled: the evaluators, the exports, and a few items to warm up with."""
     exports = "ConfigCheck, Evaluator, ready" if needs["checks_config"] else "Evaluator, ready"
     return (
-        f"import json\n\nimport {entry}\nfrom perpend.component import {exports}\n\n"
+        f"import json\n\nimport {entry}\nfrom {SDK}.component import {exports}\n\n"
         f"ready(json.loads({json.dumps(items)!r}))\n"
     )
 

@@ -18,10 +18,10 @@ import openai
 import yaml
 from autoevals.version import VERSION
 
-import perpend
+import perpend_plugin
 from scorers import CHAT, JUDGE, JUDGES, PURE, RAG, Scorer
 
-perpend.plugin(
+perpend_plugin.plugin(
     "perpend/autoevals-py",
     version=VERSION,
     description=(
@@ -33,8 +33,8 @@ perpend.plugin(
 autoevals.init(openai.OpenAI(), default_model={"completion": "slot", "embedding": "slot"})
 
 _SLOTS = {
-    CHAT: perpend.slot("judge", "Judges the answer."),
-    "embedding": perpend.embedding("embedding", "Turns texts into vectors."),
+    CHAT: perpend_plugin.slot("judge", "Judges the answer."),
+    "embedding": perpend_plugin.embedding("embedding", "Turns texts into vectors."),
 }
 
 
@@ -56,7 +56,7 @@ def _constructed(scorer: Scorer, settings: dict[str, Any]) -> autoevals.Scorer:
     return getattr(autoevals, scorer.name)(**settings)
 
 
-def _arguments(scorer: Scorer, item: perpend.Item, config: dict[str, Any]) -> dict[str, Any]:
+def _arguments(scorer: Scorer, item: perpend_plugin.Item, config: dict[str, Any]) -> dict[str, Any]:
     """What the scorer is called with beside output and expected output."""
     given = {name: value for name, value in config.items() if name not in scorer.constructed}
     if "input" in scorer.needs:
@@ -68,37 +68,41 @@ def _arguments(scorer: Scorer, item: perpend.Item, config: dict[str, Any]) -> di
     return given
 
 
-def _scored(name: str, scorer: autoevals.Scorer, item: perpend.Item, arguments: dict[str, Any]) -> list[perpend.Score]:
+def _scored(
+    name: str, scorer: autoevals.Scorer, item: perpend_plugin.Item, arguments: dict[str, Any]
+) -> list[perpend_plugin.Score]:
     output = item.require("output")
     # The library takes the schema where others take the expected output.
     expected = arguments.pop("schema", None) if name == "ValidJSON" else item.expected_output
     try:
         result = scorer.eval(output, expected, **arguments)
-    except perpend.EvalError:
+    except perpend_plugin.EvalError:
         raise
     except Exception as error:
         raise _failed(name, error) from error
     if result.score is None:
-        raise perpend.NotApplicable(f"{name} had nothing to measure")
+        raise perpend_plugin.NotApplicable(f"{name} had nothing to measure")
     if not math.isfinite(result.score):
-        raise perpend.InvalidInput(f"{name} gives no number for this item")
+        raise perpend_plugin.InvalidInput(f"{name} gives no number for this item")
     metadata = json.loads(json.dumps(result.metadata or {}, default=_plain))
     comment = metadata.get("rationale") or metadata.get("comment")
-    return [perpend.Score(result.name, float(result.score), comment if isinstance(comment, str) else None, metadata)]
+    return [
+        perpend_plugin.Score(result.name, float(result.score), comment if isinstance(comment, str) else None, metadata)
+    ]
 
 
-def _failed(name: str, error: Exception) -> perpend.EvalError:
+def _failed(name: str, error: Exception) -> perpend_plugin.EvalError:
     """The library's errors, in the words of the contract."""
     text = f"{name}: {type(error).__name__}: {error}"
     if isinstance(error, ZeroDivisionError):
-        return perpend.NotApplicable(f"{name} had nothing to measure")
+        return perpend_plugin.NotApplicable(f"{name} had nothing to measure")
     if "eight" in str(error) and isinstance(error, ValueError):
-        return perpend.InvalidConfig(f"{name}: {error}")
+        return perpend_plugin.InvalidConfig(f"{name}: {error}")
     if isinstance(error, ValueError) and "requires" in str(error):
-        return perpend.InvalidInput(f"{name}: {error}")
+        return perpend_plugin.InvalidInput(f"{name}: {error}")
     if name in _JUDGING and isinstance(error, (KeyError, IndexError, AttributeError, TypeError, ValueError)):
-        return perpend.Transient(f"{name}: the model's answer cannot be used: {type(error).__name__}: {error}")
-    return perpend.InvalidInput(text)
+        return perpend_plugin.Transient(f"{name}: the model's answer cannot be used: {type(error).__name__}: {error}")
+    return perpend_plugin.InvalidInput(text)
 
 
 def _plain(value: Any) -> Any:
@@ -108,25 +112,25 @@ def _plain(value: Any) -> Any:
 def _offer(scorer: Scorer) -> None:
     default = None
 
-    def evaluate(item: perpend.Item, config: dict[str, Any]) -> list[perpend.Score]:
+    def evaluate(item: perpend_plugin.Item, config: dict[str, Any]) -> list[perpend_plugin.Score]:
         settings = {name: config[name] for name in scorer.constructed if name in config}
         try:
             instance = default if settings == defaults else _constructed(scorer, settings)
         except ValueError as error:
-            raise perpend.InvalidConfig(f"{scorer.name}: {error}") from error
+            raise perpend_plugin.InvalidConfig(f"{scorer.name}: {error}") from error
         return _scored(scorer.name, instance, item, _arguments(scorer, item, config))
 
     slots = [_SLOTS[name] for name in scorer.slots]
     if scorer.name == "ListContains":
-        slots = [perpend.embedding("embedding", "Compares items, where that is chosen.", required=False)]
-    perpend.evaluator(
+        slots = [perpend_plugin.embedding("embedding", "Compares items, where that is chosen.", required=False)]
+    perpend_plugin.evaluator(
         scorer.id,
         title=scorer.name,
         description=f"{scorer.description} The scorer {scorer.name} of autoevals {VERSION} for Python.",
         config=scorer.config_schema,
         needs=list(scorer.needs),
         slots=slots,
-        scores=[perpend.share(scorer.name, scorer.description)],
+        scores=[perpend_plugin.share(scorer.name, scorer.description)],
     )(evaluate)
     defaults = {
         name: scorer.settings[name]["default"] for name in scorer.constructed if "default" in scorer.settings[name]
@@ -139,7 +143,7 @@ for one in (*PURE, *JUDGES, *RAG):
     _offer(one)
 
 
-@perpend.evaluator(
+@perpend_plugin.evaluator(
     "llm-classifier",
     title="LLMClassifier",
     description=f"A judge with a prompt and choices of its own: LLMClassifier of autoevals {VERSION} for Python.",
@@ -172,7 +176,7 @@ for one in (*PURE, *JUDGES, *RAG):
     slots=[_SLOTS[CHAT]],
     dynamic_scores=True,
 )
-def llm_classifier(item: perpend.Item, config: dict[str, Any]) -> list[perpend.Score]:
+def llm_classifier(item: perpend_plugin.Item, config: dict[str, Any]) -> list[perpend_plugin.Score]:
     scorer = autoevals.LLMClassifier(**config)
     return _scored("LLMClassifier", scorer, item, {"input": item.input, "metadata": item.metadata})
 

@@ -9,7 +9,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-import perpend
+import perpend_plugin
 
 
 class RateLimitError(Exception):
@@ -42,13 +42,13 @@ def _complete(
     question = json.dumps([messages, schema])
     n_before = _asked.get(question, 0)
     _asked[question] = n_before + 1
-    answer = perpend.model.complete(
+    answer = perpend_plugin.model.complete(
         messages,
         schema=schema,
         temperature=temperature,
         max_output_tokens=max_tokens,
         # The same question again is meant to be answered anew, and must not come from the response cache.
-        seed=perpend.seed() % 2**31 + n_before if n_before else None,
+        seed=perpend_plugin.seed() % 2**31 + n_before if n_before else None,
         extra={"reasoning_effort": reasoning_effort} if reasoning_effort else None,
     )
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
@@ -60,12 +60,12 @@ def _complete(
 
 
 def _embed(*, input: str, **_: Any) -> _Answer:
-    [vector] = perpend.model.embed([input], slot="embedding")
+    [vector] = perpend_plugin.model.embed([input], slot="embedding")
     return _Answer(data=[{"embedding": vector}])
 
 
 def _not_offered(**_: Any) -> _Answer:
-    raise perpend.Internal("the host answers chat completions and embeddings only")
+    raise perpend_plugin.Internal("the host answers chat completions and embeddings only")
 
 
 class OpenAI:

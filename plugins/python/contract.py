@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import perpend
+import perpend_plugin
 
 
 @dataclass
@@ -78,14 +78,14 @@ _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 _TYPES = ("NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT")
 
 
-class InvalidResult(perpend.Internal):
+class InvalidResult(perpend_plugin.Internal):
     """What `evaluate` returned breaks the contract."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"INVALID_RESULT: {text}")
 
 
-def context(item: perpend.Item) -> EvaluationContext:
+def context(item: perpend_plugin.Item) -> EvaluationContext:
     """The item as `evaluate` sees it."""
     metadata = item.metadata
     own = {name: value for name, value in metadata.items() if name not in (_TOOL_CALLS, _ITEM_METADATA)}
@@ -112,7 +112,7 @@ def _tool_call(call: Mapping[str, Any], index: int) -> ToolCall:
     )
 
 
-def scores(result: Any) -> list[perpend.Score]:
+def scores(result: Any) -> list[perpend_plugin.Score]:
     """The scores in what `evaluate` returned. An empty list means that there is nothing to report."""
     found = _member(result, "scores")
     if found is None:
@@ -123,7 +123,7 @@ def scores(result: Any) -> list[perpend.Score]:
     return [_score(one, f"scores[{index}]") for index, one in enumerate(found)]
 
 
-def _score(given: Any, at: str) -> perpend.Score:
+def _score(given: Any, at: str) -> perpend_plugin.Score:
     name = _member(given, "name")
     if not isinstance(name, str) or not name.strip():
         raise InvalidResult(f"{at}: a score needs a name, a non-empty text")
@@ -142,7 +142,7 @@ def _score(given: Any, at: str) -> perpend.Score:
     if config_id is not None:
         metadata["configId"] = str(config_id)
     _check_json(metadata, f"{at}: the metadata of {name!r}")
-    return perpend.Score(name, _value(value, kind, f"{at}: {name!r}"), comment, metadata or None)
+    return perpend_plugin.Score(name, _value(value, kind, f"{at}: {name!r}"), comment, metadata or None)
 
 
 def _value(value: Any, kind: Any, at: str) -> bool | float | str:

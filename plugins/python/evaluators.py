@@ -10,7 +10,7 @@ import sys
 import types
 from dataclasses import dataclass
 
-import perpend
+import perpend_plugin
 
 import contract
 import modules
@@ -22,7 +22,7 @@ MAX_RESULT_BYTES = 256 << 10
 FILE = "evaluator.py"
 NO_FUNCTION = "INVALID_SOURCE: the source defines no function evaluate(ctx)"
 
-perpend.plugin(
+perpend_plugin.plugin(
     "perpend/python",
     version="0.1.0",
     description="Evaluators written in Python, given as source: a function evaluate(ctx).",
@@ -31,7 +31,7 @@ perpend.plugin(
 
 @dataclass
 class Source:
-    source: str = perpend.field(
+    source: str = perpend_plugin.field(
         title="Source",
         min_length=1,
         description="Python with a function evaluate(ctx) that returns EvaluationResult(scores=[Score(...)]).",
@@ -42,28 +42,28 @@ def compiled(source: str) -> types.CodeType:
     """The source as code; `InvalidConfig` names the line that does not parse."""
     n_bytes = len(source.encode(errors="replace"))
     if MAX_SOURCE_BYTES < n_bytes:
-        raise perpend.InvalidConfig(f"SOURCE_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_SOURCE_BYTES}")
+        raise perpend_plugin.InvalidConfig(f"SOURCE_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_SOURCE_BYTES}")
     try:
         return compile(source, FILE, "exec", dont_inherit=True)
     except SyntaxError as error:
         where = f" (line {error.lineno}, column {error.offset})" if error.lineno else ""
-        raise perpend.InvalidConfig(f"INVALID_SOURCE: {type(error).__name__}: {error.msg}{where}") from None
+        raise perpend_plugin.InvalidConfig(f"INVALID_SOURCE: {type(error).__name__}: {error.msg}{where}") from None
     except (ValueError, RecursionError) as error:
-        raise perpend.InvalidConfig(f"INVALID_SOURCE: {type(error).__name__}: {error}") from None
+        raise perpend_plugin.InvalidConfig(f"INVALID_SOURCE: {type(error).__name__}: {error}") from None
 
 
-def check(config: Source) -> list[perpend.Problem]:
+def check(config: Source) -> list[perpend_plugin.Problem]:
     """What can be said about a source without running it."""
     try:
         code = compiled(config.source)
-    except perpend.InvalidConfig as error:
-        return [perpend.Problem(error.message, "/source")]
+    except perpend_plugin.InvalidConfig as error:
+        return [perpend_plugin.Problem(error.message, "/source")]
     if "evaluate" not in code.co_names:
-        return [perpend.Problem(NO_FUNCTION, "/source")]
+        return [perpend_plugin.Problem(NO_FUNCTION, "/source")]
     return []
 
 
-@perpend.evaluator(
+@perpend_plugin.evaluator(
     "code",
     title="Python source",
     description=(
@@ -75,16 +75,16 @@ def check(config: Source) -> list[perpend.Problem]:
     dynamic_scores=True,
     check=check,
 )
-def run(item: perpend.Item, config: Source) -> list[perpend.Score]:
+def run(item: perpend_plugin.Item, config: Source) -> list[perpend_plugin.Score]:
     code = compiled(config.source)
     n_bytes = len(config.source) + item.size()
     if MAX_PAYLOAD_BYTES < n_bytes:
-        raise perpend.InvalidInput(f"PAYLOAD_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_PAYLOAD_BYTES}")
+        raise perpend_plugin.InvalidInput(f"PAYLOAD_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_PAYLOAD_BYTES}")
     result = _called(code, contract.context(item))
     scores = contract.scores(result)
     n_bytes = sum(_size(score) for score in scores)
     if MAX_RESULT_BYTES < n_bytes:
-        raise perpend.Internal(f"RESULT_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_RESULT_BYTES}")
+        raise perpend_plugin.Internal(f"RESULT_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_RESULT_BYTES}")
     return scores
 
 
@@ -98,12 +98,12 @@ def _called(code: types.CodeType, context: contract.EvaluationContext) -> object
         exec(code, module.__dict__)
         evaluate = module.__dict__.get("evaluate")
         if not callable(evaluate):
-            raise perpend.InvalidConfig(NO_FUNCTION)
+            raise perpend_plugin.InvalidConfig(NO_FUNCTION)
         return evaluate(context)
-    except (perpend.EvalError, MemoryError):
+    except (perpend_plugin.EvalError, MemoryError):
         raise
     except BaseException as error:
-        raise perpend.Internal(f"USER_CODE_ERROR: {_told(error)}") from None
+        raise perpend_plugin.Internal(f"USER_CODE_ERROR: {_told(error)}") from None
 
 
 def _told(error: BaseException) -> str:
@@ -124,7 +124,7 @@ def _told(error: BaseException) -> str:
     return text + found
 
 
-def _size(score: perpend.Score) -> int:
+def _size(score: perpend_plugin.Score) -> int:
     value = score.value if isinstance(score.value, str) else ""
     texts = (score.name, value, score.comment or "", score.metadata_json() or "")
     return sum(len(text.encode(errors="replace")) for text in texts)
@@ -144,8 +144,11 @@ modules.load()
 # Often enough that the interpreter has adapted the code on the way, so that no call has to; broken ones too.
 for source in [_SAMPLE] * 64 + ["def evaluate(ctx:", "def evaluate(ctx):\n    return 1 / 0"] * 8:
     try:
-        run(perpend.Item.of(output="Two words.", input={"a": 1}, expected_output="x", metadata={}), Source(source))
-    except perpend.EvalError:
+        run(
+            perpend_plugin.Item.of(output="Two words.", input={"a": 1}, expected_output="x", metadata={}),
+            Source(source),
+        )
+    except perpend_plugin.EvalError:
         pass
 del sys.modules["evaluator"]
-perpend.when_built(modules.close)
+perpend_plugin.when_built(modules.close)

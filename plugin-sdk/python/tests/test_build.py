@@ -18,16 +18,24 @@ class LayOut(unittest.TestCase):
                 file = project / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("")
+            stale = top / "sdk/perpend/__init__.py"
+            stale.parent.mkdir(parents=True)
+            stale.write_text("")
             wanted = types.SimpleNamespace(project=project, wit=project / "w", scratch=top / "scratch")
             build.lay_out(wanted, top / "app", top / "sdk")
             there = {str(file.relative_to(top / "app")) for file in (top / "app").rglob("*.py")}
             self.assertEqual(there, {"a.py", "lib/tests/b.py"})
-            self.assertTrue((top / "sdk/perpend/component.py").exists())
+            self.assertTrue((top / "sdk/perpend_plugin/component.py").exists())
+            self.assertFalse(stale.exists(), "it would be imported")
             self.assertTrue((top / "scratch/wit/c.wit").exists())
             self.assertFalse((top / "app/plugin.wasm").exists())
 
 
 class Texts(unittest.TestCase):
+    def test_the_module_that_is_compiled_takes_nobodys_name(self):
+        taken = {build.SDK, "perpend", "evaluators", build.WORLD.replace("-", "_"), "wit_world"}
+        self.assertNotIn(build.MAIN, taken)
+
     def test_the_world_has_what_the_evaluators_need_and_nothing_else(self):
         plain = build.world_text({"capabilities": [], "checks_config": False})
         self.assertNotIn("model", plain)
@@ -43,7 +51,7 @@ class Texts(unittest.TestCase):
         stand_in = types.SimpleNamespace(component=types.SimpleNamespace(Evaluator=None, ready=seen.append))
         import sys
 
-        names = {"evaluators": types.ModuleType("evaluators"), "perpend.component": stand_in.component}
+        names = {"evaluators": types.ModuleType("evaluators"), "perpend_plugin.component": stand_in.component}
         with unittest.mock.patch.dict(sys.modules, names):
             exec(text, {})
         self.assertEqual(seen, [items])

@@ -5,10 +5,10 @@ import unittest
 from dataclasses import dataclass, field
 from typing import Any, Literal, Optional, TypedDict
 
-import perpend
-from perpend import registry
-from perpend.schema import schema_of, typed
-from perpend.testing import evaluate, host
+import perpend_plugin
+from perpend_plugin import registry
+from perpend_plugin.schema import schema_of, typed
+from perpend_plugin.testing import evaluate, host
 
 
 class Mode(enum.Enum):
@@ -31,7 +31,7 @@ class Config:
     pair: tuple[int, str] = (1, "a")
     maybe: Optional[int] = None
     any: Any = None
-    size: int = perpend.field(3, minimum=1, maximum=9, description="How large.")
+    size: int = perpend_plugin.field(3, minimum=1, maximum=9, description="How large.")
 
 
 class Loose(TypedDict, total=False):
@@ -85,25 +85,25 @@ class Schema(unittest.TestCase):
                 if self.high < self.low:
                     raise ValueError("high is below low")
 
-        with self.assertRaisesRegex(perpend.InvalidConfig, "high is below low"):
+        with self.assertRaisesRegex(perpend_plugin.InvalidConfig, "high is below low"):
             typed(Picky, {"low": 2, "high": 1})
 
 
 class Declaring(Fresh):
     def test_the_name_of_a_function_is_its_id_and_its_text_the_description(self):
-        @perpend.evaluator(scores=perpend.boolean("ok"))
+        @perpend_plugin.evaluator(scores=perpend_plugin.boolean("ok"))
         def is_short(item):
             """Whether it is short."""
             return len(item.text()) < 3
 
         one = registry.find("is-short")
         self.assertEqual((one.title, one.description), ("Is short", "Whether it is short."))
-        self.assertEqual(evaluate("is-short", output="ab")[0], perpend.Score("ok", True))
+        self.assertEqual(evaluate("is-short", output="ab")[0], perpend_plugin.Score("ok", True))
 
     def test_mistakes_are_told_where_they_are_made(self):
         def declare(function=lambda item: None, **settings):
-            settings.setdefault("scores", perpend.boolean("ok"))
-            return perpend.evaluator(settings.pop("id", "x"), **settings)(function)
+            settings.setdefault("scores", perpend_plugin.boolean("ok"))
+            return perpend_plugin.evaluator(settings.pop("id", "x"), **settings)(function)
 
         for part, settings in [
             ("a letter first", {"id": "1a"}),
@@ -118,88 +118,92 @@ class Declaring(Fresh):
         with self.assertRaisesRegex(ValueError, "two evaluators"):
             declare()
         with self.assertRaisesRegex(ValueError, "vendor/name"):
-            perpend.plugin("Nobody")
+            perpend_plugin.plugin("Nobody")
 
     def test_capabilities_follow_from_slots_and_needs(self):
-        perpend.evaluator("a", scores=perpend.boolean("ok"))(lambda item: True)
+        perpend_plugin.evaluator("a", scores=perpend_plugin.boolean("ok"))(lambda item: True)
         self.assertEqual(registry.needed_capabilities(), ())
-        perpend.evaluator("b", scores=perpend.boolean("ok"), slots=[perpend.slot("judge")])(lambda item: True)
-        perpend.evaluator("c", scores=perpend.boolean("ok"), needs=["trace"])(lambda item: True)
+        perpend_plugin.evaluator("b", scores=perpend_plugin.boolean("ok"), slots=[perpend_plugin.slot("judge")])(
+            lambda item: True
+        )
+        perpend_plugin.evaluator("c", scores=perpend_plugin.boolean("ok"), needs=["trace"])(lambda item: True)
         self.assertEqual(registry.needed_capabilities(), ("model", "trace"))
 
 
 class Answers(Fresh):
-    def answer(self, value, scores=perpend.numeric("n")):
+    def answer(self, value, scores=perpend_plugin.numeric("n")):
         registry.current.evaluators.clear()
-        perpend.evaluator("x", scores=scores)(lambda item: value)
+        perpend_plugin.evaluator("x", scores=scores)(lambda item: value)
         return evaluate("x", output="x")
 
     def test_bare_values_scores_lists_and_nothing_are_answers(self):
-        self.assertEqual(self.answer(2), [perpend.Score("n", 2)])
-        self.assertEqual(self.answer("a"), [perpend.Score("n", "a")])
-        self.assertEqual(self.answer([perpend.Score("n", 1)]), [perpend.Score("n", 1)])
-        self.assertEqual(self.answer(iter([perpend.Score("n", 1)])), [perpend.Score("n", 1)])
+        self.assertEqual(self.answer(2), [perpend_plugin.Score("n", 2)])
+        self.assertEqual(self.answer("a"), [perpend_plugin.Score("n", "a")])
+        self.assertEqual(self.answer([perpend_plugin.Score("n", 1)]), [perpend_plugin.Score("n", 1)])
+        self.assertEqual(self.answer(iter([perpend_plugin.Score("n", 1)])), [perpend_plugin.Score("n", 1)])
         self.assertEqual(self.answer(None), [])
 
     def test_other_answers_are_refused_with_the_reason(self):
-        two = [perpend.numeric("a"), perpend.numeric("b")]
+        two = [perpend_plugin.numeric("a"), perpend_plugin.numeric("b")]
         for value, scores, part in [
             (1, two, "exactly one declared"),
             ({"n": 1}, two, "returned a dict"),
             ([1], two, "returned a int"),
-            (perpend.Score("a", None), two, "its value is a NoneType"),
+            (perpend_plugin.Score("a", None), two, "its value is a NoneType"),
         ]:
-            with self.subTest(part), self.assertRaisesRegex(perpend.Internal, part):
+            with self.subTest(part), self.assertRaisesRegex(perpend_plugin.Internal, part):
                 self.answer(value, scores)
 
     def test_an_exception_is_told_with_its_type_file_and_line(self):
-        perpend.evaluator("x", scores=perpend.boolean("ok"))(lambda item: {}["gone"])
-        with self.assertRaisesRegex(perpend.Internal, r"KeyError: 'gone' \(test_sdk.py, line \d+, in <lambda>\)"):
+        perpend_plugin.evaluator("x", scores=perpend_plugin.boolean("ok"))(lambda item: {}["gone"])
+        with self.assertRaisesRegex(
+            perpend_plugin.Internal, r"KeyError: 'gone' \(test_sdk.py, line \d+, in <lambda>\)"
+        ):
             evaluate("x", output="x")
 
     def test_metadata_that_is_no_json_is_named(self):
-        with self.assertRaisesRegex(perpend.Internal, "score 'n': its metadata is not JSON"):
-            perpend.Score("n", 1, metadata={"a": object()}).metadata_json()
+        with self.assertRaisesRegex(perpend_plugin.Internal, "score 'n': its metadata is not JSON"):
+            perpend_plugin.Score("n", 1, metadata={"a": object()}).metadata_json()
 
 
 class Host(Fresh):
     def test_a_stand_in_answers_and_remembers(self):
-        @perpend.evaluator("judge", scores=perpend.boolean("ok"), slots=[perpend.slot("judge")])
+        @perpend_plugin.evaluator("judge", scores=perpend_plugin.boolean("ok"), slots=[perpend_plugin.slot("judge")])
         def judge(item):
-            perpend.log.warn("asking", n=1)
-            answer = perpend.model.complete([("system", "s"), item.text()], schema={"type": "object"})
+            perpend_plugin.log.warn("asking", n=1)
+            answer = perpend_plugin.model.complete([("system", "s"), item.text()], schema={"type": "object"})
             return answer.structured["ok"]
 
         with host(answers=[{"ok": True}], seed=5) as told:
             [score] = evaluate("judge", output="hello")
-            self.assertEqual(perpend.seed(), 5)
+            self.assertEqual(perpend_plugin.seed(), 5)
         self.assertIs(score.value, True)
         self.assertEqual(told.requests[0].pairs(), [("system", "s"), ("user", "hello")])
         self.assertEqual(told.lines, [("warn", "asking", {"n": 1})])
-        with self.assertRaisesRegex(perpend.ModelError, "not-granted"):
+        with self.assertRaisesRegex(perpend_plugin.ModelError, "not-granted"):
             evaluate("judge", output="hello")
 
     def test_the_schema_of_a_dataclass_fills_in_defaults(self):
-        @perpend.evaluator("x", scores=perpend.numeric("n"))
+        @perpend_plugin.evaluator("x", scores=perpend_plugin.numeric("n"))
         def x(item, config: Config):
             return config.size
 
         self.assertEqual(evaluate("x", output="", config={"words": []})[0].value, 3)
-        with self.assertRaisesRegex(perpend.InvalidConfig, "unknown member 'color'"):
+        with self.assertRaisesRegex(perpend_plugin.InvalidConfig, "unknown member 'color'"):
             evaluate("x", output="", config={"words": [], "color": 1})
 
 
 class Items(unittest.TestCase):
     def test_absent_is_not_null(self):
-        item = perpend.Item.of(output=None, metadata={"a": 1})
+        item = perpend_plugin.Item.of(output=None, metadata={"a": 1})
         self.assertTrue(item.given("output"))
         self.assertFalse(item.given("input"))
         self.assertEqual((item.output, item.input, item.text()), (None, None, "null"))
-        with self.assertRaisesRegex(perpend.InvalidInput, "no expected output"):
+        with self.assertRaisesRegex(perpend_plugin.InvalidInput, "no expected output"):
             item.require("expected_output")
 
     def test_values_are_text_or_json(self):
-        item = perpend.Item.of(input={"é": [1]}, output="é")
+        item = perpend_plugin.Item.of(input={"é": [1]}, output="é")
         self.assertEqual((item.input, item.output), ({"é": [1]}, "é"))
         self.assertEqual(item.text("input"), '{"é": [1]}')
         self.assertEqual(item.size(), len('{"é": [1]}'.encode()) + 2)

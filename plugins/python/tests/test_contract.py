@@ -2,8 +2,8 @@
 
 import unittest
 
-import perpend
-from perpend.testing import evaluate
+import perpend_plugin
+from perpend_plugin.testing import evaluate
 
 import evaluators  # noqa: F401 (registers them)
 
@@ -75,7 +75,7 @@ class Result(unittest.TestCase):
             ("{'scores': [{'name': 'x', 'value': 1, 'comment': 5}]}", "is a int, not text"),
             ("{'scores': [{'name': 'x', 'value': 1, 'metadata': {'a': object}}]}", "is not JSON"),
         ]:
-            with self.subTest(expression=expression), self.assertRaises(perpend.Internal) as caught:
+            with self.subTest(expression=expression), self.assertRaises(perpend_plugin.Internal) as caught:
                 run(returning(expression))
             self.assertTrue(caught.exception.message.startswith("INVALID_RESULT: "), caught.exception)
             self.assertIn(part, caught.exception.message)
@@ -86,13 +86,13 @@ class Result(unittest.TestCase):
 
 class Errors(unittest.TestCase):
     def test_a_source_that_does_not_parse_is_named_with_its_line(self):
-        with self.assertRaises(perpend.InvalidConfig) as caught:
+        with self.assertRaises(perpend_plugin.InvalidConfig) as caught:
             run("def evaluate(ctx)\n    pass")
         self.assertIn("INVALID_SOURCE", caught.exception.message)
         self.assertIn("line 1", caught.exception.message)
 
     def test_an_exception_is_named_with_its_type_and_line(self):
-        with self.assertRaises(perpend.Internal) as caught:
+        with self.assertRaises(perpend_plugin.Internal) as caught:
             run("def helper(x):\n    return 1 / x\n\ndef evaluate(ctx):\n    return helper(0)")
         wanted = "USER_CODE_ERROR: ZeroDivisionError: division by zero (line 2, in helper)"
         self.assertEqual(caught.exception.message, wanted)

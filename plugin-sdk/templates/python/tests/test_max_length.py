@@ -2,8 +2,8 @@
 
 import unittest
 
-import perpend
-from perpend.testing import evaluate
+import perpend_plugin
+from perpend_plugin.testing import evaluate
 
 import evaluators  # noqa: F401 (registers them)
 
@@ -20,7 +20,7 @@ class MaxLength(unittest.TestCase):
         self.assertIs(score.value, True)
 
     def test_an_item_without_output_is_bad_input(self):
-        with self.assertRaises(perpend.InvalidInput):
+        with self.assertRaises(perpend_plugin.InvalidInput):
             evaluate("max-length", input="hello")
 
 

@@ -69,7 +69,11 @@ fn explained(error: BuildError) -> BuildError {
             "packages are named in requirements.txt, and have to work without compiled extensions",
         ),
         (
-            "No module named perpend",
+            "No module named 'perpend'",
+            "the SDK is imported as perpend_plugin; any other package is named in requirements.txt",
+        ),
+        (
+            "No module named perpend_plugin",
             "the project's SDK is missing: `perpend plugin update` brings it back",
         ),
         (
@@ -90,11 +94,26 @@ mod tests {
 
     #[test]
     fn a_package_that_cannot_be_imported_is_explained() {
-        let failed = explained(BuildError::ToolFailed {
-            tool: "python3".to_owned(),
-            said: "ModuleNotFoundError: No module named 'pandas'".to_owned(),
-        });
-        assert!(failed.to_string().contains("requirements.txt"), "{failed}");
+        for (said, hint) in [
+            (
+                "ModuleNotFoundError: No module named 'pandas'",
+                "packages are named in requirements.txt",
+            ),
+            (
+                "ModuleNotFoundError: No module named 'perpend'",
+                "the SDK is imported as perpend_plugin",
+            ),
+            (
+                "python3: No module named perpend_plugin",
+                "`perpend plugin update` brings it back",
+            ),
+        ] {
+            let failed = explained(BuildError::ToolFailed {
+                tool: "python3".to_owned(),
+                said: said.to_owned(),
+            });
+            assert!(failed.to_string().contains(hint), "{failed}");
+        }
     }
 
     #[test]

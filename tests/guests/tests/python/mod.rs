@@ -96,6 +96,20 @@ fn the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product() ->
     pass_their_own_tests(&copies)
 }
 
+fn a_package_with_the_name_of_the_product_is_found_beside_the_sdk() -> Tested {
+    let packages = scratch("packages");
+    fs::create_dir_all(packages.join("perpend")).unwrap();
+    fs::write(packages.join("perpend/__init__.py"), "CLIENT = True\n").unwrap();
+    let project = new_project("python");
+    let test = format!(
+        "import sys\nimport unittest\n\nsys.path.append({packages:?})\nimport perpend\nimport perpend_plugin\n\n\n\
+         class Client(unittest.TestCase):\n    def test_both_are_there(self):\n        \
+         self.assertTrue(perpend.CLIENT and perpend_plugin.Score)\n"
+    );
+    fs::write(project.dir().join("tests/test_client.py"), test).unwrap();
+    pass_their_own_tests(&[project.dir().to_owned()])
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -116,6 +130,7 @@ pub(crate) fn all() -> Vec<Test> {
         an_item_without_output_is_bad_input,
         what_runs_without_a_sandbox_passes_its_own_tests,
         the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product,
+        a_package_with_the_name_of_the_product_is_found_beside_the_sdk,
     ];
     [own, sdk::tests(), source::tests(), autoevals::tests()].concat()
 }

@@ -14,8 +14,8 @@ from .errors import ModelError, TraceError
 if TYPE_CHECKING:
     from .model import Completion, Request
 
-_NO_MODEL = "nobody answers here: in a test use `perpend.testing.host(answers=[...])`"
-_NO_TRACE = "there is no trace here: in a test use `perpend.testing.host(traces=...)`"
+_NO_MODEL = "nobody answers here: in a test use `perpend_plugin.testing.host(answers=[...])`"
+_NO_TRACE = "there is no trace here: in a test use `perpend_plugin.testing.host(traces=...)`"
 
 
 class Host:

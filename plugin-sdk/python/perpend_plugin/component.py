@@ -74,9 +74,9 @@ def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
     """Ends the building: checks the description, runs the samples, and keeps what is in memory."""
     global _info, _random
     if not registry.current.name:
-        raise SystemExit('the plug-in has no name: call perpend.plugin("vendor/name") at the top level')
+        raise SystemExit('the plug-in has no name: call perpend_plugin.plugin("vendor/name") at the top level')
     if not registry.current.evaluators:
-        raise SystemExit("the plug-in has no evaluator: decorate a function with @perpend.evaluator(...)")
+        raise SystemExit("the plug-in has no evaluator: decorate a function with @perpend_plugin.evaluator(...)")
     _info = bindings.description(registry.current)
     _warm_up(list(samples))
     _random = sys.modules.get("random")

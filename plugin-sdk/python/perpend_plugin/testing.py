@@ -1,6 +1,6 @@
 """Runs evaluators in plain Python, for unit tests: no component, no server.
 
-    from perpend.testing import evaluate, host
+    from perpend_plugin.testing import evaluate, host
 
     def test_a_short_answer_passes():
         [score] = evaluate("max-length", output="hello", config={"max_chars": 10})

@@ -1,7 +1,7 @@
 """Write evaluators for Perpend in Python.
 
 An evaluator is a function or a class with the decorator `evaluator`; `plugin` names the whole. Everything
-an author needs is imported from here; `perpend.testing` runs evaluators without a server.
+an author needs is imported from here; `perpend_plugin.testing` runs evaluators without a server.
 """
 
 from . import log, model, trace

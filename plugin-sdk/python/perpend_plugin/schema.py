@@ -61,7 +61,7 @@ def field(
         "format": format,
         "examples": examples,
     }
-    metadata = {"perpend": {name: value for name, value in keywords.items() if value is not None}}
+    metadata = {"perpend_plugin": {name: value for name, value in keywords.items() if value is not None}}
     if isinstance(default, (list, dict, set)):
         # Each configuration gets a list of its own.
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -129,7 +129,7 @@ def _dataclass_schema(kind: Any) -> dict[str, Any]:
         if not member.init:
             continue
         schema = _schema(hints[member.name], f"{kind.__name__}.{member.name}")
-        schema.update(member.metadata.get("perpend", {}))
+        schema.update(member.metadata.get("perpend_plugin", {}))
         if member.default is not dataclasses.MISSING:
             schema["default"] = _plain(member.default)
         elif member.default_factory is not dataclasses.MISSING:

@@ -1,4 +1,4 @@
-"""`python3 -m perpend MODULE`: what the evaluators of a module need, as JSON.
+"""`python3 -m perpend_plugin MODULE`: what the evaluators of a module need, as JSON.
 
 `perpend plugin build` asks this before it makes the component: the imports of the component follow from it,
 and a mistake in the module shows at once, in the Python at hand.
@@ -18,9 +18,9 @@ def main(arguments: list[str]) -> None:
     [module] = arguments
     importlib.import_module(module)
     if not registry.current.name:
-        raise SystemExit(f'{module}.py names no plug-in: call perpend.plugin("vendor/name") at its top level')
+        raise SystemExit(f'{module}.py names no plug-in: call perpend_plugin.plugin("vendor/name") at its top level')
     if not registry.current.evaluators:
-        raise SystemExit(f"{module}.py has no evaluator: decorate a function with @perpend.evaluator(...)")
+        raise SystemExit(f"{module}.py has no evaluator: decorate a function with @perpend_plugin.evaluator(...)")
     evaluators = registry.current.evaluators.values()
     needs = {
         "name": registry.current.name,
