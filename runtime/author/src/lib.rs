@@ -6,7 +6,8 @@
 //! Invariants:
 //! - **As the server does it.** Components are compiled, limited and checked by the host that servers use;
 //!   nothing here decides on its own what a plug-in may do.
-//! - **An author's file is never overwritten**, save what a build makes and what `update` says it renews.
+//! - **An author's file is never overwritten**, save what a build makes, what `update` says it renews, and imports
+//!   of a module that it renames.
 //! - **A tool that is missing is named with the command that installs it.**
 
 mod answers;
@@ -19,6 +20,7 @@ mod golden;
 mod items;
 mod progress;
 mod project;
+mod python_module;
 mod registry;
 mod report;
 mod run;

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::project::{Language, MANIFEST, Manifest, Project, ProjectError};
+use crate::python_module;
 use crate::tools::Tools;
 
 /// Name below `plugin-sdk`, and content.
@@ -104,12 +105,17 @@ pub fn new(name: &str, language: Language, dir: &Path, tools: &Tools) -> Result<
     Ok(Project::open(dir, tools)?)
 }
 
-/// Replaces the SDK and the contract in a project by those of this program, and notes the version.
+/// Replaces the SDK and the contract in a project by those of this program, and notes the version. Answers
+/// which of the author's files got a new import, because the SDK has another name than before.
 ///
 /// # Errors
-/// When a file cannot be written.
-pub fn update(project: &Project) -> Result<(), ProjectError> {
+/// When a file cannot be read or written.
+pub fn update(project: &Project) -> Result<Vec<PathBuf>, ProjectError> {
     let dir = project.dir();
+    let renamed = match project.language() {
+        Language::Python => python_module::rename(dir)?,
+        _ => Vec::new(),
+    };
     write_sdk(dir, project.language())?;
     let file = dir.join(MANIFEST);
     let wrong = |source| ProjectError::File {
@@ -119,12 +125,20 @@ pub fn update(project: &Project) -> Result<(), ProjectError> {
     let text = fs::read_to_string(&file).map_err(wrong)?;
     let old = format!("template = {:?}", project.manifest().template);
     let new = format!("template = {TEMPLATE_VERSION:?}");
-    write(&file, text.replacen(&old, &new, 1).as_bytes())
+    write(&file, text.replacen(&old, &new, 1).as_bytes())?;
+    Ok(renamed)
 }
 
 /// Which side is older, where a project's SDK is not of this program's version, and what mends it.
 #[must_use]
 pub fn age(project: &Project) -> Option<String> {
+    if project.language() == Language::Python && python_module::is_former(project.dir()) {
+        return Some(
+            "the SDK in perpend/ is older: its module is still called perpend; `perpend plugin update` renames \
+             it to perpend_plugin, also where your files import it"
+                .to_owned(),
+        );
+    }
     let theirs = project.manifest().template.as_str();
     let (its, ours) = (
         semver::Version::parse(theirs),
@@ -237,5 +251,62 @@ mod tests {
         assert_eq!(fs::read_to_string(dir.join("src/lib.rs")).unwrap(), "mine");
         let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
         assert!(wit.contains("package perpend:evaluator"), "{wit}");
+    }
+
+    #[test]
+    fn an_update_renames_the_module_of_python_and_loses_no_file_of_the_author() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("tone");
+        let project = new("tone", Language::Python, &dir, &Tools::default()).unwrap();
+        assert_eq!(age(&project), None);
+        let sdk = project.sdk("python");
+        fs::rename(sdk.join("perpend_plugin"), sdk.join("perpend")).unwrap();
+        let old = "import perpend\n\nperpend.plugin(\"acme/tone\")\n";
+        let renamed = "import perpend_plugin as perpend\n\nperpend.plugin(\"acme/tone\")\n";
+        let files = [
+            ("evaluators.py", old, renamed),
+            (
+                "lib/words.py",
+                "WORDS = ['import perpend']\n",
+                "WORDS = ['import perpend']\n",
+            ),
+            (
+                "tests/test_max_length.py",
+                "from perpend.testing import host\n",
+                "from perpend_plugin.testing import host\n",
+            ),
+            // What follows is no part of the project.
+            ("venv/pyvenv.cfg", "", ""),
+            ("venv/lib/client.py", old, old),
+            ("another/plugin.toml", "", ""),
+            ("another/evaluators.py", old, old),
+            ("target/made.py", old, old),
+        ];
+        for (name, before, _) in files {
+            write(&dir.join(name), before.as_bytes()).unwrap();
+        }
+        fs::write(sdk.join("perpend/mine.py"), "from perpend import log\n").unwrap();
+        assert!(age(&project).unwrap().contains("perpend plugin update"));
+
+        let changed = update(&project).unwrap();
+        let wanted = [
+            "evaluators.py",
+            "perpend/python/perpend/mine.py",
+            "tests/test_max_length.py",
+        ];
+        assert_eq!(changed, wanted.map(PathBuf::from));
+        for (name, _, after) in files {
+            assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), after, "{name}");
+        }
+        assert!(!sdk.join("perpend").exists());
+        let mine = fs::read_to_string(sdk.join("perpend_plugin/mine.py")).unwrap();
+        assert_eq!(mine, "from perpend_plugin import log\n");
+        assert!(sdk.join("perpend_plugin/__init__.py").is_file());
+        assert_eq!(age(&project), None);
+        // From now on `perpend` is somebody else's module.
+        fs::write(dir.join("evaluators.py"), old).unwrap();
+        assert!(update(&project).unwrap().is_empty());
+        let evaluators = fs::read_to_string(dir.join("evaluators.py")).unwrap();
+        assert_eq!(evaluators, old);
     }
 }

@@ -52,7 +52,7 @@ enum PluginCommand {
         #[arg(long, value_name = "DIR", default_value = ".")]
         project: PathBuf,
     },
-    /// Renew the SDK and the contract in a project; your files stay
+    /// Renew the SDK and the contract in a project; your files stay, but for imports of what was renamed
     #[command(after_help = "Example:\n  perpend plugin update && perpend plugin build")]
     Update {
         /// The project's folder
@@ -238,18 +238,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
             )
         }
         Asked::Build { project } => built(&Project::open(&project, &tools)?, progress)?,
-        Asked::Update { project } => {
-            let project = Project::open(&project, &tools)?;
-            perpend_author::update(&project)?;
-            let version = perpend_author::TEMPLATE_VERSION;
-            Report {
-                text: format!(
-                    "perpend/ is that of perpend {version}; `perpend plugin build` uses it"
-                ),
-                json: json!({ "template": version }),
-                is_ok: true,
-            }
-        }
+        Asked::Update { project } => updated(&Project::open(&project, &tools)?)?,
         Asked::Check { selected } => {
             let selection = selected.selection();
             note(perpend_author::outdated(&selection.folder()));
@@ -325,6 +314,30 @@ fn made(project: &Project, dir: &Path) -> Report {
         }),
         is_ok: true,
     }
+}
+
+fn updated(project: &Project) -> anyhow::Result<Report> {
+    let files = perpend_author::update(project)?;
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let version = perpend_author::TEMPLATE_VERSION;
+    let renamed = match files.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nthe SDK is imported as perpend_plugin now, also in {}; names in texts, such as of mock.patch, are \
+             yours to change",
+            files.join(", ")
+        ),
+    };
+    Ok(Report {
+        text: format!(
+            "perpend/ is that of perpend {version}; `perpend plugin build` uses it{renamed}"
+        ),
+        json: json!({ "template": version, "renamedImports": files }),
+        is_ok: true,
+    })
 }
 
 fn built(project: &Project, progress: &dyn Progress) -> anyhow::Result<Report> {
