@@ -282,8 +282,13 @@ pub(crate) struct Answers<'q> {
 impl Answers<'_> {
     /// The next answer, with the place of its call; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<(usize, CallResult)> {
-        self.n_open = self.n_open.checked_sub(1)?;
-        self.received.recv().await
+        if self.n_open == 0 {
+            return None;
+        }
+        let next = self.received.recv().await;
+        // Not before it is there: a caller that goes while it waits for the last one abandons that one.
+        self.n_open -= 1;
+        next
     }
 }
 
