@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
@@ -39,6 +39,9 @@ const LONGEST: &[&str] = &[
     "runtime/store",
     "runtime/workers",
 ];
+
+/// A program that runs for longer hangs: it is ended, so that what it printed is seen.
+const LONGEST_RUN: Duration = Duration::from_secs(20 * 60);
 
 /// A test program.
 struct Program {
@@ -145,6 +148,20 @@ impl Built {
     }
 }
 
+/// How it ended, or `None` for one that had to be ended.
+fn end(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
+    let latest = Instant::now() + LONGEST_RUN;
+    while Instant::now() < latest {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
 /// Runs it as cargo does, from the folder of its package. What it prints is shown when it failed.
 fn perform(
     program: &Program,
@@ -157,7 +174,7 @@ fn perform(
     let file = File::create(&log)?;
     // What waits, for a process or a limit, is most of it.
     let n_threads = 2 * thread::available_parallelism().map_or(2, NonZeroUsize::get);
-    let status = Command::new(&program.executable)
+    let mut child = Command::new(&program.executable)
         .arg(format!("--test-threads={n_threads}"))
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
@@ -166,18 +183,21 @@ fn perform(
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
-        .status()
+        .spawn()
         .with_context(|| program.executable.display().to_string())?;
+    let ended = end(&mut child)?;
+    let passed = ended.is_some_and(|status| status.success());
     let took = begun.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
     let outcome = said.split("test result: ").nth(1);
     let outcome = outcome.and_then(|rest| rest.split(';').next());
     let outcome = outcome.unwrap_or("no result");
-    if status.success() {
+    if passed {
         eprintln!("  {:<40} {took:>7.1} s  {outcome}", program.name);
     } else {
-        let verdict = coloured(31, &format!("{status}"));
+        let why = ended.map_or_else(|| "did not end".to_owned(), |status| status.to_string());
+        let verdict = coloured(31, &why);
         eprintln!("{said}\n  {:<40} {took:>7.1} s  {verdict}", program.name);
     }
-    Ok(status.success())
+    Ok(passed)
 }
