@@ -319,11 +319,66 @@ named_enum!(
     }
 );
 
+named_enum!(
+    /// Why an execution exists (evaluation.md 1.7).
+    ExecutionOrigin {
+        Rule = "rule",
+        Job = "job",
+        Experiment = "experiment",
+        Backtest = "backtest",
+    }
+);
+
+named_enum!(
+    /// When an execution runs, among those of its project (evaluation.md 1.10).
+    ExecutionClass {
+        Experiment = "experiment",
+        Manual = "manual",
+        Continuous = "continuous",
+        Cron = "cron",
+        Backfill = "backfill",
+    }
+);
+
+impl ExecutionClass {
+    /// Its share of the turns of its project.
+    #[must_use]
+    pub const fn weight(self) -> u32 {
+        match self {
+            Self::Experiment => 8,
+            Self::Manual => 6,
+            Self::Continuous => 4,
+            Self::Cron => 2,
+            Self::Backfill => 1,
+        }
+    }
+}
+
+named_enum!(
+    /// What executions wait for once they run: those that wait for a model must not keep back those that
+    /// only compute.
+    Lane {
+        Code = "code",
+        Model = "model",
+    }
+);
+
+/// Among which others an execution waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueKind {
+    /// What it needs.
+    pub lane: Lane,
+    /// How urgent it is.
+    pub class: ExecutionClass,
+}
+
 /// An execution as it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewExecution {
     /// First 32 hex digits of SHA-256 of its key.
     pub id: ExecutionId,
+    /// Why it is made.
+    pub origin: ExecutionOrigin,
     /// The rule.
     pub rule_id: RuleId,
     /// The assignment in it.

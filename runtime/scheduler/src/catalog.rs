@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Evaluator, Rule, ScoreNaming, TargetKind};
+use perpend_domain::evaluation::{Evaluator, Lane, Rule, ScoreNaming, TargetKind};
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
@@ -65,6 +65,14 @@ pub(crate) struct PreparedEvaluator {
 impl PreparedEvaluator {
     pub(crate) const fn id(&self) -> &EvaluatorId {
         &self.evaluator.id
+    }
+
+    /// Where its calls run: one that may ask a model may have to wait for it.
+    pub(crate) fn lane(&self) -> Lane {
+        match self.origin.grants.model {
+            true => Lane::Model,
+            false => Lane::Code,
+        }
     }
 
     pub(crate) const fn is_paused(&self) -> bool {

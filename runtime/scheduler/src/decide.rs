@@ -1,6 +1,6 @@
 //! The one question: does this rule take this complete target? (evaluation.md 1.5)
 
-use perpend_domain::evaluation::{Late, NewExecution, Target};
+use perpend_domain::evaluation::{ExecutionOrigin, Late, NewExecution, Target};
 use perpend_domain::filter::Row;
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
@@ -218,6 +218,7 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing
         let key = ExecutionKey::live(project, rule_id, evaluator, complete.target, generation);
         Verdict::Make(Box::new(NewExecution {
             id: key.execution_id(),
+            origin: ExecutionOrigin::Rule,
             rule_id: rule_id.clone(),
             assignment_id: assignment.id.clone(),
             evaluator_id: evaluator.clone(),

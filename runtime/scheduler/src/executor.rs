@@ -17,19 +17,19 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{Attempt, Ended, Finished, Lease, Leased, Outcome, Release};
+use perpend_store::evaluation::{
+    Attempt, Ended, Finished, Lease, Leased, Outcome, Queue, Release, Share,
+};
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
+use crate::turns::Seats;
 use crate::{Breakpoint, Error, Inner, NEVER};
 
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
-
-/// How often those that were held too long are given up while there is other work.
-const GIVE_UP_EVERY_MS: i64 = 60_000;
 
 /// How long an answer waits for others to be written with it.
 const SOON: Duration = Duration::from_millis(10);
@@ -39,6 +39,7 @@ const SOON: Duration = Duration::from_millis(10);
 pub(crate) struct Work {
     pub(crate) lease: Lease,
     pub(crate) leased: Vec<Leased>,
+    seats: Seats,
 }
 
 /// What is scored, loaded.
@@ -75,63 +76,65 @@ struct Sorted<'c> {
 }
 
 impl Inner {
-    /// Batches of one evaluator each: a slow one holds up no result of another.
-    pub(crate) fn split(&self, leased: Vec<Leased>, lease: Lease) -> Vec<Work> {
-        let mut by_evaluator: BTreeMap<(ProjectId, EvaluatorId), Vec<Leased>> = BTreeMap::new();
+    /// Batches of one evaluator each: a slow one holds up no result of another. There is a seat for each
+    /// execution, and maybe some that nobody needs.
+    pub(crate) fn split(&self, leased: Vec<Leased>, lease: Lease, mut seats: Seats) -> Vec<Work> {
+        let seqs = leased.iter().map(|each| each.seq);
+        self.lock_leases()
+            .entry(lease.fence)
+            .or_default()
+            .extend(seqs);
+        let mut by_evaluator: BTreeMap<EvaluatorId, Vec<Leased>> = BTreeMap::new();
         for each in leased {
             let evaluator = each.execution.made.evaluator_id.clone();
-            let project = each.execution.project.clone();
-            by_evaluator
-                .entry((project, evaluator))
-                .or_default()
-                .push(each);
+            by_evaluator.entry(evaluator).or_default().push(each);
         }
         let mut works = Vec::new();
         for leased in by_evaluator.into_values() {
             let mut rest = leased.into_iter().peekable();
             while rest.peek().is_some() {
-                let leased: Vec<Leased> = rest
-                    .by_ref()
-                    .take(self.deps.options.batch as usize)
-                    .collect();
-                works.push(Work { lease, leased });
+                let n = self.deps.options.batch as usize;
+                let leased: Vec<Leased> = rest.by_ref().take(n).collect();
+                works.push(Work {
+                    lease,
+                    seats: seats.split(leased.len()),
+                    leased,
+                });
             }
         }
-        let seqs = works
-            .iter()
-            .flat_map(|work| &work.leased)
-            .map(|each| each.seq);
-        self.lock_leases()
-            .entry(lease.fence)
-            .or_default()
-            .extend(seqs);
         works
     }
 
-    /// Takes a batch of what is due.
-    pub(crate) async fn claim(&self) -> Result<Vec<Work>, Error> {
+    /// Takes what is due, in turn.
+    pub(crate) async fn claim(&self, catalog: &Catalog) -> Result<Vec<Work>, Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
-        // A look costs nothing; a claim queues up with the writers.
-        if store.next_execution().await?.is_none_or(|due| now < due) {
+        self.let_go_on(catalog, now).await?;
+        // A look costs nothing; a write queues up with the writers.
+        if store.first_held().await?.is_some_and(|due| due <= now) {
+            store.give_up_held(now).await?;
+        }
+        let mut due = store.execution_queues().await?;
+        due.retain(|queue| queue.due_at <= now);
+        let dealt = self.turns.deal(due, self.deps.options.batch as usize);
+        if dealt.is_empty() {
             return Ok(Vec::new());
         }
+        let share = |(queue, seats): &(Queue, Seats)| Share {
+            queue: queue.id,
+            n: u32::try_from(seats.n()).unwrap_or(u32::MAX),
+        };
+        let shares: Vec<Share> = dealt.iter().map(share).collect();
         let lease = self.new_lease(now);
-        let leased = store
-            .claim_executions(self.deps.options.batch, lease, now)
-            .await?;
-        // What is due and cannot be claimed was held until now. Under a backlog claims are never empty.
-        let gave_up_at = self.gave_up_at.load(Ordering::Acquire);
-        if leased.is_empty() || gave_up_at < now.plus_millis(-GIVE_UP_EVERY_MS).as_micros() {
-            store.give_up_held(now).await?;
-            self.gave_up_at.store(now.as_micros(), Ordering::Release);
-        }
+        let claimed = store.claim_executions(&shares, lease, now).await?;
         self.reach(Breakpoint::Claimed)?;
-        Ok(self.split(leased, lease))
+        let works = dealt.into_iter().zip(claimed);
+        let works = works.map(|((_, seats), leased)| self.split(leased, lease, seats));
+        Ok(works.flatten().collect())
     }
 
     /// Lets held executions go on whose rule and evaluator are no longer paused, once for each catalog.
-    pub(crate) async fn let_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+    async fn let_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
         if self.let_go_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
             return Ok(());
         }
@@ -172,24 +175,31 @@ impl Inner {
         Ok(())
     }
 
-    /// Evaluates a batch and writes what came of it.
-    pub(crate) async fn execute(&self, work: Work) -> Result<(), Error> {
+    /// Evaluates a batch and writes what comes of it, as it comes.
+    pub(crate) async fn execute(&self, mut work: Work) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;
+        let mut seats = work.seats.split(work.seats.n());
         let Sorted {
             prepared,
-            mut finished,
+            finished,
             held,
         } = self.sort(&work, &catalog, started_at).await?;
-        let fence = work.lease.fence;
+        self.reach(Breakpoint::Sorted)?;
         if !held.is_empty() {
             let until = started_at.plus_millis(retry::HELD_MS);
+            let fence = work.lease.fence;
             store
                 .release_executions(fence, &held, Release::Held(until), started_at)
                 .await?;
             self.look_again_at_held(&catalog).await?;
         }
+        // What ends without a call waits for none.
+        if !finished.is_empty() {
+            self.write(&work, &finished, &[], started_at).await?;
+        }
+        seats.give_back(finished.len() + held.len());
         let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
         let mut answers = self.deps.evaluate.evaluate(calls);
         let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
@@ -205,25 +215,42 @@ impl Inner {
                 let lost = open.drain(..).flatten();
                 answered = lost.map(|each| (each, no_result(n_calls))).collect();
             }
-            self.reach(Breakpoint::Evaluated)?;
-            let (ended, given_back) = self.ended(answered, started_at).await?;
-            finished.extend(ended);
-            let now = self.deps.clock.now();
-            if !given_back.is_empty() {
-                store
-                    .release_executions(fence, &given_back, Release::GivenBack, now)
-                    .await?;
-            }
-            if !finished.is_empty() {
-                let ended = self.finish(fence, &finished, started_at, now).await?;
-                self.reach(Breakpoint::Finished)?;
-                self.pause(&finished, &ended, &work, now).await?;
-                finished.clear();
+            if !answered.is_empty() {
+                self.reach(Breakpoint::Evaluated)?;
+                let n_answered = answered.len();
+                let (ended, given_back) = self.ended(answered, started_at).await?;
+                self.write(&work, &ended, &given_back, started_at).await?;
+                seats.give_back(n_answered);
+                self.wake_who_waits();
             }
             if is_last {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes what has ended of a batch, and lets go of what shall be tried anew.
+    async fn write(
+        &self,
+        work: &Work,
+        finished: &[Finished],
+        given_back: &[i64],
+        started_at: Timestamp,
+    ) -> Result<(), Error> {
+        let now = self.deps.clock.now();
+        let fence = work.lease.fence;
+        if !given_back.is_empty() {
+            let store = &self.deps.store;
+            store
+                .release_executions(fence, given_back, Release::GivenBack, now)
+                .await?;
+        }
+        if !finished.is_empty() {
+            let ended = self.finish(fence, finished, started_at, now).await?;
+            self.reach(Breakpoint::Finished)?;
+            self.pause(finished, &ended, work, now).await?;
+        }
+        Ok(())
     }
 
     /// What answers mean: executions that end, and places of those that are given back.

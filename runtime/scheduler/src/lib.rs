@@ -21,6 +21,7 @@ mod pointers;
 mod retry;
 mod scores;
 mod target;
+mod turns;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,6 +46,7 @@ pub use explain::{AssignmentExplanation, Explanation, Step};
 
 use catalog::Cached;
 use executor::Work;
+use turns::Turns;
 
 /// Runs evaluators. The server puts the worker processes behind it.
 pub trait Evaluate: Send + Sync + fmt::Debug {
@@ -61,6 +63,8 @@ pub enum Breakpoint {
     Made,
     /// Claimed by lease, no call yet.
     Claimed,
+    /// Decided what is called, what is held and what ends without a call; nothing of it written.
+    Sorted,
     /// Called, nothing written.
     Evaluated,
     /// Scores and states written, nothing after that.
@@ -97,8 +101,8 @@ pub struct Options {
     pub poll: Duration,
     /// Calls in one batch.
     pub batch: u32,
-    /// Batches at a time.
-    pub n_batches: usize,
+    /// Executions of each lane at a time. One class of one project gets a third of them.
+    pub n_places: usize,
     /// How long an execution may go without sign of life.
     pub lease_ms: i64,
     /// How often a sign is given.
@@ -116,7 +120,7 @@ impl Default for Options {
         Self {
             poll: Duration::from_millis(250),
             batch: 256,
-            n_batches: 4,
+            n_places: 3_072,
             lease_ms: 60_000,
             renew: Duration::from_secs(20),
             grace: Duration::from_secs(5),
@@ -151,12 +155,11 @@ struct Inner {
     deps: Deps,
     woken: Notify,
     catalog: Cached,
+    turns: Turns,
     /// Leases of running batches, to be given back at shutdown.
     leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog by which held executions were last let go on.
     let_go_at: AtomicI64,
-    /// When executions that were held too long were last given up, in microseconds.
-    gave_up_at: AtomicI64,
 }
 
 /// No catalog has this revision.
@@ -168,12 +171,12 @@ impl Scheduler {
     pub fn new(deps: Deps) -> Self {
         Self {
             inner: Arc::new(Inner {
+                turns: Turns::new(deps.options.n_places),
                 deps,
                 woken: Notify::new(),
                 catalog: Cached::default(),
                 leases: Mutex::default(),
                 let_go_at: AtomicI64::new(NEVER),
-                gave_up_at: AtomicI64::new(NEVER),
             }),
         }
     }
@@ -252,25 +255,24 @@ impl Scheduler {
         }
     }
 
-    /// Matches once and starts one batch of what is due. `false` when there was nothing to do.
+    /// Starts what is due and matches once. What waits comes first: what is matched takes places without a
+    /// turn, and would leave it none. `false` when there was nothing to do.
     async fn step(&self, batches: &mut JoinSet<Result<(), Error>>) -> Result<bool, Error> {
         while let Some(ended) = batches.try_join_next() {
             ended.map_err(|error| Error::Panicked(error.to_string()))??;
         }
         let inner = &self.inner;
-        let n_free = inner.deps.options.n_batches.saturating_sub(batches.len());
-        let (matched, work) = inner.match_once(n_free).await?;
-        let mut worked = matched;
-        for work in work {
+        let catalog = inner.catalog.current(&inner.deps.store).await?;
+        let claimed = inner.claim(&catalog).await?;
+        let has_claimed = !claimed.is_empty();
+        for work in claimed {
             self.start(batches, work);
         }
-        if batches.len() < inner.deps.options.n_batches {
-            for work in inner.claim().await? {
-                worked = true;
-                self.start(batches, work);
-            }
+        let (has_matched, matched) = inner.match_once(&catalog).await?;
+        for work in matched {
+            self.start(batches, work);
         }
-        Ok(worked)
+        Ok(has_claimed || has_matched)
     }
 
     fn start(&self, batches: &mut JoinSet<Result<(), Error>>, work: Work) {
@@ -280,8 +282,7 @@ impl Scheduler {
             let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
             let ended = inner.execute(work).await;
             inner.forget_lease(fence, &seqs);
-            // The next batch need not wait for the poll.
-            inner.woken.notify_one();
+            inner.wake_who_waits();
             ended
         });
     }
@@ -304,6 +305,13 @@ impl Inner {
         match &self.deps.breakpoints {
             Some(breakpoints) if breakpoints.stops_at(at) => Err(Error::Stopped(at)),
             _ => Ok(()),
+        }
+    }
+
+    /// Places were given back: who waits for one need not wait for the poll.
+    fn wake_who_waits(&self) {
+        if self.turns.was_short() {
+            self.woken.notify_one();
         }
     }
 

@@ -1,17 +1,19 @@
 //! From touched rows and due watches to executions.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{
-    Execution, ExecutionState, NewExecution, Rule, Target, TargetKind,
+    Execution, ExecutionClass, ExecutionState, Lane, NewExecution, QueueKind, Rule, Target,
+    TargetKind,
 };
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{Lease, Leased, MatchBatch, NewWatch, Touched, Watch};
+use perpend_store::evaluation::{Lease, Leased, Making, MatchBatch, NewWatch, Touched, Watch};
 use perpend_store::telemetry::Progress;
 
 use crate::catalog::{Catalog, PreparedRule};
@@ -19,6 +21,7 @@ use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decision, Standing, Verdict, decide};
 use crate::executor::Work;
 use crate::target::{ObservationRow, TraceRow};
+use crate::turns::Seats;
 use crate::{Breakpoint, Error, Inner};
 
 /// Ingest requests looked at in one transaction.
@@ -72,13 +75,11 @@ fn bounded(mut touched: Vec<Touched>) -> Vec<Touched> {
 }
 
 impl Inner {
-    /// Deals with some touched rows and due watches. The first `n_free` batches of executions it makes
-    /// start out claimed; they are the second part of the answer. `false`: there was nothing.
-    pub(crate) async fn match_once(&self, n_free: usize) -> Result<(bool, Vec<Work>), Error> {
+    /// Deals with some touched rows and due watches. Executions for which there is a place start out claimed;
+    /// they are the second part of the answer. `false`: there was nothing.
+    pub(crate) async fn match_once(&self, catalog: &Catalog) -> Result<(bool, Vec<Work>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
-        let catalog = self.catalog.current(store).await?;
-        self.let_go_on(&catalog, now).await?;
         let touched = bounded(store.touched(N_TOUCHED).await?);
         let mut watches = store.due_watches(now, N_WATCHES).await?;
         if touched.is_empty() && watches.is_empty() {
@@ -86,7 +87,7 @@ impl Inner {
         }
         let mut pass = Pass {
             now,
-            catalog: &catalog,
+            catalog,
             batch: MatchBatch::default(),
             counts: HashMap::new(),
             asked_for: HashSet::new(),
@@ -102,7 +103,7 @@ impl Inner {
         watches.retain(|watch| !anew.contains(&key(watch)));
         self.match_watches(&mut pass, watches).await?;
         self.reach(Breakpoint::Decided)?;
-        let work = self.commit(pass, n_free).await?;
+        let work = self.commit(pass).await?;
         Ok((true, work))
     }
 
@@ -341,8 +342,8 @@ impl Inner {
         }
     }
 
-    /// Writes what was decided. As many batches as there is room for are claimed at once.
-    async fn commit(&self, pass: Pass<'_>, n_free: usize) -> Result<Vec<Work>, Error> {
+    /// Writes what was decided. Executions for which there is a place are claimed at once.
+    async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Work>, Error> {
         let Pass {
             now,
             mut batch,
@@ -354,28 +355,41 @@ impl Inner {
             .map(|((project, rule, reason), n)| (project, rule, reason, n))
             .collect();
         let lease = self.new_lease(now);
-        let n_leased = n_free.saturating_mul(self.deps.options.batch as usize);
-        let made = self
-            .deps
-            .store
-            .commit_matches(&batch, lease, n_leased, now)
-            .await?;
+        let mut seats: BTreeMap<(ProjectId, QueueKind), Seats> = BTreeMap::new();
+        for each in &mut batch.executions {
+            if let Some(seat) = self.turns.take(&each.project, each.kind) {
+                each.is_leased = true;
+                match seats.entry((each.project.clone(), each.kind)) {
+                    Entry::Vacant(none) => {
+                        none.insert(seat);
+                    }
+                    Entry::Occupied(mut some) => some.get_mut().join(seat),
+                }
+            }
+        }
+        let made = self.deps.store.commit_matches(&batch, lease, now).await?;
         let Some(made) = made else {
             // Another matcher was faster; the next step reads again.
             return Ok(Vec::new());
         };
         self.reach(Breakpoint::Made)?;
-        let executions = batch.executions.into_iter().zip(made.seqs).take(n_leased);
-        let leased: Vec<Leased> = executions
-            .filter_map(|((project, made), seq)| {
-                let execution = just_made(project, made, lease, now);
-                Some(Leased {
-                    seq: seq?,
-                    execution,
-                })
-            })
-            .collect();
-        Ok(self.split(leased, lease))
+        let mut leased: BTreeMap<(ProjectId, QueueKind), Vec<Leased>> = BTreeMap::new();
+        for (each, seq) in batch.executions.into_iter().zip(made.seqs) {
+            let Some(seq) = seq.filter(|_| each.is_leased) else {
+                continue;
+            };
+            let key = (each.project.clone(), each.kind);
+            let execution = just_made(each.project, each.execution, lease, now);
+            leased
+                .entry(key)
+                .or_default()
+                .push(Leased { seq, execution });
+        }
+        let works = leased.into_iter().filter_map(|(key, leased)| {
+            let seats = seats.remove(&key)?;
+            Some(self.split(leased, lease, seats))
+        });
+        Ok(works.flatten().collect())
     }
 }
 
@@ -522,11 +536,18 @@ impl Pass<'_> {
                 Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
                     count("duplicate");
                 }
-                Verdict::Make(made) => {
+                Verdict::Make(execution) => {
+                    let evaluator = rule.assignment(&execution.evaluator_id);
                     // Counted when it is made, or found to exist.
-                    self.batch
-                        .executions
-                        .push((complete.project.clone(), *made));
+                    self.batch.executions.push(Making {
+                        project: complete.project.clone(),
+                        kind: QueueKind {
+                            lane: evaluator.map_or(Lane::Code, |each| each.evaluator.lane()),
+                            class: ExecutionClass::Continuous,
+                        },
+                        is_leased: false,
+                        execution: *execution,
+                    });
                 }
                 Verdict::Duplicate(..) => count("duplicate"),
                 Verdict::Late(_, id, n_late) => {

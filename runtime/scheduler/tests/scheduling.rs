@@ -6,6 +6,7 @@
     reason = "a test has no outside, and its support may stop it"
 )]
 
+mod fairness;
 mod model;
 mod pointing;
 mod streaming;
@@ -27,8 +28,8 @@ use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
 use perpend_store::testing::on_each_database;
 use serde_json::json;
 use support::{
-    FakeEvaluate, Gate, Hanging, StopOnce, World, child_of, generation, generations_only, span,
-    trace_id,
+    FakeEvaluate, Gate, Hanging, StayAt, StopOnce, World, child_of, generation, generations_only,
+    span, trace_id,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -215,16 +216,17 @@ async fn killed_at_any_breakpoint_each_target_ends_with_exactly_one_score() {
             Breakpoint::Decided,
             Breakpoint::Made,
             Breakpoint::Claimed,
+            Breakpoint::Sorted,
             Breakpoint::Evaluated,
             Breakpoint::Finished,
         ];
         for (round, at) in breakpoints.into_iter().enumerate() {
             let round = round as u64 * 10;
             let evaluate = FakeEvaluate::length();
-            // Without room for batches executions are made pending, and a claim comes first.
-            let n_batches = if at == Breakpoint::Claimed { 0 } else { 4 };
+            // Without places executions are made pending, and a claim comes first.
+            let n_places = if at == Breakpoint::Claimed { 0 } else { 100 };
             let options = Options {
-                n_batches,
+                n_places,
                 ..Options::default()
             };
             let killed = world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
@@ -272,7 +274,7 @@ async fn two_schedulers_on_one_database_do_what_one_does() {
         let evaluate = FakeEvaluate::length();
         let options = Options {
             batch: 16,
-            n_batches: 2,
+            n_places: 96,
             ..Options::default()
         };
         let one = world.scheduler_with(evaluate.clone(), None, options);
@@ -487,7 +489,7 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
         let options = Options {
             batch: 10,
-            n_batches: 1,
+            n_places: 30,
             ..Options::default()
         };
         let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
@@ -731,12 +733,11 @@ async fn a_target_touched_while_its_watch_is_due_is_called_once() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let first = world.rule("runs", OBSERVATION, |_| {}).await;
-        // A second rule with the same evaluator: both are in one batch.
         world
             .rule("paused", OBSERVATION, |rule| {
                 rule.assignments[0].evaluator_id = first.assignments[0].evaluator_id.clone();
@@ -761,14 +762,15 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
             .await
             .unwrap();
 
-        // The pause is taken back while calls of the batch run.
-        let gate = Gate::new();
-        let scheduler = world.scheduler(gate.clone());
+        // The pause is taken back after it was read, and before anything is held for it.
+        let stay = StayAt::at(Breakpoint::Sorted);
+        let evaluate = FakeEvaluate::length();
+        let scheduler = world.scheduler_with(evaluate, Some(stay.clone()), Options::default());
         let working = tokio::spawn({
             let scheduler = scheduler.clone();
             async move { scheduler.run_until_idle().await }
         });
-        gate.called().await;
+        stay.arrived().await;
         let now = world.clock.now();
         world
             .store
@@ -777,7 +779,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
             .unwrap();
         // The other half of one scheduler: it sees the new catalog before anything is held.
         scheduler.run_until_idle().await.unwrap();
-        gate.open();
+        stay.let_go();
         working.await.unwrap().unwrap();
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 8);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use perpend_domain::bundle::Bundle;
+use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Deps, Scheduler};
@@ -15,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::components::Components;
-use crate::config::{Config, Isolation};
+use crate::config::{Config, Evaluation, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
@@ -173,7 +174,7 @@ impl Server {
             evaluate: Arc::clone(&engine) as Arc<dyn perpend_scheduler::Evaluate>,
             clock: Arc::clone(&clock),
             ids: Arc::clone(&ids),
-            options: perpend_scheduler::Options::default(),
+            options: scheduling(&config.evaluation),
             breakpoints: None,
         });
         let home_project = home.id;
@@ -280,5 +281,15 @@ impl Server {
             Some(ended) => Ok(ended.context("the listener ended in a panic")?),
             None => Ok(()),
         }
+    }
+}
+
+/// With no more places than there is room for in the workers.
+fn scheduling(settings: &Evaluation) -> perpend_scheduler::Options {
+    let options = perpend_scheduler::Options::default();
+    let n_calls = settings.n_workers * perpend_workers::MAX_IN_FLIGHT;
+    perpend_scheduler::Options {
+        n_places: options.n_places.min(n_calls / Lane::ALL.len()),
+        ..options
     }
 }

@@ -13,6 +13,7 @@
 pub mod backup;
 pub mod blob_exports;
 pub mod catalog;
+mod codes;
 pub mod comments;
 pub mod connections;
 pub mod dashboards;

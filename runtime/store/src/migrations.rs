@@ -39,6 +39,7 @@ pub(crate) const STEPS: &[Step] = &[
     step!("used public keys", "0023_used_public_keys.sql"),
     step!("given names", "0024_given_names.sql"),
     step!("public halves", "0025_public_halves.sql"),
+    step!("execution queues", "0026_execution_queues.sql"),
 ];
 
 /// The version of a database that has all steps.

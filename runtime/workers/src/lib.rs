@@ -50,6 +50,9 @@ use crate::queue::{Duty, Group, Queue};
 use crate::session::Shared;
 use crate::watch::Quarantine;
 
+/// Calls that a worker is given at a time unless told otherwise.
+pub const MAX_IN_FLIGHT: usize = 3_072;
+
 /// How workers are started and fed.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -67,7 +70,7 @@ pub struct Options {
     pub n_threads: u32,
     /// Live instances of each.
     pub max_live: u32,
-    /// Calls a worker is given before it has to answer some.
+    /// Calls a worker is given before it has to answer some: [`MAX_IN_FLIGHT`].
     pub max_in_flight: usize,
     /// Where compiled components are.
     pub cache_dir: PathBuf,
@@ -102,7 +105,7 @@ impl Options {
             n_threads: 2,
             // Of these 64 run; the others wait for the server, for models mostly.
             max_live: 2_560,
-            max_in_flight: 3_072,
+            max_in_flight: MAX_IN_FLIGHT,
             cache_dir,
             max_cache_bytes: 4 << 30,
             grants: Grants::ALL,

@@ -380,7 +380,7 @@ impl History {
     fn scheduler(&mut self, stop: Option<Breakpoint>) -> Scheduler {
         let options = Options {
             batch: self.random.random_range(1..20),
-            n_batches: self.random.random_range(0..4),
+            n_places: self.random.random_range(0..80),
             n_failures_to_pause: u32::MAX,
             ..Options::default()
         };
@@ -399,6 +399,13 @@ impl History {
                     known.sees(&self.observations[id]);
                 }
             }
+        }
+    }
+
+    /// One that died has looked at what came, or at none of it: it does so in one transaction.
+    async fn maybe_seen(&mut self) {
+        if self.world.store.touched(1).await.unwrap().is_empty() {
+            self.all_seen();
         }
     }
 
@@ -431,17 +438,17 @@ impl History {
             Breakpoint::Decided,
             Breakpoint::Made,
             Breakpoint::Claimed,
+            Breakpoint::Sorted,
             Breakpoint::Evaluated,
             Breakpoint::Finished,
         ];
         let at = *all.choose(&mut self.random).unwrap();
         self.note(|| format!("die at {at:?}"));
         match self.scheduler(Some(at)).run_until_idle().await {
-            // Nothing was written.
-            Err(Error::Stopped(Breakpoint::Decided)) => {}
-            Ok(()) | Err(Error::Stopped(_)) => self.all_seen(),
+            Ok(()) | Err(Error::Stopped(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
+        self.maybe_seen().await;
         Ok(())
     }
 
@@ -455,7 +462,7 @@ impl History {
             Either::Left((ended, _)) => ended.unwrap(),
             Either::Right(_) => {}
         }
-        self.all_seen();
+        self.maybe_seen().await;
     }
 }
 

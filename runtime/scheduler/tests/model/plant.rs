@@ -1,7 +1,7 @@
 //! Bugs that the model must find: each does to the database what a fault in the engine would.
 
 use perpend_domain::time::Clock as _;
-use perpend_store::evaluation::{Lease, MatchBatch};
+use perpend_store::evaluation::{Lease, MatchBatch, Share};
 
 use crate::support::World;
 
@@ -32,10 +32,18 @@ impl Plant {
                     touched: touched.iter().map(|row| row.seq).collect(),
                     ..MatchBatch::default()
                 };
-                store.commit_matches(&batch, never, 0, now).await.unwrap();
+                store.commit_matches(&batch, never, now).await.unwrap();
             }
             Self::NeverFinishes => {
-                store.claim_executions(1, never, now).await.unwrap();
+                let queues = store.execution_queues().await.unwrap();
+                if let Some(queue) = queues.first() {
+                    let share = Share {
+                        queue: queue.id,
+                        n: 1,
+                    };
+                    let claimed = store.claim_executions(&[share], never, now).await;
+                    claimed.unwrap();
+                }
             }
             Self::ScoresTwice => {
                 if let Some(score) = world.scores().await.pop() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
@@ -24,7 +24,7 @@ use perpend_store::Store;
 use perpend_store::catalog::{NewEvaluator, NewVersion};
 use perpend_store::telemetry::scores::ScoreQuery;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 #[derive(Debug)]
 pub struct TestClock(AtomicI64);
@@ -214,6 +214,48 @@ impl Breakpoints for StopOnce {
     fn stops_at(&self, at: Breakpoint) -> bool {
         let mut left = self.0.lock().unwrap();
         *left == Some(at) && left.take().is_some()
+    }
+}
+
+/// Keeps whoever comes to a place there until it is told to let them go.
+#[derive(Debug)]
+pub struct StayAt {
+    place: Breakpoint,
+    arrived: Notify,
+    may_go: (Mutex<bool>, Condvar),
+}
+
+impl StayAt {
+    pub fn at(place: Breakpoint) -> Arc<Self> {
+        Arc::new(Self {
+            place,
+            arrived: Notify::new(),
+            may_go: (Mutex::new(false), Condvar::new()),
+        })
+    }
+
+    /// Ends when the first has come.
+    pub async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    pub fn let_go(&self) {
+        *self.may_go.0.lock().unwrap() = true;
+        self.may_go.1.notify_all();
+    }
+}
+
+impl Breakpoints for StayAt {
+    fn stops_at(&self, at: Breakpoint) -> bool {
+        if at == self.place {
+            self.arrived.notify_one();
+            // Others of the thread go on in another one.
+            tokio::task::block_in_place(|| {
+                let may_go = self.may_go.0.lock().unwrap();
+                drop(self.may_go.1.wait_while(may_go, |may_go| !*may_go).unwrap());
+            });
+        }
+        false
     }
 }
 

@@ -65,6 +65,7 @@ const TABLES: &[Table] = &[
     of_project("assignments", "project_id, rule_id, place"),
     of_project("rules", "project_id, id"),
     of_project("executions", "seq"),
+    of_project("execution_queues", "id"),
     of_project("rule_counts", "project_id, rule_id, hour, reason"),
     of_project("rule_failures", "project_id, rule_id"),
     of_project("evaluator_versions", "project_id, evaluator_id, number"),

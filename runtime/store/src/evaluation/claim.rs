@@ -1,12 +1,14 @@
 //! Leases: who may end an execution, and until when.
 
-use perpend_domain::evaluation::{Execution, ExecutionState};
+use perpend_domain::evaluation::{Execution, ExecutionClass, ExecutionState, Lane, QueueKind};
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use super::counts;
 use super::finish::Attempt;
-use super::row::{COLUMNS, ExecutionRow, FINAL, code, id_bytes};
+use super::queue;
+use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
+use crate::codes::Coded as _;
 use crate::{Error, Store};
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list};
 use perpend_sql::{Pool, in_transaction};
@@ -38,7 +40,16 @@ pub enum Release {
     Held(Timestamp),
 }
 
-/// `state < 4` stands beside narrower conditions because SQLite takes a partial index only where its
+/// So many of a queue, to be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The queue's number.
+    pub queue: i64,
+    /// How many at most.
+    pub n: u32,
+}
+
+/// `state < 3` stands beside narrower conditions because SQLite takes a partial index only where its
 /// own condition is repeated. A lost lease counts as an attempt that lost its worker; the caller decides what follows.
 const CLAIM_SQLITE: &str = "
     UPDATE executions
@@ -47,8 +58,8 @@ const CLAIM_SQLITE: &str = "
            error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
            first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
                                    ELSE first_attempt_at END
-     WHERE seq IN (SELECT seq FROM executions WHERE due_at <= $3 AND state < 4 AND state <> 3
-                    ORDER BY due_at LIMIT $4)
+     WHERE seq IN (SELECT seq FROM executions WHERE queue = $4 AND due_at <= $3 AND state < 3
+                    ORDER BY due_at LIMIT $5)
     RETURNING ";
 const CLAIM_POSTGRES: &str = "
     UPDATE executions
@@ -57,10 +68,10 @@ const CLAIM_POSTGRES: &str = "
            error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
            first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
                                    ELSE first_attempt_at END
-     WHERE seq IN (SELECT seq FROM executions WHERE due_at <= $3 AND state < 4 AND state <> 3
-                    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
+     WHERE seq IN (SELECT seq FROM executions WHERE queue = $4 AND due_at <= $3 AND state < 3
+                    ORDER BY due_at LIMIT $5 FOR UPDATE SKIP LOCKED)
     RETURNING ";
-const NEXT_DUE: &str = "SELECT MIN(due_at) FROM executions WHERE state < 4";
+const FIRST_HELD: &str = "SELECT MIN(due_at) FROM executions WHERE state = 3";
 /// By place in the ledger: a look for the fence would read the whole queue.
 static RENEW: Sized = Sized::repeatable(|n| {
     format!(
@@ -70,7 +81,7 @@ static RENEW: Sized = Sized::repeatable(|n| {
     )
 });
 const GIVE_BACK_ALL: &str =
-    "UPDATE executions SET state = 0, due_at = $1, fence = 0 WHERE state = 1 AND state < 4";
+    "UPDATE executions SET state = 0, due_at = $1, fence = 0 WHERE state = 1 AND state < 3";
 static RELEASE: Sized = Sized::repeatable(|n| {
     format!(
         "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($3, error_class) \
@@ -82,68 +93,85 @@ const GIVE_UP_HELD: &str = "
     UPDATE executions
        SET state = 6, error_class = 'held_too_long', finished_at = $1, due_at = $1,
            error_message = 'waited longer than 7 days for its rule or evaluator'
-     WHERE state = 3 AND state < 4 AND due_at <= $1
+     WHERE state = 3 AND due_at <= $1
     RETURNING project_id, rule_id";
 const HELD_RULES: &str = "
-    SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3 AND state < 4";
-/// `project_id || ''` keeps SQLite from reading all executions of the project: open ones have an index.
+    SELECT DISTINCT project_id, rule_id, evaluator_id FROM executions WHERE state = 3";
+/// `project_id || ''` keeps SQLite from reading all executions of the project: held ones have an index.
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
-     WHERE state = 3 AND state < 4 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
-const CANCEL_OF_RULE: &str = "
+     WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
+const CANCEL_WAITING: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
-     WHERE state IN (0, 2, 3) AND state < 4 AND project_id || '' = $1 AND rule_id = $2";
+     WHERE state < 3 AND state <> 1 AND queue IN
+           (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
+const CANCEL_HELD: &str = "
+    UPDATE executions
+       SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
+     WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2";
+/// Its rule and where it last waited, which for one that ended long ago is not known.
+const FAILED: &str = "
+    SELECT e.rule_id, q.lane FROM executions e LEFT JOIN execution_queues q ON q.id = e.queue
+     WHERE e.project_id = $1 AND e.id = $2 AND e.state = 6";
 const REQUEUE: &str = "
     UPDATE executions
        SET state = 0, attempts = 0, due_at = $3, first_attempt_at = NULL, finished_at = NULL,
-           error_class = NULL, error_message = NULL
+           error_class = NULL, error_message = NULL, queue = $4
      WHERE project_id = $1 AND id = $2 AND state = 6";
 
 impl Store {
-    /// Takes up to `n` executions that are due: pending ones, delayed ones whose time has come, and
-    /// running ones whose lease has ended, which counts as an attempt of class `worker_lost`. Crosses
-    /// tenants: for the engine.
+    /// Takes executions that are due, of each queue its share: pending ones, delayed ones whose time has
+    /// come, and running ones whose lease has ended, which counts as an attempt of class `worker_lost`. For
+    /// each share what came of it, in order. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn claim_executions(
         &self,
-        n: u32,
+        shares: &[Share],
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Vec<Leased>, Error> {
-        debug_assert_eq!(FINAL, 4, "the statements name states by number");
+    ) -> Result<Vec<Vec<Leased>>, Error> {
         let text = match &self.pool {
             Pool::Sqlite { .. } => CLAIM_SQLITE,
             Pool::Postgres(_) => CLAIM_POSTGRES,
         };
         let sql = format!("{text}{COLUMNS}");
-        let mut rows: Vec<ExecutionRow> = in_transaction!(&self.pool, |tx| {
-            query(sql)
-                .bind(lease.fence)
-                .bind(lease.until.as_micros())
-                .bind(now.as_micros())
-                .bind(i64::from(n))
-                .fetch_all(&mut tx)
-                .await?
+        let claimed: Vec<Vec<ExecutionRow>> = in_transaction!(&self.pool, |tx| {
+            let mut claimed = Vec::with_capacity(shares.len());
+            for share in shares {
+                let rows: Vec<ExecutionRow> = query(sql.clone())
+                    .bind(lease.fence)
+                    .bind(lease.until.as_micros())
+                    .bind(now.as_micros())
+                    .bind(share.queue)
+                    .bind(i64::from(share.n))
+                    .fetch_all(&mut tx)
+                    .await?;
+                claimed.push(rows);
+            }
+            claimed
         });
-        rows.sort_by_key(|row| row.seq);
-        let leased = rows.into_iter().map(|row| {
-            Ok(Leased {
-                seq: row.seq,
-                execution: row.try_into()?,
-            })
-        });
-        leased.collect()
+        let leased = |mut rows: Vec<ExecutionRow>| {
+            rows.sort_by_key(|row| row.seq);
+            let leased = rows.into_iter().map(|row| {
+                Ok(Leased {
+                    seq: row.seq,
+                    execution: row.try_into()?,
+                })
+            });
+            leased.collect()
+        };
+        claimed.into_iter().map(leased).collect()
     }
 
-    /// When the next open execution needs attention. Crosses tenants: for the engine.
+    /// When the first of the held ones is given up. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn next_execution(&self) -> Result<Option<Timestamp>, Error> {
-        let due: Option<i64> = query_scalar(NEXT_DUE).fetch_one(&self.pool).await?;
+    pub async fn first_held(&self) -> Result<Option<Timestamp>, Error> {
+        let due: Option<i64> = query_scalar(FIRST_HELD).fetch_one(&self.pool).await?;
         Ok(due.map(Timestamp::from_micros))
     }
 
@@ -191,7 +219,7 @@ impl Store {
             Release::Held(until) => (ExecutionState::Held, until, Some("paused")),
         };
         let first = [
-            i64::from(code(state)).into(),
+            i64::from(state_code(state)).into(),
             due_at.as_micros().into(),
             class.into(),
             fence.into(),
@@ -289,14 +317,15 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            let n = query(CANCEL_OF_RULE)
-                .bind(project.as_str())
-                .bind(rule.as_str())
-                .bind(&why.class)
-                .bind(&why.message)
-                .bind(now.as_micros())
-                .execute(&mut tx)
-                .await?;
+            let args = [
+                project.as_str().into(),
+                rule.as_str().into(),
+                why.class.as_str().into(),
+                why.message.as_str().into(),
+                now.as_micros().into(),
+            ];
+            let n =
+                tx.execute(CANCEL_WAITING, &args).await? + tx.execute(CANCEL_HELD, &args).await?;
             if 0 < n {
                 let cancelled = ExecutionState::Cancelled.as_str();
                 let ended = [(project.clone(), rule.clone(), cancelled, n)];
@@ -306,7 +335,8 @@ impl Store {
         Ok(())
     }
 
-    /// Puts a failed execution back into the queue, its attempts counted anew.
+    /// Puts a failed execution back into the queue, its attempts counted anew. Somebody asked for it, so it is
+    /// of class `manual` now.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no failed execution of this id.
@@ -316,18 +346,30 @@ impl Store {
         id: &ExecutionId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let bytes = id_bytes(id).ok_or(Error::NotFound)?;
-        let n_moved = in_transaction!(&self.pool, |tx| {
+        let bytes = id_bytes(id).ok_or(Error::NotFound)?.to_vec();
+        in_transaction!(&self.pool, |tx| {
+            let failed: Option<(String, Option<i16>)> = query(FAILED)
+                .bind(project.as_str())
+                .bind(bytes.clone())
+                .fetch_optional(&mut tx)
+                .await?;
+            let (rule, lane) = failed.ok_or(Error::NotFound)?;
+            let rule: RuleId = crate::catalog::checked("execution", &rule)?;
+            let lane = lane.map(Lane::of_code).transpose()?;
+            let kind = QueueKind {
+                lane: lane.unwrap_or(Lane::Code),
+                class: ExecutionClass::Manual,
+            };
+            let key = (project, &rule, kind);
+            let queues = queue::numbers(&mut tx, [key].into()).await?;
             query(REQUEUE)
                 .bind(project.as_str())
-                .bind(bytes.to_vec())
+                .bind(bytes.clone())
                 .bind(now.as_micros())
+                .bind(queues.get(&key).copied())
                 .execute(&mut tx)
-                .await?
+                .await?;
         });
-        match n_moved {
-            0 => Err(Error::NotFound),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

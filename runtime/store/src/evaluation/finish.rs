@@ -10,7 +10,7 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
 use super::counts;
-use super::row::code;
+use super::row::state_code;
 use super::supersede::{Judged, leave_the_newest};
 use crate::telemetry::scores::{delete_others, put};
 use crate::{Error, Store};
@@ -229,7 +229,7 @@ async fn end(
     let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
     let (class, message) = (attempt.class.as_str(), attempt.message.as_str());
     let args: [Arg<'_>; 9] = [
-        i64::from(code(state)).into(),
+        i64::from(state_code(state)).into(),
         each.outcome.due_at(now).as_micros().into(),
         state.is_final().then_some(now.as_micros()).into(),
         started_at.as_micros().into(),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use perpend_domain::evaluation::{ExecutionState, NewExecution, Target};
+use perpend_domain::evaluation::{ExecutionState, NewExecution, QueueKind, Target};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use super::claim::Lease;
 use super::counts;
-use super::row::{code, id_bytes};
+use super::queue;
+use super::row::{id_bytes, origin_code, state_code};
 use crate::catalog::checked;
 use crate::numbers::{Numbers, Table};
 use crate::telemetry::touched_body;
@@ -62,6 +63,19 @@ impl NewWatch {
     pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 }
 
+/// An execution to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Making {
+    /// The tenant.
+    pub project: ProjectId,
+    /// Among which others it waits.
+    pub kind: QueueKind,
+    /// Whether it starts out running, as if made and claimed at once.
+    pub is_leased: bool,
+    /// What it is.
+    pub execution: NewExecution,
+}
+
 /// All that follows from a stretch of touched rows and due watches.
 #[derive(Clone, Debug, Default)]
 pub struct MatchBatch {
@@ -72,7 +86,7 @@ pub struct MatchBatch {
     /// Traces whose root was received, and when: their observations that wait are looked at again.
     pub rooted: BTreeMap<(ProjectId, TraceId), Timestamp>,
     /// Executions to make; those that exist already are left alone.
-    pub executions: Vec<(ProjectId, NewExecution)>,
+    pub executions: Vec<Making>,
     /// Late spans to note on an execution that has scored already: how many since.
     pub late: Vec<(ProjectId, ExecutionId, u32)>,
     /// Refusals and other counts.
@@ -169,10 +183,10 @@ const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2
 
 static INSERT: Sized = Sized::repeatable(|n| {
     format!(
-        "INSERT /*or fail*/ INTO executions (seq, project_id, id, rule_id, assignment_id, evaluator_id, \
-         trace_id, observation_id, generation, inclusion_probability, completion, n_observations, state, \
-         fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
-        value_rows(n, 16, 1)
+        "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
+         evaluator_id, trace_id, observation_id, generation, inclusion_probability, completion, \
+         n_observations, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
+        value_rows(n, 18, 1)
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
@@ -224,51 +238,49 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
     Ok(is_mine)
 }
 
-/// Whose executions stand in the ledger from when, and as what.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    state: ExecutionState,
-    fence: i64,
-    due_at: Timestamp,
-    now: Timestamp,
-}
-
 /// Makes executions; for each its place in the ledger, `None` when it existed already.
 async fn insert(
     tx: &mut Tx,
-    fresh: &mut Numbers,
-    executions: &[(ProjectId, NewExecution)],
-    standing: Standing,
+    executions: &[Making],
+    lease: Lease,
+    now: Timestamp,
 ) -> Result<Vec<Option<i64>>, Error> {
-    let seqs = fresh.take(tx, Table::Executions, executions.len()).await?;
-    let mut rows: Vec<(i64, [u8; 16], &(ProjectId, NewExecution))> = Vec::new();
+    let seqs = Numbers::default()
+        .take(tx, Table::Executions, executions.len())
+        .await?;
+    let queues = queue::numbers(tx, executions.iter().map(queue::key).collect()).await?;
+    let mut rows: Vec<(i64, [u8; 16], &Making)> = Vec::new();
     for (seq, each) in seqs.iter().zip(executions) {
-        let id = id_bytes(&each.1.id).ok_or(Error::Conflict("no execution id"))?;
+        let id = id_bytes(&each.execution.id).ok_or(Error::Conflict("no execution id"))?;
         rows.push((*seq, id, each));
     }
     let n_made = tx
-        .execute_for(&INSERT, &rows, |args, (seq, id, (project, new))| {
+        .execute_for(&INSERT, &rows, |args, (seq, id, each)| {
+            let new = &each.execution;
+            let (state, fence, due_at) = match each.is_leased {
+                true => (ExecutionState::Running, lease.fence, lease.until),
+                false => (ExecutionState::Pending, 0, now),
+            };
+            let observation = new.target.observation_id.as_ref();
             args.extend([
                 (*seq).into(),
-                project.as_str().into(),
+                each.project.as_str().into(),
                 id.as_slice().into(),
+                i64::from(origin_code(new.origin)).into(),
                 new.rule_id.as_str().into(),
                 new.assignment_id.as_str().into(),
                 new.evaluator_id.as_str().into(),
                 new.target.trace_id.as_str().into(),
-                new.target
-                    .observation_id
-                    .as_ref()
-                    .map(|id| id.as_str())
-                    .into(),
+                observation.map(|id| id.as_str()).into(),
                 i64::from(new.generation).into(),
                 new.inclusion_probability.into(),
                 new.completion.as_str().into(),
                 i64::from(new.n_observations).into(),
-                i64::from(code(standing.state)).into(),
-                standing.fence.into(),
-                standing.due_at.as_micros().into(),
-                standing.now.as_micros().into(),
+                queues.get(&queue::key(each)).copied().into(),
+                i64::from(state_code(state)).into(),
+                fence.into(),
+                due_at.as_micros().into(),
+                now.as_micros().into(),
             ]);
         })
         .await?;
@@ -333,8 +345,8 @@ impl Store {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// Makes executions and forgets what led to them, in one transaction. The first `n_leased` of them
-    /// start out running under `lease`, as if made and claimed at once; the others are pending.
+    /// Makes executions and forgets what led to them, in one transaction. Those that are to start out running
+    /// do so under `lease`.
     ///
     /// `None` when another matcher has dealt with a part of it meanwhile: nothing is written then, and
     /// the caller reads again. Crosses tenants: for the engine.
@@ -345,22 +357,17 @@ impl Store {
         &self,
         batch: &MatchBatch,
         lease: Lease,
-        n_leased: usize,
         now: Timestamp,
     ) -> Result<Option<Made>, Error> {
-        despite_collisions!(self.commit_matches_once(batch, lease, n_leased, now).await)
+        despite_collisions!(self.commit_matches_once(batch, lease, now).await)
     }
 
     async fn commit_matches_once(
         &self,
         batch: &MatchBatch,
         lease: Lease,
-        n_leased: usize,
         now: Timestamp,
     ) -> Result<Option<Made>, Error> {
-        let (leased, waiting) = batch
-            .executions
-            .split_at(n_leased.min(batch.executions.len()));
         let mut made = Made::default();
         in_transaction!(&self.pool, |tx| {
             if !take_touched(&mut tx, &batch.touched).await?
@@ -373,22 +380,7 @@ impl Store {
                 let args = [project.as_str().into(), trace.as_str().into(), now, from];
                 tx.execute(WAKE_OF_TRACE, &args).await?;
             }
-            let mut fresh = Numbers::default();
-            let running = Standing {
-                state: ExecutionState::Running,
-                fence: lease.fence,
-                due_at: lease.until,
-                now,
-            };
-            let pending = Standing {
-                state: ExecutionState::Pending,
-                fence: 0,
-                due_at: now,
-                now,
-            };
-            made.seqs = insert(&mut tx, &mut fresh, leased, running).await?;
-            made.seqs
-                .extend(insert(&mut tx, &mut fresh, waiting, pending).await?);
+            made.seqs = insert(&mut tx, &batch.executions, lease, now).await?;
             for (project, id, n_late) in &batch.late {
                 let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
                 let n_late = i64::from(*n_late);
@@ -397,9 +389,14 @@ impl Store {
             }
             let mut all = batch.counts.clone();
             let executions = batch.executions.iter().zip(&made.seqs);
-            all.extend(executions.map(|((project, new), seq)| {
+            all.extend(executions.map(|(each, seq)| {
                 let reason = if seq.is_some() { "made" } else { "duplicate" };
-                (project.clone(), new.rule_id.clone(), reason, 1)
+                (
+                    each.project.clone(),
+                    each.execution.rule_id.clone(),
+                    reason,
+                    1,
+                )
             }));
             counts::add(&mut tx, &all, now).await?;
         });

@@ -11,14 +11,16 @@ mod claim;
 mod counts;
 mod finish;
 mod matches;
+mod queue;
 mod read;
 mod row;
 mod supersede;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Lease, Leased, Release};
+pub use claim::{Lease, Leased, Release, Share};
 pub use counts::RuleCount;
 pub use finish::{Attempt, Ended, Finished, Outcome};
-pub use matches::{Made, MatchBatch, NewWatch, Touched, Watch};
+pub use matches::{Made, Making, MatchBatch, NewWatch, Touched, Watch};
+pub use queue::Queue;
 pub use read::{Attempted, Ledger, StateCount};

@@ -4,8 +4,9 @@ use perpend_domain::evaluation::{Execution, ExecutionState};
 use perpend_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
-use super::row::{COLUMNS, ExecutionRow, id_bytes, state};
+use super::row::{COLUMNS, ExecutionRow, id_bytes};
 use crate::catalog::{Cursor, Page, checked};
+use crate::codes::Coded as _;
 use crate::{Error, Store};
 use perpend_sql::query;
 
@@ -59,7 +60,12 @@ const ATTEMPTS: &str = "
 /// from reading the finished ones of the project for the open ones.
 const STATES: &str = "
     SELECT state, COUNT(*) FROM executions
-     WHERE state < 4 AND project_id || '' = $1 AND rule_id = $2 GROUP BY state
+     WHERE state < 3 AND rule_id = $2 AND queue IN
+           (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)
+     GROUP BY state
+    UNION ALL
+    SELECT state, COUNT(*) FROM executions
+     WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 GROUP BY state
     UNION ALL
     SELECT state, COUNT(*) FROM executions
      WHERE state = 6 AND project_id = $1 AND rule_id = $2 GROUP BY state";
@@ -205,7 +211,7 @@ impl Store {
             .await?;
         let count = |(code, n): (i16, i64)| {
             Ok(StateCount {
-                state: state(code)?,
+                state: ExecutionState::of_code(code)?,
                 n: n.unsigned_abs(),
             })
         };

@@ -1,31 +1,41 @@
 //! Executions as rows.
 
-use perpend_domain::evaluation::{Execution, ExecutionState, NewExecution, Target};
+use perpend_domain::evaluation::{
+    Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane, NewExecution, Target,
+};
 use perpend_domain::ids::{ExecutionId, ProjectId};
 use perpend_domain::time::Timestamp;
 
 use crate::Error;
 use crate::catalog::checked;
+use crate::codes::{Coded as _, codes};
 
 const WHAT: &str = "execution";
 
-/// States as they are stored: their place among all states. Those below [`FINAL`] are open.
-pub(super) const fn code(state: ExecutionState) -> i16 {
-    state as i16
-}
-
-/// The first state that nothing moves on from by itself.
-pub(super) const FINAL: i16 = code(ExecutionState::Completed);
-
-pub(super) fn state(code: i16) -> Result<ExecutionState, Error> {
-    let known = usize::try_from(code)
-        .ok()
-        .and_then(|at| ExecutionState::ALL.get(at));
-    known.copied().ok_or_else(|| Error::Inconsistent {
-        what: WHAT,
-        detail: format!("there is no state {code}"),
-    })
-}
+codes!(state_code, "state of an execution", ExecutionState {
+    Pending = 0,
+    Running = 1,
+    Delayed = 2,
+    Held = 3,
+    Completed = 4,
+    Skipped = 5,
+    Failed = 6,
+    Cancelled = 7,
+});
+codes!(origin_code, "origin of an execution", ExecutionOrigin {
+    Rule = 0,
+    Job = 1,
+    Experiment = 2,
+    Backtest = 3,
+});
+codes!(class_code, "class of an execution", ExecutionClass {
+    Experiment = 0,
+    Manual = 1,
+    Continuous = 2,
+    Cron = 3,
+    Backfill = 4,
+});
+codes!(lane_code, "lane of an execution", Lane { Code = 0, Model = 1, });
 
 /// The 16 bytes that the id's hex digits stand for; none for a text that is no execution id.
 pub(super) fn id_bytes(id: &ExecutionId) -> Option<[u8; 16]> {
@@ -50,7 +60,7 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
 }
 
 /// The columns of [`ExecutionRow`].
-pub(super) const COLUMNS: &str = "seq, project_id, id, rule_id, assignment_id, evaluator_id, trace_id, \
+pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignment_id, evaluator_id, trace_id, \
      observation_id, generation, inclusion_probability, completion, n_observations, n_late, state, \
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
      finished_at";
@@ -60,6 +70,7 @@ perpend_sql::record! {
         pub(super) seq: i64,
         project_id: String,
         id: Vec<u8>,
+        origin: i16,
         rule_id: String,
         assignment_id: String,
         evaluator_id: String,
@@ -98,6 +109,7 @@ impl TryFrom<ExecutionRow> for Execution {
         Ok(Self {
             made: NewExecution {
                 id: id_of(&row.id)?,
+                origin: ExecutionOrigin::of_code(row.origin)?,
                 rule_id: checked(WHAT, &row.rule_id)?,
                 assignment_id: checked(WHAT, &row.assignment_id)?,
                 evaluator_id: checked(WHAT, &row.evaluator_id)?,
@@ -111,7 +123,7 @@ impl TryFrom<ExecutionRow> for Execution {
                 n_observations: row.n_observations.unsigned_abs(),
             },
             project,
-            state: state(row.state)?,
+            state: ExecutionState::of_code(row.state)?,
             attempts: row.attempts.unsigned_abs(),
             evaluator_version_id: version,
             error_class: row.error_class,

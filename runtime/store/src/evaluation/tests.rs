@@ -2,14 +2,24 @@
 
 use std::collections::HashSet;
 
-use perpend_domain::evaluation::{CompletionReason, ExecutionState, NewExecution, Target};
+use perpend_domain::evaluation::{
+    CompletionReason, ExecutionClass, ExecutionOrigin, ExecutionState, Lane, NewExecution,
+    QueueKind, Target,
+};
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 
-use super::{Attempt, Finished, Lease, Leased, MatchBatch, NewWatch, Outcome, Release, Watch};
+use super::{
+    Attempt, Finished, Lease, Leased, Making, MatchBatch, NewWatch, Outcome, Release, Share, Watch,
+};
 use crate::Store;
 use crate::testing::on_each_database;
+
+const KIND: QueueKind = QueueKind {
+    lane: Lane::Code,
+    class: ExecutionClass::Continuous,
+};
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)
@@ -24,15 +34,16 @@ fn project() -> ProjectId {
     "p1".parse().unwrap()
 }
 
-fn new_execution(n: u32) -> (ProjectId, NewExecution) {
+fn new_execution(n: u32) -> Making {
     let target = Target {
         trace_id: format!("t{n}").parse().unwrap(),
         observation_id: Some("o".parse().unwrap()),
     };
     let (rule_id, evaluator_id) = ("r".parse().unwrap(), "e".parse().unwrap());
     let key = ExecutionKey::live(&project(), &rule_id, &evaluator_id, &target, 0).execution_id();
-    let made = NewExecution {
+    let execution = NewExecution {
         id: key,
+        origin: ExecutionOrigin::Rule,
         rule_id,
         assignment_id: "a".parse().unwrap(),
         evaluator_id,
@@ -42,17 +53,36 @@ fn new_execution(n: u32) -> (ProjectId, NewExecution) {
         completion: CompletionReason::Ended,
         n_observations: 1,
     };
-    (project(), made)
+    Making {
+        project: project(),
+        kind: KIND,
+        is_leased: false,
+        execution,
+    }
+}
+
+/// Takes up to `n` of each queue.
+async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Leased> {
+    let queues = store.execution_queues().await.unwrap();
+    let shares: Vec<Share> = queues
+        .iter()
+        .map(|queue| Share { queue: queue.id, n })
+        .collect();
+    let claimed = store.claim_executions(&shares, lease, now).await;
+    claimed.unwrap().into_iter().flatten().collect()
 }
 
 async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     let batch = MatchBatch {
-        executions: (0..n).map(new_execution).collect(),
+        executions: (0..n)
+            .map(|at| Making {
+                is_leased: (at as usize) < n_leased,
+                ..new_execution(at)
+            })
+            .collect(),
         ..MatchBatch::default()
     };
-    let made = store
-        .commit_matches(&batch, lease(1, 60_000), n_leased, at(0))
-        .await;
+    let made = store.commit_matches(&batch, lease(1, 60_000), at(0)).await;
     made.unwrap().unwrap().seqs
 }
 
@@ -83,7 +113,7 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
     on_each_database(|store| async move {
         assert!(make(&store, 100, 0).await.iter().all(Option::is_some));
         assert!(make(&store, 100, 0).await.iter().all(Option::is_none));
-        let (_, new) = new_execution(7);
+        let new = new_execution(7).execution;
         let found = store.execution(&project(), &new.id).await.unwrap().unwrap();
         assert_eq!(found.execution.made, new);
         assert_eq!(found.execution.state, ExecutionState::Pending);
@@ -103,11 +133,8 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
             .map(Option::is_some)
             .collect();
         assert_eq!(made, [vec![false; 10], vec![true; 13]].concat());
-        let claim = async |n, fence| {
-            let claimed = store.claim_executions(n, lease(fence, 60_000), at(1));
-            claimed.await.unwrap()
-        };
-        let (mine, others) = (claim(14, 21).await, claim(9, 22).await);
+        let mine = claim(&store, 14, lease(21, 60_000), at(1)).await;
+        let others = claim(&store, 9, lease(22, 60_000), at(1)).await;
         let all: Vec<Finished> = mine
             .iter()
             .chain(&others)
@@ -128,31 +155,16 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
 async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
     on_each_database(|store| async move {
         make(&store, 10, 0).await;
-        let one = store
-            .claim_executions(6, lease(11, 60_000), at(1))
-            .await
-            .unwrap();
-        let two = store
-            .claim_executions(6, lease(12, 60_000), at(1))
-            .await
-            .unwrap();
+        let one = claim(&store, 6, lease(11, 60_000), at(1)).await;
+        let two = claim(&store, 6, lease(12, 60_000), at(1)).await;
         assert_eq!((one.len(), two.len()), (6, 4));
-        assert!(
-            store
-                .claim_executions(6, lease(13, 60_000), at(2))
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(claim(&store, 6, lease(13, 60_000), at(2)).await.is_empty());
         let seqs: Vec<i64> = two.iter().map(|each| each.seq).collect();
         // Only its own: the others stay under the lease they have, whatever the fence.
         let others: Vec<i64> = one.iter().map(|each| each.seq).collect();
         store.renew_lease(lease(12, 90_000), &seqs).await.unwrap();
         store.renew_lease(lease(12, 90_000), &others).await.unwrap();
-        let late = store
-            .claim_executions(20, lease(14, 120_000), at(60_000))
-            .await
-            .unwrap();
+        let late = claim(&store, 20, lease(14, 120_000), at(60_000)).await;
         assert_eq!(late.len(), 6);
         assert!(late.iter().all(|each| each.execution.attempts == 1));
         let class = late[0].execution.error_class.as_deref();
@@ -165,15 +177,9 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
 async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() {
     on_each_database(|store| async move {
         make(&store, 5, 0).await;
-        let former = store
-            .claim_executions(3, lease(11, 60_000), at(1))
-            .await
-            .unwrap();
+        let former = claim(&store, 3, lease(11, 60_000), at(1)).await;
         assert_eq!(store.give_back_all_leases(at(2)).await.unwrap(), 3);
-        let taken = store
-            .claim_executions(9, lease(12, 60_000), at(2))
-            .await
-            .unwrap();
+        let taken = claim(&store, 9, lease(12, 60_000), at(2)).await;
         assert_eq!(taken.len(), 5);
         assert!(taken.iter().all(|each| each.execution.attempts == 0));
         // The fence of the former one opens nothing any more.
@@ -181,8 +187,8 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         let given_back = Release::GivenBack;
         let late = store.release_executions(11, &seqs, given_back, at(3)).await;
         late.unwrap();
-        let free = store.claim_executions(9, lease(13, 60_000), at(3)).await;
-        assert!(free.unwrap().is_empty());
+        let free = claim(&store, 9, lease(13, 60_000), at(3)).await;
+        assert!(free.is_empty());
         assert_eq!(store.give_back_all_leases(at(4)).await.unwrap(), 5);
         assert_eq!(store.give_back_all_leases(at(5)).await.unwrap(), 0);
     })
@@ -193,14 +199,8 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
 async fn a_slow_holder_cannot_end_what_its_successor_holds() {
     on_each_database(|store| async move {
         make(&store, 1, 0).await;
-        let slow = store
-            .claim_executions(1, lease(21, 60_000), at(0))
-            .await
-            .unwrap();
-        let next = store
-            .claim_executions(1, lease(22, 120_000), at(60_000))
-            .await
-            .unwrap();
+        let slow = claim(&store, 1, lease(21, 60_000), at(0)).await;
+        let next = claim(&store, 1, lease(22, 120_000), at(60_000)).await;
         let ended = store
             .finish_executions(21, &[failed(&slow[0])], at(0), at(60_001))
             .await
@@ -237,10 +237,8 @@ async fn held_executions_wait_go_on_or_are_given_up() {
             .await
             .unwrap();
         assert!(
-            store
-                .claim_executions(9, lease(31, 99_000), at(500))
+            claim(&store, 9, lease(31, 99_000), at(500))
                 .await
-                .unwrap()
                 .is_empty()
         );
         let held = store.held().await.unwrap();
@@ -253,10 +251,7 @@ async fn held_executions_wait_go_on_or_are_given_up() {
                 .unwrap(),
             1
         );
-        let claimed = store
-            .claim_executions(9, lease(32, 99_000), at(600))
-            .await
-            .unwrap();
+        let claimed = claim(&store, 9, lease(32, 99_000), at(600)).await;
         assert_eq!((claimed.len(), claimed[0].execution.attempts), (1, 0));
         store
             .release_executions(32, &[seq], until, at(601))
@@ -291,7 +286,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         };
         let first = set(&watch, None);
         store
-            .commit_matches(&first, lease(1, 9), 0, at(1))
+            .commit_matches(&first, lease(1, 9), at(1))
             .await
             .unwrap()
             .unwrap();
@@ -305,7 +300,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         let other = set(&moved, Some(at(11)));
         assert_eq!(
             store
-                .commit_matches(&other, lease(1, 9), 0, at(2))
+                .commit_matches(&other, lease(1, 9), at(2))
                 .await
                 .unwrap(),
             None
@@ -313,7 +308,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         let mine = set(&moved, Some(at(10)));
         assert!(
             store
-                .commit_matches(&mine, lease(1, 9), 0, at(2))
+                .commit_matches(&mine, lease(1, 9), at(2))
                 .await
                 .unwrap()
                 .is_some()
@@ -327,6 +322,55 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             .map(|each| (each.reason.as_str(), each.n))
             .collect();
         assert_eq!(counts, [("duplicate", 1), ("made", 1)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_queue_gives_its_own_share_and_no_more() {
+    on_each_database(|store| async move {
+        let kinds = [
+            (Lane::Code, ExecutionClass::Backfill),
+            (Lane::Model, ExecutionClass::Continuous),
+        ];
+        let making = |n: u32| {
+            let (lane, class) = kinds[n as usize % 2];
+            Making {
+                kind: QueueKind { lane, class },
+                ..new_execution(n)
+            }
+        };
+        let batch = MatchBatch {
+            executions: (0..20).map(making).collect(),
+            ..MatchBatch::default()
+        };
+        let made = store.commit_matches(&batch, lease(1, 9), at(5)).await;
+        assert!(made.unwrap().is_some());
+        let queues = store.execution_queues().await.unwrap();
+        let mut found: Vec<_> = queues
+            .iter()
+            .map(|queue| (queue.kind.lane, queue.kind.class, queue.due_at))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, kinds.map(|(lane, class)| (lane, class, at(5))));
+        assert!(queues.iter().all(|queue| queue.project == Some(project())));
+        let share = |at: usize, n| Share {
+            queue: queues[at].id,
+            n,
+        };
+        let shares = [share(0, 3), share(1, 99)];
+        let claimed = store
+            .claim_executions(&shares, lease(2, 60_000), at(5))
+            .await;
+        let claimed: Vec<usize> = claimed.unwrap().iter().map(Vec::len).collect();
+        assert_eq!(claimed, [3, 10]);
+        let after = store.execution_queues().await.unwrap();
+        let due: Vec<Timestamp> = after.iter().map(|queue| queue.due_at).collect();
+        assert_eq!(
+            due,
+            [at(5), at(60_000)],
+            "the second runs, and is due when its lease ends"
+        );
     })
     .await;
 }

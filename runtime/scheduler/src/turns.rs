@@ -1,0 +1,409 @@
+//! Whose turn it is: the places of each lane, and who gets those that are free.
+//!
+//! A project holds at most as many places of a lane as are free, and a class of it at most as many as are free
+//! beyond what its project holds. So nobody fills a lane: who holds much leaves as much for others. Choudhury
+//! and Hahne call this dynamic thresholds (IEEE/ACM Transactions on Networking, 1998).
+//!
+//! What is free goes to one project after the other, in a project to its classes by weight, in a class to one
+//! queue after the other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use perpend_domain::evaluation::{ExecutionClass, Lane, QueueKind};
+use perpend_domain::ids::ProjectId;
+use perpend_store::evaluation::Queue;
+
+/// Whose executions are run; none for those whose queue has lost its row.
+pub(crate) type Owner = Option<ProjectId>;
+
+/// The places of all lanes. Clones are the same places.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns(Arc<Mutex<Places>>);
+
+#[derive(Debug)]
+struct Places {
+    /// Of each lane.
+    n: usize,
+    lanes: BTreeMap<Lane, OfLane>,
+    /// Somebody was refused a place since this was last asked.
+    is_short: bool,
+}
+
+#[derive(Debug, Default)]
+struct OfLane {
+    n_held: usize,
+    projects: BTreeMap<Owner, OfProject>,
+    /// Who had the last turn.
+    last: Option<Owner>,
+}
+
+#[derive(Debug, Default)]
+struct OfProject {
+    n_held: usize,
+    classes: BTreeMap<ExecutionClass, OfClass>,
+}
+
+#[derive(Debug, Default)]
+struct OfClass {
+    n_held: usize,
+    /// Grows by the weight with each turn of the project, and falls by all weights with one of the class.
+    credit: i64,
+    /// The queue that had the last turn.
+    last: i64,
+}
+
+/// Places that are held, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    turns: Turns,
+    owner: Owner,
+    kind: QueueKind,
+    n: usize,
+}
+
+impl Seats {
+    /// Some end before others.
+    pub(crate) fn give_back(&mut self, n: usize) {
+        let n = n.min(self.n);
+        self.n -= n;
+        self.turns.lock().give_back(&self.owner, self.kind, n);
+    }
+
+    /// Takes some of them out.
+    pub(crate) fn split(&mut self, n: usize) -> Self {
+        let n = n.min(self.n);
+        self.n -= n;
+        Self {
+            turns: self.turns.clone(),
+            owner: self.owner.clone(),
+            kind: self.kind,
+            n,
+        }
+    }
+
+    /// Takes others of the same owner and kind in.
+    pub(crate) fn join(&mut self, mut others: Self) {
+        self.n += std::mem::take(&mut others.n);
+    }
+
+    pub(crate) const fn n(&self) -> usize {
+        self.n
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        self.give_back(self.n);
+    }
+}
+
+impl Turns {
+    pub(crate) fn new(n_places: usize) -> Self {
+        Self(Arc::new(Mutex::new(Places {
+            n: n_places,
+            lanes: BTreeMap::new(),
+            is_short: false,
+        })))
+    }
+
+    /// A place for one more, outside any turn; none where its project or class holds enough.
+    pub(crate) fn take(&self, project: &ProjectId, kind: QueueKind) -> Option<Seats> {
+        let owner = Some(project.clone());
+        let is_taken = self.lock().take(&owner, kind);
+        is_taken.then(|| self.seats(owner, kind, 1))
+    }
+
+    /// Deals up to `n` places of each lane out to queues in which something is due.
+    pub(crate) fn deal(&self, due: Vec<Queue>, n: usize) -> Vec<(Queue, Seats)> {
+        let mut by_lane: BTreeMap<Lane, Vec<Queue>> = BTreeMap::new();
+        for queue in due {
+            by_lane.entry(queue.kind.lane).or_default().push(queue);
+        }
+        let mut dealt = Vec::new();
+        for (lane, queues) in by_lane {
+            let mut counts = self.lock().deal(lane, &queues, n);
+            dealt.extend(queues.into_iter().filter_map(|queue| {
+                let n = counts.remove(&queue.id)?;
+                let seats = self.seats(queue.project.clone(), queue.kind, n);
+                Some((queue, seats))
+            }));
+        }
+        dealt
+    }
+
+    /// Whether somebody was refused a place since this was last asked.
+    pub(crate) fn was_short(&self) -> bool {
+        std::mem::take(&mut self.lock().is_short)
+    }
+
+    fn seats(&self, owner: Owner, kind: QueueKind, n: usize) -> Seats {
+        let turns = self.clone();
+        Seats {
+            turns,
+            owner,
+            kind,
+            n,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn take(&mut self, owner: &Owner, kind: QueueKind) -> bool {
+        let lane = self.lanes.entry(kind.lane).or_default();
+        let is_taken = lane.may_take(self.n, owner, kind.class);
+        if is_taken {
+            lane.take(owner, kind.class);
+        }
+        self.is_short |= !is_taken;
+        is_taken
+    }
+
+    fn give_back(&mut self, owner: &Owner, kind: QueueKind, n: usize) {
+        let Some(lane) = self.lanes.get_mut(&kind.lane) else {
+            return;
+        };
+        lane.n_held = lane.n_held.saturating_sub(n);
+        if let Some(project) = lane.projects.get_mut(owner) {
+            project.n_held = project.n_held.saturating_sub(n);
+            if let Some(class) = project.classes.get_mut(&kind.class) {
+                class.n_held = class.n_held.saturating_sub(n);
+            }
+        }
+    }
+
+    /// How many each queue gets.
+    fn deal(&mut self, lane: Lane, queues: &[Queue], n: usize) -> HashMap<i64, usize> {
+        let lane = self.lanes.entry(lane).or_default();
+        let mut waiting: BTreeMap<Owner, BTreeMap<ExecutionClass, Vec<i64>>> = BTreeMap::new();
+        for queue in queues {
+            let classes = waiting.entry(queue.project.clone()).or_default();
+            classes.entry(queue.kind.class).or_default().push(queue.id);
+        }
+        for queues in waiting.values_mut().flat_map(BTreeMap::values_mut) {
+            queues.sort_unstable();
+        }
+        lane.projects
+            .retain(|owner, project| 0 < project.n_held || waiting.contains_key(owner));
+        let mut dealt = HashMap::new();
+        for _ in 0..n {
+            // What a class may not take now, it may not take after others took more.
+            let Some(owner) = lane.next_owner(self.n, &mut waiting, &mut self.is_short) else {
+                break;
+            };
+            let Some(classes) = waiting.get(&owner) else {
+                break;
+            };
+            let project = lane.projects.entry(owner.clone()).or_default();
+            let (class, queue) = project.next(classes);
+            lane.take(&owner, class);
+            lane.last = Some(owner);
+            *dealt.entry(queue).or_default() += 1;
+        }
+        dealt
+    }
+}
+
+impl OfLane {
+    fn may_take(&self, n_places: usize, owner: &Owner, class: ExecutionClass) -> bool {
+        let n_free = n_places.saturating_sub(self.n_held);
+        let project = self.projects.get(owner);
+        let of_project = project.map_or(0, |project| project.n_held);
+        let of_class = project
+            .and_then(|project| project.classes.get(&class))
+            .map_or(0, |class| class.n_held);
+        of_class + of_project < n_free
+    }
+
+    fn take(&mut self, owner: &Owner, class: ExecutionClass) {
+        let project = self.projects.entry(owner.clone()).or_default();
+        self.n_held += 1;
+        project.n_held += 1;
+        project.classes.entry(class).or_default().n_held += 1;
+    }
+
+    /// The next project after the last one, of those that may take a place; the others are taken out.
+    fn next_owner(
+        &self,
+        n_places: usize,
+        waiting: &mut BTreeMap<Owner, BTreeMap<ExecutionClass, Vec<i64>>>,
+        is_short: &mut bool,
+    ) -> Option<Owner> {
+        loop {
+            let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = waiting.range((after, Bound::Unbounded)).next();
+            let owner = next.or_else(|| waiting.iter().next())?.0.clone();
+            let classes = waiting.get_mut(&owner)?;
+            let n_before = classes.len();
+            classes.retain(|class, _| self.may_take(n_places, &owner, *class));
+            *is_short |= classes.len() < n_before;
+            if !classes.is_empty() {
+                return Some(owner);
+            }
+            waiting.remove(&owner);
+        }
+    }
+}
+
+impl OfProject {
+    /// The class whose turn it is, of these, and the queue of it: smooth weighted round-robin.
+    fn next(&mut self, waiting: &BTreeMap<ExecutionClass, Vec<i64>>) -> (ExecutionClass, i64) {
+        // Who has nothing to run saves up no turns.
+        for (class, of_class) in &mut self.classes {
+            if !waiting.contains_key(class) {
+                of_class.credit = 0;
+            }
+        }
+        let mut n_all = 0;
+        let mut next = (i64::MIN, ExecutionClass::Backfill);
+        for class in waiting.keys() {
+            let weight = i64::from(class.weight());
+            n_all += weight;
+            let of_class = self.classes.entry(*class).or_default();
+            of_class.credit += weight;
+            if next.0 < of_class.credit {
+                next = (of_class.credit, *class);
+            }
+        }
+        let (_, class) = next;
+        let queues = waiting.get(&class).map(Vec::as_slice).unwrap_or_default();
+        let of_class = self.classes.entry(class).or_default();
+        of_class.credit -= n_all;
+        let at = queues.partition_point(|queue| *queue <= of_class.last);
+        let queue = queues.get(at).or(queues.first());
+        of_class.last = queue.copied().unwrap_or_default();
+        (class, of_class.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::time::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const N_PLACES: usize = 300;
+
+    fn kind(class: ExecutionClass) -> QueueKind {
+        QueueKind {
+            lane: Lane::Code,
+            class,
+        }
+    }
+
+    fn queue(id: i64, project: &str, class: ExecutionClass) -> Queue {
+        Queue {
+            id,
+            project: Some(project.parse().unwrap()),
+            rule: Some("r".parse().unwrap()),
+            kind: kind(class),
+            due_at: Timestamp::from_millis(0),
+        }
+    }
+
+    /// Takes one place after the other, each of which is given back before the next, and counts who got it.
+    fn one_by_one(turns: &Turns, queues: &[Queue], n: usize) -> BTreeMap<i64, usize> {
+        let mut counts = BTreeMap::new();
+        for _ in 0..n {
+            for (queue, seats) in turns.deal(queues.to_vec(), 1) {
+                *counts.entry(queue.id).or_default() += seats.n();
+            }
+        }
+        counts
+    }
+
+    fn held(turns: &Turns) -> usize {
+        turns.lock().lanes.values().map(|lane| lane.n_held).sum()
+    }
+
+    #[test]
+    fn projects_take_turns_classes_by_weight_and_queues_one_after_the_other() {
+        use ExecutionClass::{Backfill, Continuous};
+        let queues = [
+            queue(1, "a", Continuous),
+            queue(2, "a", Backfill),
+            queue(3, "b", Continuous),
+            queue(4, "b", Continuous),
+        ];
+        // Also where only one place is free at a time.
+        let turns = Turns::new(N_PLACES);
+        let counts = one_by_one(&turns, &queues, 1_000);
+        assert_eq!(counts, [(1, 400), (2, 100), (3, 250), (4, 250)].into());
+    }
+
+    #[test]
+    fn one_class_of_one_project_holds_a_third_and_leaves_room_for_all_others() {
+        let turns = Turns::new(N_PLACES);
+        let hog = || vec![queue(1, "hog", ExecutionClass::Backfill)];
+        let mut holding = Vec::new();
+        for _ in 0..20 {
+            holding.extend(turns.deal(hog(), 256));
+        }
+        assert_eq!(held(&turns), N_PLACES / 3);
+        assert!(turns.was_short());
+        // Of the same project in another class, and of another project, whoever comes later gets some.
+        let own = turns.take(&"hog".parse().unwrap(), kind(ExecutionClass::Continuous));
+        let other = turns.take(&"other".parse().unwrap(), kind(ExecutionClass::Backfill));
+        assert!(own.is_some() && other.is_some());
+        drop((own, other));
+        drop(holding);
+        assert_eq!(held(&turns), 0);
+    }
+
+    #[test]
+    fn a_lane_that_is_full_of_waiting_models_leaves_the_other_one_empty() {
+        let turns = Turns::new(N_PLACES);
+        let mut holding = Vec::new();
+        for project in 0..1_000 {
+            let project = format!("p{project}").parse().unwrap();
+            let kind = QueueKind {
+                lane: Lane::Model,
+                class: ExecutionClass::Continuous,
+            };
+            holding.extend(turns.take(&project, kind));
+        }
+        assert_eq!(holding.len(), N_PLACES);
+        let code = turns.deal(vec![queue(1, "code", ExecutionClass::Continuous)], 50);
+        assert_eq!(code[0].1.n(), 50);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gets_more_than_there_is_and_everything_comes_back(
+            n_places in 0_usize..40,
+            steps in proptest::collection::vec((0_u8..6, 0_usize..5, 0_usize..20, any::<bool>()), 1..60),
+        ) {
+            let turns = Turns::new(n_places);
+            let mut holding: Vec<Seats> = Vec::new();
+            for (project, class, n, is_dealt) in steps {
+                let name = format!("p{project}");
+                let class = ExecutionClass::ALL[class];
+                if is_dealt {
+                    let queues = (0..3).map(|at| queue(i64::from(project) * 3 + at, &name, class));
+                    let dealt = turns.deal(queues.collect(), n);
+                    let n_dealt: usize = dealt.iter().map(|(_, seats)| seats.n()).sum();
+                    prop_assert!(n_dealt <= n);
+                    holding.extend(dealt.into_iter().map(|(_, seats)| seats));
+                } else if n % 2 == 0 {
+                    holding.extend(turns.take(&name.parse().unwrap(), kind(class)));
+                } else if !holding.is_empty() {
+                    let mut seats = holding.swap_remove(n % holding.len());
+                    let half = seats.split(seats.n() / 2);
+                    seats.give_back(1);
+                    holding.push(half);
+                }
+                let n_held: usize = holding.iter().map(Seats::n).sum();
+                prop_assert_eq!(held(&turns), n_held);
+                prop_assert!(n_held <= n_places);
+            }
+            drop(holding);
+            prop_assert_eq!(held(&turns), 0);
+        }
+    }
+}
