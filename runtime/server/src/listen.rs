@@ -97,11 +97,15 @@ pub(crate) async fn serve(
                 Version::HTTP_2 => PIECE,
                 _ => usize::MAX,
             };
+            let has_body = !request.body().is_end_stream();
+            let seat = Arc::clone(&of_requests);
             // A router is always ready.
             let answer = router.clone().call(request);
             async move {
                 let response = answer.await?;
                 busy.given();
+                // Whoever refuses a request may have left its body where it was.
+                seat.leave_unread(has_body && !response.status().is_success());
                 Ok::<_, Infallible>(response.map(|body| Answer {
                     body,
                     busy,

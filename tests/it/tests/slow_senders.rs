@@ -270,3 +270,27 @@ async fn a_length_that_is_too_large_is_refused_at_once_by_every_operation_with_a
     let answer = form.unwrap().answer().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
+
+#[tokio::test]
+async fn the_refusal_of_a_body_reaches_a_sender_that_goes_on_sending() {
+    const N_PIECES: usize = 32;
+    let app = TestApp::new().await.unwrap();
+    let length = (1024 * MIB).to_string();
+    let headers = [
+        ("authorization", PAIR),
+        ("content-type", PROTOBUF),
+        ("content-length", length.as_str()),
+    ];
+    let line = format!("POST {OTLP}");
+    let mut sender = RawRequest::open(&app.origin, &line, &headers)
+        .await
+        .unwrap();
+    sender.begins().await.unwrap();
+    // More than the systems of both sides keep on the way.
+    let piece = vec![b' '; MIB];
+    for _ in 0..N_PIECES {
+        sender.send(&piece).await.unwrap();
+    }
+    let answer = sender.answer().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}

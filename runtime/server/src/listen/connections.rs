@@ -1,6 +1,7 @@
 //! The connections that are open, and which of them makes room for another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(super) struct Seat {
     connections: Arc<Connections>,
     close: CancellationToken,
     state: Mutex<State>,
+    /// The last answer was given though its request was not read to the end.
+    leaves_unread: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -118,6 +121,7 @@ impl Connections {
                 n_busy_ever: 0,
                 untaken: BTreeSet::new(),
             }),
+            leaves_unread: AtomicBool::new(false),
         }))
     }
 
@@ -151,6 +155,14 @@ impl Connections {
 }
 
 impl Seat {
+    pub(super) fn leave_unread(&self, leaves: bool) {
+        self.leaves_unread.store(leaves, Ordering::Relaxed);
+    }
+
+    pub(super) fn leaves_unread(&self) -> bool {
+        self.leaves_unread.load(Ordering::Relaxed)
+    }
+
     /// Keeps the connection from being idle.
     pub(super) fn busy(seat: &Arc<Self>) -> Busy {
         let mut state = lock(&seat.state);

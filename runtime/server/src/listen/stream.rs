@@ -15,6 +15,10 @@ use super::connections::{Busy, Seat};
 /// What an HTTP/2 client sends first.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// How long what a client still sends is read and forgotten after an answer to a body that was not read. Closed at
+/// once, the connection would be reset, and the client's system might forget the answer before the client reads it.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// A connection that must show in time which version of HTTP it speaks, and must take what it is sent. hyper minds
 /// the time of heads; before them, and for answers that nobody reads, it waits without end.
 pub(super) struct Timed {
@@ -25,6 +29,8 @@ pub(super) struct Timed {
     undecided: Option<Undecided>,
     /// While the client does not take what is sent.
     unsent: Option<Unsent>,
+    /// Once the last answer is sent, while the client may still send.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
 struct Undecided {
@@ -55,6 +61,7 @@ impl Timed {
                 deadline,
             }),
             unsent: None,
+            lingering: None,
         }
     }
 
@@ -144,7 +151,26 @@ impl AsyncWrite for Timed {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        let this = self.get_mut();
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        if !this.seat.leaves_unread() {
+            return Poll::Ready(Ok(()));
+        }
+        let deadline = this
+            .lingering
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let mut unread = [0; 16 << 10];
+        // As long as the client sends; it ends when the client does.
+        while deadline.as_mut().poll(cx).is_pending() {
+            let mut unread = ReadBuf::new(&mut unread);
+            let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut unread));
+            if read.is_err() || unread.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
