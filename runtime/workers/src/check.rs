@@ -37,8 +37,9 @@ const N_SPARES: usize = 2;
 pub const MAX_CHECKS: usize = MAX_RUNNING + N_SPARES;
 /// After this long a process gives way to others: to the check of somebody else, and to the server.
 const AT_ONCE: Duration = Duration::from_millis(50);
-/// The priority of one that took longer (`nice`).
-const LOW_PRIORITY: i32 = 15;
+/// The priority of one that took longer (`nice`). With a lower one it would hardly run on a busy machine, and come to
+/// no end.
+const LOW_PRIORITY: i32 = 5;
 
 pub(crate) struct Checker {
     program: PathBuf,
