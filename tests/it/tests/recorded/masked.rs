@@ -43,6 +43,18 @@ const MEMBERS: [&str; 7] = [
 /// Times of the script are older than this; those of a run, and what ends or began near it, are not.
 const RUN_MS: i64 = 2 * 86_400_000;
 
+/// With this word for all that the pattern finds, but what the script itself says.
+fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, word: &str) -> String {
+    let Some(pattern) = &**pattern else {
+        return text.to_owned();
+    };
+    let word = |found: &Captures<'_>| match is_of_script(&found[0]) {
+        true => found[0].to_owned(),
+        false => word.to_owned(),
+    };
+    pattern.replace_all(text, word).into_owned()
+}
+
 /// Knows what to hide.
 #[derive(Debug)]
 pub(crate) struct Mask {
@@ -71,6 +83,8 @@ impl Mask {
 
     pub(crate) fn text(&self, text: &str) -> String {
         let mut text = text.replace(&self.origin, "<origin>");
+        // Before the names: two addresses that are made in one second are one value.
+        text = replaced(&SIGNED, &text, "<signed>");
         for (value, name) in &self.named {
             text = text.replace(value, name);
         }
@@ -78,23 +92,9 @@ impl Mask {
             .as_ref()
             .map(|times| times.replace_all(&text, |found: &Captures<'_>| self.time(&found[0])));
         text = times.map_or_else(String::new, std::borrow::Cow::into_owned);
-        let words = [
-            (&SIGNED, "<download>"),
-            (&KEY, "<key>"),
-            (&ID, "<id>"),
-            (&HINT, "<hint>"),
-        ];
+        let words = [(&KEY, "<key>"), (&ID, "<id>"), (&HINT, "<hint>")];
         for (pattern, word) in words {
-            if let Some(pattern) = &**pattern {
-                text = pattern
-                    .replace_all(&text, |found: &Captures<'_>| {
-                        match is_of_script(&found[0]) {
-                            true => found[0].to_owned(),
-                            false => word.to_owned(),
-                        }
-                    })
-                    .into_owned();
-            }
+            text = replaced(pattern, &text, word);
         }
         text
     }
