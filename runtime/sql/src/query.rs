@@ -292,7 +292,7 @@ impl Tx {
         let rows = self
             .rows(sql, &[(*first).into(), (*last).into()], &[As::Int])
             .await?;
-        Ok(rows.iter().map(|cells| cells[0].int()).collect())
+        rows.iter().map(|cells| cells[0].int()).collect()
     }
 
     /// The only integer of the only row.

@@ -171,31 +171,53 @@ impl Row {
 }
 
 impl Cell {
-    pub fn int(&self) -> i64 {
+    /// # Errors
+    /// When it is null, or was read as something else.
+    pub fn int(&self) -> Result<i64, Error> {
         match self {
-            Self::Int(value) => *value,
-            _ => 0,
+            Self::Int(value) => Ok(*value),
+            _ => Err(self.is_no("an integer")),
         }
     }
 
-    pub fn float(&self) -> f64 {
+    /// # Errors
+    /// When it is null, or was read as something else.
+    pub fn float(&self) -> Result<f64, Error> {
         match self {
-            Self::Float(value) => *value,
-            _ => 0.0,
+            Self::Float(value) => Ok(*value),
+            _ => Err(self.is_no("a number")),
         }
     }
 
-    pub fn text(&self) -> &str {
+    /// # Errors
+    /// When it is null, or was read as something else.
+    pub fn text(&self) -> Result<&str, Error> {
         match self {
-            Self::Text(value) => value,
-            _ => "",
+            Self::Text(value) => Ok(value),
+            _ => Err(self.is_no("a text")),
         }
     }
 
-    pub fn blob(&self) -> &[u8] {
+    /// # Errors
+    /// When it is null, or was read as something else.
+    pub fn blob(&self) -> Result<&[u8], Error> {
         match self {
-            Self::Blob(value) => value,
-            _ => &[],
+            Self::Blob(value) => Ok(value),
+            _ => Err(self.is_no("a blob")),
+        }
+    }
+
+    fn is_no(&self, wanted: &str) -> Error {
+        let found = match self {
+            Self::Int(_) => "an integer",
+            Self::Float(_) => "a number",
+            Self::Text(_) => "a text",
+            Self::Blob(_) => "a blob",
+            Self::Null => "nothing",
+        };
+        Error::Inconsistent {
+            what: "column",
+            detail: format!("{found} stands where {wanted} should"),
         }
     }
 
@@ -221,5 +243,36 @@ impl Cell {
             Self::Text(value) => Some(value),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_of_another_type_or_without_value_is_an_error_and_no_default() {
+        let cells = [
+            Cell::Int(1),
+            Cell::Float(1.0),
+            Cell::Text("1".into()),
+            Cell::Blob(vec![1]),
+            Cell::Null,
+        ];
+        for (at, cell) in cells.iter().enumerate() {
+            let is_read = [
+                cell.int().is_ok(),
+                cell.float().is_ok(),
+                cell.text().is_ok(),
+                cell.blob().is_ok(),
+            ];
+            let only: Vec<bool> = (0..4).map(|kind| kind == at).collect();
+            assert_eq!(is_read.as_slice(), only, "{cell:?}");
+        }
+        let error = Cell::Null.int().unwrap_err().to_string();
+        assert!(
+            error.contains("nothing stands where an integer should"),
+            "{error}"
+        );
     }
 }

@@ -51,13 +51,15 @@ impl Numbers {
             let rows = tx
                 .rows(NEXT_POSTGRES[table as usize], &args, &[As::Int])
                 .await?;
-            return Ok(rows.iter().map(|cells| cells[0].int()).collect());
+            return rows.iter().map(|cells| cells[0].int()).collect();
         }
         if self.next.is_none() {
             let rows = tx.rows(NEXT_SQLITE, &[], &[As::Int; 4]).await?;
-            self.next = rows
-                .first()
-                .map(|cells| [0, 1, 2, 3].map(|at: usize| cells[at].int()));
+            let mut next = [1; 4];
+            for (next, cell) in next.iter_mut().zip(rows.iter().flatten()) {
+                *next = cell.int()?;
+            }
+            self.next = Some(next);
         }
         let next = &mut self.next.get_or_insert([1; 4])[table as usize];
         let first = *next;

@@ -281,11 +281,11 @@ pub(super) async fn load(
         None => String::new(),
         Some(seq) => {
             let found = tx.rows(PAYLOAD, &[seq.into()], &[As::Blob]).await?;
-            let body = found
-                .first()
-                .map(|cells| cells[0].blob())
-                .unwrap_or_default();
-            block::unpack(body)?.text(row.place)?.to_owned()
+            let body = found.first().ok_or_else(|| Error::Inconsistent {
+                what: "observation",
+                detail: format!("its content {seq} is missing"),
+            })?;
+            block::unpack(body[0].blob()?)?.text(row.place)?.to_owned()
         }
     };
     Ok(Some(Standing {
@@ -481,9 +481,9 @@ async fn logs_of(
             Ok(SpanLog {
                 trace_id: trace.clone(),
                 observation_id: id.clone(),
-                time: Timestamp::from_micros(cells[0].int()),
-                event: cells[1].text().to_owned(),
-                attributes: crate::catalog::from_json("span log", cells[2].text())?,
+                time: Timestamp::from_micros(cells[0].int()?),
+                event: cells[1].text()?.to_owned(),
+                attributes: crate::catalog::from_json("span log", cells[2].text()?)?,
             })
         })
         .collect()
@@ -535,7 +535,7 @@ async fn spans_to_join(
         let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
         args.extend(chunk.iter().map(|id| Arg::from(*id)));
         for cells in tx.rows(sql, &args, &[As::Text, As::Text]).await? {
-            let (trace, id) = (cells[0].text(), cells[1].text());
+            let (trace, id) = (cells[0].text()?, cells[1].text()?);
             if arrived.contains(&(trace, id))
                 && let (Ok(trace), Ok(id)) = (TraceId::new(trace), ObservationId::new(id))
             {

@@ -97,7 +97,7 @@ async fn parts(tx: &mut Tx, tenant: i64, about: &About) -> Result<(Vec<Patch>, u
     let rows = tx.rows(PARTS, &args, &[As::Blob]).await?;
     let mut n_bytes = 0;
     let mut read = |cells: &Vec<Cell>| {
-        let block = block::unpack(cells[0].blob())?;
+        let block = block::unpack(cells[0].blob()?)?;
         let text = block.text(0)?;
         n_bytes += text.len();
         block::from_json(text)
@@ -111,7 +111,7 @@ async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Obs
     let args = [tenant.into(), id.as_str().into()];
     let rows = tx.rows(BASE, &args, &[As::Blob]).await?;
     let body = rows.first().map(|cells| cells[0].blob());
-    body.map(|body| block::from_json(block::unpack(body)?.text(0)?))
+    body.map(|body| block::from_json(block::unpack(body?)?.text(0)?))
         .transpose()
 }
 
@@ -437,11 +437,12 @@ async fn remove(
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());
     };
-    tx.execute(DELETE_ROW, &[seq.int().into()]).await?;
-    let args = [payload.int().into(), trace.int().into()];
+    let trace = trace.int()?;
+    tx.execute(DELETE_ROW, &[seq.int()?.into()]).await?;
+    let args = [payload.int()?.into(), trace.into()];
     tx.execute(DELETE_PAYLOAD, &args).await?;
-    let args = [trace.int().into(), now.as_micros().into()];
+    let args = [trace.into(), now.as_micros().into()];
     tx.execute(TOUCH, &args).await?;
-    tx.execute(DELETE_EMPTY, &[trace.int().into()]).await?;
+    tx.execute(DELETE_EMPTY, &[trace.into()]).await?;
     Ok(())
 }

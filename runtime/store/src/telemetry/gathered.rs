@@ -164,12 +164,13 @@ impl<'b> Gathered<'b> {
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));
             }
             for cells in found {
-                let key = |part: &&Part<'b>| part.trace.id.as_str().cmp(cells[1].text());
+                let id = cells[1].text()?;
+                let key = |part: &&Part<'b>| part.trace.id.as_str().cmp(id);
                 let Ok(at) = chunk.binary_search_by(key) else {
                     continue;
                 };
                 let number = Number {
-                    number: cells[0].int(),
+                    number: cells[0].int()?,
                     made_by: None,
                 };
                 let id = chunk[at].trace.id.as_str();

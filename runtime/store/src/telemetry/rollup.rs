@@ -228,21 +228,21 @@ impl<'o> Changes<'o> {
         ];
         types.extend([As::Int, As::Float].repeat(MEASURES.len()));
         for cells in tx.rows(sums_of_trace(), &[trace.into()], &types).await? {
-            let text = |at: usize| Cow::Owned(cells[at].text().to_owned());
+            let text = |at: usize| Ok::<_, Error>(Cow::Owned(cells[at].text()?.to_owned()));
             let key = Key {
-                tenant: cells[0].int(),
-                hour: cells[1].int(),
-                environment: text(2),
-                kind: text(3),
-                model: text(4),
-                level: text(5),
+                tenant: cells[0].int()?,
+                hour: cells[1].int()?,
+                environment: text(2)?,
+                kind: text(3)?,
+                model: text(4)?,
+                level: text(5)?,
             };
             let mut sums = Sums {
-                n: -cells[6].int(),
+                n: -cells[6].int()?,
                 ..Sums::default()
             };
             for (sum, pair) in sums.measured.iter_mut().zip(cells[7..].chunks_exact(2)) {
-                *sum = (-pair[0].int(), -pair[1].float());
+                *sum = (-pair[0].int()?, -pair[1].float()?);
             }
             self.change(key, &sums);
         }

@@ -235,7 +235,7 @@ pub(crate) async fn delete_others(
 ) -> Result<(), Error> {
     let args = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
     for cells in tx.rows(IDS_OF_EXECUTION, &args, &[As::Text]).await? {
-        let id = cells[0].text();
+        let id = cells[0].text()?;
         if keep.iter().all(|kept| kept.as_str() != id) {
             tx.execute(DELETE, &[project.as_str().into(), id.into()])
                 .await?;
@@ -340,7 +340,8 @@ impl Store {
                 let mut args = vec![project.as_str().into(), half.into()];
                 args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
                 let found = tx.rows(sql, &args, &[As::Text]).await?;
-                let found: BTreeSet<&str> = found.iter().map(|cells| cells[0].text()).collect();
+                let found = found.iter().map(|cells| cells[0].text());
+                let found = found.collect::<Result<BTreeSet<&str>, _>>()?;
                 let theirs = chunk.iter().filter(|id| found.contains(id.as_str()));
                 of_others.extend(theirs.map(|id| (*id).clone()));
                 rest = later;
