@@ -11,7 +11,7 @@ use crate::ids::{
     TraceId,
 };
 use crate::observation::named_enum;
-use crate::plugin::{Digest, EvaluatorInfo, Grants};
+use crate::plugin::{Digest, EvaluatorInfo, FailureClass, Grants};
 use crate::time::Timestamp;
 
 /// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
@@ -397,6 +397,67 @@ pub struct NewExecution {
     pub n_observations: u32,
 }
 
+named_enum!(
+    /// Why an execution waits or ends without a call of its evaluator.
+    Uncalled {
+        /// The target cannot be read, or was deleted.
+        TargetMissing = "target_missing",
+        /// The mapping finds no value for a variable.
+        MissingVariable = "missing_variable",
+        /// The rule no longer uses the evaluator.
+        AssignmentRemoved = "assignment_removed",
+        /// The rule is gone.
+        RuleDeleted = "rule_deleted",
+        /// The target is one of the engine's own.
+        LoopGuard = "loop_guard",
+        /// Its rule or evaluator is paused.
+        Paused = "paused",
+        /// It was held for as long as executions are.
+        HeldTooLong = "held_too_long",
+    }
+);
+
+/// Why an execution gave no score when it was last looked at: every reason there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EndReason {
+    /// Its call ended so.
+    Called(FailureClass),
+    /// There was none.
+    Uncalled(Uncalled),
+}
+
+impl EndReason {
+    /// The name used in the API and in tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Called(class) => class.as_str(),
+            Self::Uncalled(reason) => reason.as_str(),
+        }
+    }
+}
+
+impl std::str::FromStr for EndReason {
+    type Err = crate::observation::UnknownName;
+
+    fn from_str(raw: &str) -> Result<Self, Self::Err> {
+        let called = raw.parse().map(Self::Called);
+        called.or_else(|_| raw.parse().map(Self::Uncalled))
+    }
+}
+
+impl From<FailureClass> for EndReason {
+    fn from(class: FailureClass) -> Self {
+        Self::Called(class)
+    }
+}
+
+impl From<Uncalled> for EndReason {
+    fn from(reason: Uncalled) -> Self {
+        Self::Uncalled(reason)
+    }
+}
+
 /// A stored execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
@@ -411,7 +472,7 @@ pub struct Execution {
     /// Version used, once it ran.
     pub evaluator_version_id: Option<EvaluatorVersionId>,
     /// Class of the last failure, or the reason of a skip.
-    pub error_class: Option<String>,
+    pub error_class: Option<EndReason>,
     /// A sentence for people.
     pub error_message: Option<String>,
     /// When a delayed one is due.

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{BoxStream, Fuse};
 
-use perpend_domain::evaluation::{Execution, NewExecution, OnMissing, Pause, Target, TargetKind};
+use perpend_domain::evaluation::{
+    EndReason, Execution, NewExecution, OnMissing, Pause, Target, TargetKind, Uncalled,
+};
 use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::mapping::Subject;
@@ -201,7 +203,7 @@ impl Inner {
         }
         seats.give_back(finished.len() + held.len());
         let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
-        let mut answers = self.deps.evaluate.evaluate(calls);
+        let mut answers = self.deps.evaluate.evaluate(calls).fuse();
         let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
         loop {
             let mut answered = Vec::new();
@@ -329,7 +331,7 @@ impl Inner {
     /// None after the last. Meanwhile the ledger gets signs of life.
     async fn some(
         &self,
-        answers: &mut BoxStream<'_, (usize, CallResult)>,
+        answers: &mut Fuse<BoxStream<'_, (usize, CallResult)>>,
         work: &Work,
     ) -> Vec<(usize, CallResult)> {
         let first = loop {
@@ -389,11 +391,14 @@ impl Inner {
             let execution = &leased.execution;
             let made = &execution.made;
             let mut end = |outcome| sorted.finished.push(ended(leased, None, 0, outcome));
-            if execution.error_class.as_deref() == Some("worker_lost")
+            if execution.error_class == Some(FailureClass::WorkerLost.into())
                 && MAX_LOST <= execution.attempts
             {
                 let message = "every worker that took it was lost";
-                end(Outcome::Failed(attempt("worker_lost", message), false));
+                end(Outcome::Failed(
+                    attempt(FailureClass::WorkerLost, message),
+                    false,
+                ));
                 continue;
             }
             let rule = catalog.rule(&execution.project, &made.rule_id);
@@ -411,7 +416,10 @@ impl Inner {
             };
             let Some(assignment) = rule.assignment(&made.evaluator_id) else {
                 let message = "the rule no longer uses this evaluator";
-                end(Outcome::Cancelled(attempt("assignment_removed", message)));
+                end(Outcome::Cancelled(attempt(
+                    Uncalled::AssignmentRemoved,
+                    message,
+                )));
                 continue;
             };
             if pause_of(rule, &made.evaluator_id).is_some() {
@@ -518,11 +526,11 @@ impl Inner {
         let environment = loaded.environment();
         if is_reserved(environment) {
             let message = "the target is one of the engine's own";
-            return Err(Outcome::Cancelled(attempt("loop_guard", message)));
+            return Err(Outcome::Cancelled(attempt(Uncalled::LoopGuard, message)));
         }
         let plan = assignment.plan.as_ref();
-        let plan =
-            plan.map_err(|error| Outcome::Failed(attempt("invalid_config", error), false))?;
+        let plan = plan
+            .map_err(|error| Outcome::Failed(attempt(FailureClass::InvalidConfig, error), false))?;
         let evaluator = &assignment.evaluator;
         let subject = Subject {
             observation: loaded.observation.as_ref(),
@@ -532,7 +540,7 @@ impl Inner {
         let on_missing = rule.rule.on_missing;
         let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
         let item = item.map_err(|missing| {
-            let attempt = attempt("missing_variable", &missing.to_string());
+            let attempt = attempt(Uncalled::MissingVariable, &missing.to_string());
             match on_missing {
                 OnMissing::Skip => Outcome::Skipped(attempt),
                 OnMissing::Fail | OnMissing::Empty => Outcome::Failed(attempt, false),
@@ -561,7 +569,7 @@ impl Inner {
 
     fn target_missing(&self, execution: &Execution, now: Timestamp) -> Outcome {
         let attempt = attempt(
-            "target_missing",
+            Uncalled::TargetMissing,
             "the target cannot be read, or was deleted",
         );
         match retry::after_missing_target(&self.tried(execution, now, now)) {
@@ -592,9 +600,10 @@ impl Inner {
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
         let outcome = match result.outcome {
-            Ok(given) if given.is_empty() => {
-                Outcome::Skipped(attempt("not_applicable", "the evaluator gave no score"))
-            }
+            Ok(given) if given.is_empty() => Outcome::Skipped(attempt(
+                FailureClass::NotApplicable,
+                "the evaluator gave no score",
+            )),
             Ok(given) => {
                 let environment = &prepared.environment;
                 let scores = scores(
@@ -608,7 +617,7 @@ impl Inner {
                 Outcome::Completed(scores)
             }
             Err(failure) => {
-                let attempt = attempt(failure.class.as_str(), &failure.message);
+                let attempt = attempt(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
                 match retry::after_failure(failure.class, &tried) {
                     Next::Skip => Outcome::Skipped(attempt),
@@ -647,7 +656,7 @@ impl Inner {
             }
         }
         let invalid = finished.iter().find(|each| {
-            let class = FailureClass::InvalidConfig.as_str();
+            let class = FailureClass::InvalidConfig.into();
             ended.mine.contains(&each.seq)
                 && matches!(&each.outcome, Outcome::Failed(attempt, _) if attempt.class == class)
         });
@@ -707,12 +716,12 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
 }
 
 fn rule_deleted() -> Attempt {
-    attempt("rule_deleted", "the rule is gone")
+    attempt(Uncalled::RuleDeleted, "the rule is gone")
 }
 
-fn attempt(class: &str, message: &str) -> Attempt {
+fn attempt(class: impl Into<EndReason>, message: &str) -> Attempt {
     Attempt {
-        class: class.to_owned(),
+        class: class.into(),
         message: message.to_owned(),
     }
 }

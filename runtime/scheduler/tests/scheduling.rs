@@ -437,19 +437,19 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
                 .await
                 .unwrap();
             let execution = &all[0].execution;
-            states.push((
-                execution.state,
-                execution.attempts,
-                execution.error_class.clone(),
-            ));
+            states.push((execution.state, execution.attempts, execution.error_class));
         }
-        let class = |name: &str| Some(name.to_owned());
+        let class = |class: FailureClass| Some(class.into());
         assert_eq!(
             states,
             [
                 (ExecutionState::Completed, 3, None),
-                (ExecutionState::Failed, 1, class("invalid_input")),
-                (ExecutionState::Skipped, 1, class("not_applicable")),
+                (ExecutionState::Failed, 1, class(FailureClass::InvalidInput)),
+                (
+                    ExecutionState::Skipped,
+                    1,
+                    class(FailureClass::NotApplicable)
+                ),
                 (ExecutionState::Completed, 1, None),
             ]
         );

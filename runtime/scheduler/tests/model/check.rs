@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
-use perpend_domain::evaluation::{Execution, ExecutionState, Late, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{
+    EndReason, Execution, ExecutionState, Late, Rule, Target, TargetKind,
+};
 use perpend_domain::identity::{self, ExecutionKey};
 use perpend_domain::ids::{ExecutionId, RuleId};
 use perpend_domain::sampling;
@@ -170,7 +172,7 @@ fn item(target: &Target) -> &str {
 /// The end follows from the item, or from what happened to the execution.
 fn explained(execution: &Execution) -> Result<(), String> {
     use ExecutionState::{Cancelled, Completed, Failed, Skipped};
-    let class = execution.error_class.as_deref().unwrap_or_default();
+    let class = execution.error_class.map_or("", EndReason::as_str);
     let of_item = answer(item(&execution.made.target), u32::MAX);
     let is_explained = match execution.state {
         Completed => of_item.is_ok() && class.is_empty(),

@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{ExecutionState, TargetKind};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult};
+use perpend_domain::plugin::{Call, CallResult, FailureClass};
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::Evaluate;
@@ -98,7 +98,10 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
                 continue;
             }
             assert_eq!(execution.state, ExecutionState::Failed, "{n}");
-            assert_eq!(execution.error_class.as_deref(), Some("invalid_result"));
+            assert_eq!(
+                execution.error_class,
+                Some(FailureClass::InvalidResult.into())
+            );
             assert_eq!(execution.attempts, 1, "it is not tried again");
             let message = execution.error_message.unwrap();
             assert!(message.contains("score \"length\""), "{message}");
@@ -133,8 +136,8 @@ async fn a_score_of_a_trace_points_into_that_trace_or_its_call_fails() {
             let trace = trace_id(1);
             let executions = world.store.trace_executions(&world.project, &trace);
             let execution = executions.await.unwrap().remove(0).execution;
-            let class = (!is_own).then_some("invalid_result");
-            assert_eq!(execution.error_class.as_deref(), class, "{pointer:?}");
+            let class = (!is_own).then_some(FailureClass::InvalidResult.into());
+            assert_eq!(execution.error_class, class, "{pointer:?}");
             let n_own = world.scores().await.iter().filter(|score| {
                 matches!(&score.written.subject, Subject::Observation(trace, _) if *trace == trace_id(1))
             }).count();

@@ -102,12 +102,17 @@ impl FakeEvaluate {
     }
 }
 
-/// Results that come together, in the order of their calls.
+/// Results that come together, in the order of their calls. As with workers, whoever asks on after the last
+/// panics.
 pub fn together<'r>(
     results: impl Future<Output = Vec<CallResult>> + Send + 'r,
 ) -> BoxStream<'r, (usize, CallResult)> {
     let each = |results: Vec<CallResult>| stream::iter(results.into_iter().enumerate());
-    stream::once(results).flat_map(each).boxed()
+    let all = Box::pin(stream::once(results).flat_map(each));
+    stream::unfold(all, async |mut all| {
+        all.next().await.map(|next| (next, all))
+    })
+    .boxed()
 }
 
 impl Evaluate for FakeEvaluate {

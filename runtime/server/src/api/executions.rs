@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{EndReason, ExecutionState, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_store::evaluation::Ledger;
@@ -115,7 +115,7 @@ fn view(row: &Ledger) -> Value {
         "state": execution.state.as_str(),
         "status": public_status(execution.state),
         "attempts": execution.attempts,
-        "errorClass": execution.error_class,
+        "errorClass": execution.error_class.map(EndReason::as_str),
         "errorMessage": execution.error_message,
         "inclusionProbability": made.inclusion_probability,
         "completionReason": made.completion.as_str(),
@@ -180,7 +180,7 @@ async fn get_execution(
             json!({
                 "number": attempt.number,
                 "endedAt": attempt.ended_at,
-                "errorClass": attempt.class,
+                "errorClass": attempt.class.as_str(),
                 "errorMessage": attempt.message,
                 "evaluatorVersionId": attempt.version,
                 "cpuMicroseconds": attempt.cpu_us,

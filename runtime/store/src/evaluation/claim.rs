@@ -1,7 +1,10 @@
 //! Leases: who may end an execution, and until when.
 
-use perpend_domain::evaluation::{Execution, ExecutionClass, ExecutionState, Lane, QueueKind};
+use perpend_domain::evaluation::{
+    Execution, ExecutionClass, ExecutionState, Lane, QueueKind, Uncalled,
+};
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
+use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
 use super::counts;
@@ -55,7 +58,7 @@ const CLAIM_SQLITE: &str = "
     UPDATE executions
        SET state = 1, fence = $1, due_at = $2,
            attempts = attempts + CASE WHEN state = 1 THEN 1 ELSE 0 END,
-           error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
+           error_class = CASE WHEN state = 1 THEN $6 ELSE error_class END,
            first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
                                    ELSE first_attempt_at END
      WHERE seq IN (SELECT seq FROM executions WHERE queue = $4 AND due_at <= $3 AND state < 3
@@ -65,7 +68,7 @@ const CLAIM_POSTGRES: &str = "
     UPDATE executions
        SET state = 1, fence = $1, due_at = $2,
            attempts = attempts + CASE WHEN state = 1 THEN 1 ELSE 0 END,
-           error_class = CASE WHEN state = 1 THEN 'worker_lost' ELSE error_class END,
+           error_class = CASE WHEN state = 1 THEN $6 ELSE error_class END,
            first_attempt_at = CASE WHEN state = 1 THEN COALESCE(first_attempt_at, $3)
                                    ELSE first_attempt_at END
      WHERE seq IN (SELECT seq FROM executions WHERE queue = $4 AND due_at <= $3 AND state < 3
@@ -91,7 +94,7 @@ static RELEASE: Sized = Sized::repeatable(|n| {
 });
 const GIVE_UP_HELD: &str = "
     UPDATE executions
-       SET state = 6, error_class = 'held_too_long', finished_at = $1, due_at = $1,
+       SET state = 6, error_class = $2, finished_at = $1, due_at = $1,
            error_message = 'waited longer than 7 days for its rule or evaluator'
      WHERE state = 3 AND due_at <= $1
     RETURNING project_id, rule_id";
@@ -147,6 +150,7 @@ impl Store {
                     .bind(now.as_micros())
                     .bind(share.queue)
                     .bind(i64::from(share.n))
+                    .bind(FailureClass::WorkerLost.as_str())
                     .fetch_all(&mut tx)
                     .await?;
                 claimed.push(rows);
@@ -216,7 +220,7 @@ impl Store {
     ) -> Result<(), Error> {
         let (state, due_at, class) = match release {
             Release::GivenBack => (ExecutionState::Pending, now, None),
-            Release::Held(until) => (ExecutionState::Held, until, Some("paused")),
+            Release::Held(until) => (ExecutionState::Held, until, Some(Uncalled::Paused.as_str())),
         };
         let first = [
             i64::from(state_code(state)).into(),
@@ -249,6 +253,7 @@ impl Store {
         Ok(in_transaction!(&self.pool, |tx| {
             let rules: Vec<(String, String)> = query(GIVE_UP_HELD)
                 .bind(now.as_micros())
+                .bind(Uncalled::HeldTooLong.as_str())
                 .fetch_all(&mut tx)
                 .await?;
             let failed = ExecutionState::Failed.as_str();

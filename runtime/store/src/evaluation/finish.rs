@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use perpend_domain::evaluation::{ExecutionState, Target};
+use perpend_domain::evaluation::{EndReason, ExecutionState, Target};
 use perpend_domain::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId,
 };
@@ -61,7 +61,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Class, as in evaluation.md 1.8.
-    pub class: String,
+    pub class: EndReason,
     /// For people.
     pub message: String,
 }
@@ -206,7 +206,9 @@ async fn complete(
             let mut args = vec![ending.fence.into(), now.into()];
             args.extend(asked.iter().map(|seq| Arg::from(*seq)));
             let found = tx.rows(sql, &args, &[As::Int]).await?;
-            mine.extend(found.iter().map(|cells| cells[0].int()));
+            for cells in found {
+                mine.insert(cells[0].int()?);
+            }
             chunk = others;
         }
     }

@@ -100,7 +100,7 @@ pub(super) async fn numbers<'k>(
             tx.execute(ADD, &args).await?;
             found = tx.rows(FIND, &args, &[As::Int]).await?;
         }
-        let number = found.first().map(|cells| cells[0].int());
+        let number = found.first().map(|cells| cells[0].int()).transpose()?;
         numbers.insert(key, number.ok_or(Error::Conflict("no such queue"))?);
     }
     Ok(numbers)

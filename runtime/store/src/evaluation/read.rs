@@ -1,6 +1,6 @@
 //! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
 
-use perpend_domain::evaluation::{Execution, ExecutionState};
+use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
 use perpend_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
@@ -29,7 +29,7 @@ pub struct Attempted {
     /// When it ended.
     pub ended_at: Timestamp,
     /// Class.
-    pub class: String,
+    pub class: EndReason,
     /// For people.
     pub message: String,
     /// The version used.
@@ -186,7 +186,7 @@ impl Store {
             Ok(Attempted {
                 number: row.number.unsigned_abs(),
                 ended_at: Timestamp::from_micros(row.ended_at),
-                class: row.class,
+                class: checked("attempt", &row.class)?,
                 message: row.message,
                 version: version.map(|id| checked("attempt", &id)).transpose()?,
                 cpu_us: row.cpu_us.unsigned_abs(),

@@ -126,7 +126,10 @@ impl TryFrom<ExecutionRow> for Execution {
             state: ExecutionState::of_code(row.state)?,
             attempts: row.attempts.unsigned_abs(),
             evaluator_version_id: version,
-            error_class: row.error_class,
+            error_class: row
+                .error_class
+                .map(|class| checked(WHAT, &class))
+                .transpose()?,
             error_message: row.error_message,
             due_at: Timestamp::from_micros(row.due_at),
             created_at: Timestamp::from_micros(row.created_at),

@@ -77,7 +77,7 @@ pub(super) async fn leave_the_newest(
         }
         each.lock(tx).await?;
         let all = tx.rows(ALL, &each.args(), &[As::Blob]).await?;
-        let all = all.iter().map(|cells| id_of(cells[0].blob()));
+        let all = all.iter().map(|cells| id_of(cells[0].blob()?));
         let all = all.collect::<Result<Vec<ExecutionId>, Error>>()?;
         let Some((newest, others)) = all.split_first() else {
             continue;

@@ -1,10 +1,11 @@
 //! The ledger on each database.
 
+use perpend_domain::plugin::FailureClass;
 use std::collections::HashSet;
 
 use perpend_domain::evaluation::{
     CompletionReason, ExecutionClass, ExecutionOrigin, ExecutionState, Lane, NewExecution,
-    QueueKind, Target,
+    QueueKind, Target, Uncalled,
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ProjectId, TraceId};
@@ -100,7 +101,7 @@ fn failed(leased: &Leased) -> Finished {
         cpu_us: 1,
         outcome: Outcome::Failed(
             Attempt {
-                class: "plugin_trap".to_owned(),
+                class: FailureClass::PluginTrap.into(),
                 message: "out\0 of luck".to_owned(),
             },
             true,
@@ -167,8 +168,8 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
         let late = claim(&store, 20, lease(14, 120_000), at(60_000)).await;
         assert_eq!(late.len(), 6);
         assert!(late.iter().all(|each| each.execution.attempts == 1));
-        let class = late[0].execution.error_class.as_deref();
-        assert_eq!(class, Some("worker_lost"));
+        let class = late[0].execution.error_class;
+        assert_eq!(class, Some(FailureClass::WorkerLost.into()));
     })
     .await;
 }
@@ -259,7 +260,8 @@ async fn held_executions_wait_go_on_or_are_given_up() {
             .unwrap();
         assert_eq!(store.give_up_held(at(1_000)).await.unwrap(), 1);
         let row = &store.trace_executions(project, &trace).await.unwrap()[0];
-        assert_eq!(row.execution.error_class.as_deref(), Some("held_too_long"));
+        let class = row.execution.error_class;
+        assert_eq!(class, Some(Uncalled::HeldTooLong.into()));
     })
     .await;
 }
