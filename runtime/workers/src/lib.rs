@@ -84,7 +84,8 @@ pub struct Options {
     /// A worker that answers nothing for the wall-clock limit of its calls and so long is ended; one with a
     /// call that keeps its thread for so long ends itself.
     pub hang_grace: Duration,
-    /// Wall-clock limit of one compilation, and of one check.
+    /// Wall-clock limit of one compilation, and of one check. Both have limits on CPU time: this one is for a
+    /// process that does nothing at all, and far from what a busy machine needs.
     pub compile_limit: Duration,
     /// A worker with more memory in use is ended. It holds calls back before it comes to that.
     pub max_resident_bytes: u64,
@@ -111,7 +112,7 @@ impl Options {
             grants: Grants::ALL,
             silence_limit: Duration::from_secs(30),
             hang_grace: Duration::from_secs(15),
-            compile_limit: Duration::from_secs(120),
+            compile_limit: Duration::from_secs(600),
             max_resident_bytes: 4 << 30,
             require_walls: false,
         }
