@@ -53,6 +53,7 @@ enum Scenario {
     Growth,
     Evaluate,
     Guests,
+    Lanes,
     EndToEnd,
     Idle,
     Queries,
@@ -94,6 +95,7 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
                 scenario::evaluate::measure(args.rounds, args.evaluate_calls).await?
             }
             Scenario::Guests => scenario::guests::measure(args.rounds, args.evaluate_calls).await?,
+            Scenario::Lanes => scenario::lanes::measure().await?,
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
             Scenario::Queries => scenario::queries::measure(args.query_observations).await?,

@@ -124,7 +124,7 @@ fn figures_of(way: &str, rounds: &[Way], bar: Bar) -> Vec<Figure> {
     ]
 }
 
-fn text_plugin() -> anyhow::Result<&'static [u8]> {
+pub(crate) fn text_plugin() -> anyhow::Result<&'static [u8]> {
     let text = perpend_plugins_bundle::BUNDLE.first_party("perpend/text");
     Ok(text.context("the bundle has no perpend/text")?.bytes)
 }
