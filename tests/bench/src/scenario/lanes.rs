@@ -28,7 +28,7 @@ use perpend_store::catalog::{NewEvaluator, NewVersion};
 use perpend_store::evaluation::{Lease, Making, MatchBatch};
 use perpend_store::{DatabaseUrl, Store};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use tempfile::TempDir;
@@ -91,8 +91,10 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
 async fn beside_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
     let world = World::new(&[judge]).await?;
     let (slow, quick) = (ProjectId::new("slow")?, ProjectId::new("quick")?);
-    world.rule(&slow, judge, "answers").await?;
-    world.rule(&quick, text_plugin()?, "length").await?;
+    world.rule(&slow, judge, "answers", &json!({})).await?;
+    world
+        .rule(&quick, text_plugin()?, "length", &json!({ "max": 2_000 }))
+        .await?;
     let waiting = (0..N_WAITING as u64).map(|n| generation(n, WAIT));
     world
         .ingest(&slow, waiting.collect::<anyhow::Result<_>>()?)
@@ -111,7 +113,7 @@ async fn beside_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
 async fn beside_a_slow_neighbour(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
     let world = World::new(&[judge]).await?;
     let project = ProjectId::new("slow")?;
-    world.rule(&project, judge, "answers").await?;
+    world.rule(&project, judge, "answers", &json!({})).await?;
     let running = world.run();
     let mut reader = world.reader().await?;
     let mut waits = Vec::new();
@@ -145,7 +147,9 @@ async fn before_a_backlog() -> anyhow::Result<Vec<Duration>> {
     }
     // Nothing asks for them yet.
     world.scheduler.run_until_idle().await?;
-    let rule = world.rule(&project, text_plugin()?, "length").await?;
+    let rule = world
+        .rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 }))
+        .await?;
     for first in (0..N_BACKLOG).step_by(5_000) {
         world
             .backfill(&project, &rule, first..first + 5_000)
@@ -223,6 +227,7 @@ impl World {
         project: &ProjectId,
         component: &[u8],
         evaluator: &str,
+        config: &Value,
     ) -> anyhow::Result<Rule> {
         let plugin = Digest::of(component);
         let info = self
@@ -240,7 +245,7 @@ impl World {
                 plugin_name: info.name.clone(),
                 plugin_version: info.version.clone(),
                 plugin_evaluator: evaluator.to_owned(),
-                config: json!({}),
+                config: config.clone(),
                 mapping: Vec::new(),
                 grants: Grants {
                     model: info.capabilities.model,
