@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - **The same authorization as the API.** A page shows the project of its session; what belongs to
-//!   another one is not found. The guard in front of a page makes the [`Viewer`].
+//!   another one is not found. The guard in front of a page makes the `Viewer`.
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
 //!   leave as plain text that the browser may not interpret.
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
