@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
-    ("perpend-sql", &[]),
+    ("perpend-sql", &["perpend-domain"]),
     ("perpend-store", &["perpend-domain", "perpend-sql"]),
     (
         "perpend-host",

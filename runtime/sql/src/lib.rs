@@ -1,7 +1,8 @@
 //! SQLite and PostgreSQL as one: connections, transactions, statements and the rows that they find.
 //!
 //! The statements themselves belong to the rooms whose tables they are about. One text serves both databases,
-//! with placeholders `$1, $2, ...`; where they must differ, two constants stand side by side.
+//! with placeholders `$1, $2, ...`; where they must differ, two constants stand side by side. The steps of the
+//! schema are here: the rooms share one database, and each needs it whole for its tests.
 //!
 //! Invariants:
 //! - **Committed means durable.** SQLite writes its log ahead with full sync.
@@ -10,23 +11,33 @@
 //! - **The text of a statement holds nothing that came from outside.** Values are bound.
 
 mod arg;
+mod conditions;
 mod error;
 pub mod file;
+mod list;
 mod migrate;
+mod numbers;
 mod pool;
 mod query;
 mod row;
 mod sized;
 mod spell;
+mod steps;
+mod stored;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tx;
 
 pub use arg::{Arg, storable};
+pub use conditions::{Expr, Sql};
 pub use error::Error;
+pub use list::{Cursor, Listed, Numbered, Page, Paging, bounds};
 pub use migrate::{CURRENT, Older, Step, migrate};
+pub use numbers::{Numbers, Table};
 pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options, Pool};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
 pub use row::{As, At, Cell, Column, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
+pub use steps::{KNOWN, STEPS};
+pub use stored::{checked, digest, from_json, to_json};
 pub use tx::{MAX_COLLISIONS, Tx};

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use perpend_sql::file::{self, Change};
 
-use crate::{Error, migrations};
+use crate::Error;
 
 pub use perpend_sql::file::{Contents, copy};
 
 /// The schema version that this program writes.
-pub const SCHEMA_VERSION: i64 = migrations::KNOWN;
+pub const SCHEMA_VERSION: i64 = perpend_sql::KNOWN;
 
 /// Checks a database file that nobody writes, and counts what is in it.
 ///

@@ -11,10 +11,10 @@ use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::catalog::{checked, from_json, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query};
+use perpend_sql::{checked, from_json, to_json};
 
 const WHAT: &str = "export";
 
@@ -307,6 +307,7 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
 impl Store {
     async fn exports_where(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<BlobExport>, Error> {
         let rows: Vec<ExportRow> = self
+            .pool
             .select(&format!("SELECT {COLUMNS} {rest}"), args)
             .await?;
         rows.into_iter().map(TryInto::try_into).collect()
@@ -369,7 +370,7 @@ impl Store {
             export.created_at.as_micros().into(),
             export.updated_at.as_micros().into(),
         ];
-        self.change(UPSERT, &args).await?;
+        self.pool.change(UPSERT, &args).await?;
         Ok(())
     }
 
@@ -379,6 +380,7 @@ impl Store {
     /// [`Error::NotFound`] when the project has no such export.
     pub async fn delete_blob_export(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         match self
+            .pool
             .change(DELETE, &[project.as_str().into(), id.into()])
             .await?
         {
@@ -434,7 +436,7 @@ impl Store {
             window_end.as_micros().into(),
             place.as_str().into(),
         ];
-        Ok(self.change(ADVANCE, &args).await? == 1)
+        Ok(self.pool.change(ADVANCE, &args).await? == 1)
     }
 
     /// Ends a window that was written whole, or none where nothing was due; `false` when the export is not
@@ -454,7 +456,7 @@ impl Store {
             micros(window_end).into(),
             next.as_micros().into(),
         ];
-        Ok(self.change(FINISH, &args).await? == 1)
+        Ok(self.pool.change(FINISH, &args).await? == 1)
     }
 
     /// Writes down why a window was not written, and when to try again.
@@ -475,7 +477,7 @@ impl Store {
             reason.into(),
             now.as_micros().into(),
         ];
-        self.change(FAIL, &args).await?;
+        self.pool.change(FAIL, &args).await?;
         Ok(())
     }
 
@@ -493,7 +495,7 @@ impl Store {
             lease.fence.into(),
             micros(next).into(),
         ];
-        self.change(RELEASE, &args).await?;
+        self.pool.change(RELEASE, &args).await?;
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{Listed, Numbered, Paging};
 
 /// A comment. Never changed once written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Store {
             comment.created_at.as_micros().into(),
             comment.created_at.as_micros().into(),
         ];
-        self.change(INSERT, &args).await.map(drop)
+        self.pool.change(INSERT, &args).await.map(drop)
     }
 
     /// Whether the project has a version of a prompt with this id.
@@ -101,7 +101,7 @@ impl Store {
         const FIND: &str = "
             SELECT COUNT(*) FROM prompt_versions WHERE project_id = $1 AND id = $2";
         let args = [project.as_str().into(), id.into()];
-        let found: Vec<(i64,)> = self.select(FIND, &args).await?;
+        let found: Vec<(i64,)> = self.pool.select(FIND, &args).await?;
         Ok(found.iter().any(|(n,)| *n > 0))
     }
 
@@ -111,7 +111,7 @@ impl Store {
     /// When the database fails.
     pub async fn comment(&self, project: &ProjectId, id: &str) -> Result<Option<Comment>, Error> {
         let args = [project.as_str().into(), id.into()];
-        let mut rows: Vec<CommentRow> = self.select(GET, &args).await?;
+        let mut rows: Vec<CommentRow> = self.pool.select(GET, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -144,7 +144,7 @@ impl Store {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<CommentRow, _>(&listed, paging).await
+        self.pool.numbered::<CommentRow, _>(&listed, paging).await
     }
 }
 

@@ -4,11 +4,10 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::catalog::{from_json, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, query_scalar};
+use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
 /// How a provider is reached.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,7 +151,7 @@ impl Store {
             "SELECT {COLUMNS} FROM llm_connections WHERE project_id = $1 AND provider = $2"
         );
         let args = [project.as_str().into(), provider.into()];
-        let mut rows: Vec<ConnectionRow> = self.select(&sql, &args).await?;
+        let mut rows: Vec<ConnectionRow> = self.pool.select(&sql, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -172,7 +171,9 @@ impl Store {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<ConnectionRow, _>(&listed, paging).await
+        self.pool
+            .numbered::<ConnectionRow, _>(&listed, paging)
+            .await
     }
 
     /// Deletes a connection.
@@ -181,7 +182,7 @@ impl Store {
     /// [`Error::NotFound`] when the project has no such connection.
     pub async fn delete_connection(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
-        match self.change(DELETE, &args).await? {
+        match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }

@@ -13,17 +13,12 @@
 pub mod backup;
 pub mod blob_exports;
 pub mod catalog;
-mod codes;
 pub mod comments;
 pub mod connections;
 pub mod dashboards;
 pub mod datasets;
 pub mod evaluation;
-mod filter_sql;
-mod list;
-mod migrations;
 mod models;
-mod numbers;
 pub mod prompts;
 pub mod queues;
 mod score_configs;
@@ -32,9 +27,12 @@ pub mod skills;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
-pub use list::{Numbered, Paging};
-pub use perpend_sql::{DatabaseUrl, Error, InvalidDatabaseUrl, Options};
+pub use perpend_sql::{
+    Cursor, DatabaseUrl, Error, InvalidDatabaseUrl, Numbered, Options, Page, Paging,
+};
 
 use std::sync::Arc;
 
@@ -73,7 +71,7 @@ impl Store {
 
     async fn open_with(url: &DatabaseUrl, options: &Options, older: Older) -> Result<Self, Error> {
         let pool = Pool::open(url, options).await?;
-        perpend_sql::migrate(&pool, migrations::STEPS, older).await?;
+        perpend_sql::migrate(&pool, perpend_sql::STEPS, older).await?;
         let writer = telemetry::Writer::start(&pool);
         Ok(Self { pool, writer })
     }

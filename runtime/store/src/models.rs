@@ -4,9 +4,9 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::model::ModelDefinition;
 use perpend_domain::time::Timestamp;
 
-use crate::catalog::{from_json, to_json};
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{from_json, to_json};
 
 const ALL: &str = "
     SELECT id, name, pattern, start_date, unit, tokenizer_id, tokenizer_config, pricing, created_at,
@@ -89,7 +89,7 @@ impl Store {
             model.created_at.as_micros().into(),
             model.updated_at.as_micros().into(),
         ];
-        match self.change(sql, &args).await? {
+        match self.pool.change(sql, &args).await? {
             0 => Err(Error::Conflict("a model of this name exists")),
             _ => Ok(()),
         }
@@ -124,7 +124,7 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn models(&self, project: &ProjectId) -> Result<Vec<ModelDefinition>, Error> {
-        let rows: Vec<ModelRow> = self.select(ALL, &[project.as_str().into()]).await?;
+        let rows: Vec<ModelRow> = self.pool.select(ALL, &[project.as_str().into()]).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -134,7 +134,7 @@ impl Store {
     /// [`Error::NotFound`] when the project has no such model.
     pub async fn delete_model(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
-        match self.change(DELETE, &args).await? {
+        match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }

@@ -3,10 +3,9 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::catalog::{from_json, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
 /// A work list for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +142,7 @@ impl Store {
             queue.created_at.as_micros().into(),
             queue.updated_at.as_micros().into(),
         ];
-        match self.change(INSERT, &args).await? {
+        match self.pool.change(INSERT, &args).await? {
             0 => Err(Error::Conflict("a queue of this name exists")),
             _ => Ok(()),
         }
@@ -157,7 +156,7 @@ impl Store {
         let sql =
             format!("SELECT {QUEUE} FROM annotation_queues WHERE project_id = $1 AND id = $2");
         let args = [project.as_str().into(), id.into()];
-        let mut rows: Vec<QueueRow> = self.select(&sql, &args).await?;
+        let mut rows: Vec<QueueRow> = self.pool.select(&sql, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -177,7 +176,7 @@ impl Store {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<QueueRow, _>(&listed, paging).await
+        self.pool.numbered::<QueueRow, _>(&listed, paging).await
     }
 
     /// Puts an item into a queue, which has to exist.
@@ -200,7 +199,7 @@ impl Store {
             item.created_at.as_micros().into(),
             item.updated_at.as_micros().into(),
         ];
-        self.change(INSERT_ITEM, &args).await.map(drop)
+        self.pool.change(INSERT_ITEM, &args).await.map(drop)
     }
 
     /// One item of a queue.
@@ -218,7 +217,7 @@ impl Store {
              WHERE project_id = $1 AND queue_id = $2 AND id = $3"
         );
         let args = [project.as_str().into(), queue.into(), id.into()];
-        let mut rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        let mut rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -251,7 +250,7 @@ impl Store {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<ItemRow, _>(&listed, paging).await
+        self.pool.numbered::<ItemRow, _>(&listed, paging).await
     }
 
     /// Says whether an item is done.
@@ -271,7 +270,7 @@ impl Store {
             item.completed_at.map(Timestamp::as_micros).into(),
             item.updated_at.as_micros().into(),
         ];
-        found(self.change(UPDATE_ITEM, &args).await?)
+        found(self.pool.change(UPDATE_ITEM, &args).await?)
     }
 
     /// Takes an item out of a queue.
@@ -285,7 +284,7 @@ impl Store {
         id: &str,
     ) -> Result<(), Error> {
         let args = [project.as_str().into(), queue.into(), id.into()];
-        found(self.change(DELETE_ITEM, &args).await?)
+        found(self.pool.change(DELETE_ITEM, &args).await?)
     }
 
     /// Asks a person to work on a queue, which has to exist; again is a no-op.
@@ -305,7 +304,7 @@ impl Store {
             user.into(),
             now.as_micros().into(),
         ];
-        self.change(ASSIGN, &args).await.map(drop)
+        self.pool.change(ASSIGN, &args).await.map(drop)
     }
 
     /// Asks a person no more; one who was not asked is no error.
@@ -319,7 +318,7 @@ impl Store {
         user: &str,
     ) -> Result<(), Error> {
         let args = [project.as_str().into(), queue.into(), user.into()];
-        self.change(UNASSIGN, &args).await.map(drop)
+        self.pool.change(UNASSIGN, &args).await.map(drop)
     }
 }
 

@@ -4,10 +4,9 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
-use crate::catalog::{checked, from_json, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::{Arg, value_list};
+use perpend_sql::{Listed, Numbered, Paging, checked, from_json, to_json};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
     description, created_at, updated_at";
@@ -87,7 +86,7 @@ impl Store {
             config.created_at.as_micros().into(),
             config.updated_at.as_micros().into(),
         ];
-        self.change(INSERT, &args).await.map(|_| ())
+        self.pool.change(INSERT, &args).await.map(|_| ())
     }
 
     /// Writes a changed config over the version that was last changed at `seen`.
@@ -113,7 +112,7 @@ impl Store {
             config.updated_at.as_micros().into(),
             seen.as_micros().into(),
         ];
-        match self.change(UPDATE, &args).await? {
+        match self.pool.change(UPDATE, &args).await? {
             0 => Err(Error::Conflict("the score config was changed meanwhile")),
             _ => Ok(()),
         }
@@ -136,7 +135,7 @@ impl Store {
             );
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
-            let rows: Vec<ConfigRow> = self.select(&sql, &args).await?;
+            let rows: Vec<ConfigRow> = self.pool.select(&sql, &args).await?;
             for row in rows {
                 found.push(row.try_into()?);
             }
@@ -173,7 +172,7 @@ impl Store {
             args: &args,
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<ConfigRow, _>(&listed, paging).await
+        self.pool.numbered::<ConfigRow, _>(&listed, paging).await
     }
 }
 

@@ -3,8 +3,8 @@
 
 use perpend_domain::ids::ProjectId;
 
-use crate::catalog::checked;
 use crate::{Error, Store};
+use perpend_sql::checked;
 
 /// Where an encrypted value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,9 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn sealed_values(&self) -> Result<Vec<Sealed>, Error> {
-        let connections: Vec<(String, String, Vec<u8>)> = self.select(CONNECTIONS, &[]).await?;
-        let exports: Vec<(String, Vec<u8>)> = self.select(EXPORTS, &[]).await?;
+        let connections: Vec<(String, String, Vec<u8>)> =
+            self.pool.select(CONNECTIONS, &[]).await?;
+        let exports: Vec<(String, Vec<u8>)> = self.pool.select(EXPORTS, &[]).await?;
         let connections = connections
             .into_iter()
             .map(|(project, provider, secret)| (project, SealedAt::Connection(provider), secret));
@@ -67,7 +68,7 @@ mod tests {
         const COLUMNS: &str = "
             SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
              WHERE m.type = 'table' AND c.name = 'secret' ORDER BY m.name";
-        let tables: Vec<(String,)> = store.select(COLUMNS, &[]).await.unwrap();
+        let tables: Vec<(String,)> = store.pool.select(COLUMNS, &[]).await.unwrap();
         let tables: Vec<_> = tables.into_iter().map(|(name,)| name).collect();
         assert_eq!(tables, ["blob_exports", "llm_connections"]);
         assert_eq!(store.sealed_values().await.unwrap(), []);

@@ -4,10 +4,10 @@
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 
-use super::checked;
 use super::evaluators::{self, EvaluatorRow};
 use super::rules::{self, AssignmentRow, RuleRow};
 use crate::{Error, Store};
+use perpend_sql::checked;
 use perpend_sql::{query, query_scalar};
 
 /// An enabled rule and whose it is.

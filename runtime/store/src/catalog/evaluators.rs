@@ -6,9 +6,10 @@ use perpend_domain::plugin::{Digest, Grants};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::{Cursor, Page, bounds, checked, digest, from_json, row, to_json};
+use super::row;
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::{Cursor, Page, bounds, checked, digest, from_json, to_json};
 use perpend_sql::{Tx, query, query_scalar};
 
 /// An evaluator as it is made.

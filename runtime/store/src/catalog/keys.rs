@@ -5,8 +5,9 @@ use std::str::FromStr;
 use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 
-use super::{SecretHash, checked};
+use super::SecretHash;
 use crate::{Error, Store};
+use perpend_sql::checked;
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Query, Tx, query, query_scalar};
 
@@ -228,7 +229,7 @@ impl Store {
     }
 
     async fn keys_of(&self, sql: &str, owner: &str) -> Result<Vec<ApiKey>, Error> {
-        let rows: Vec<KeyRow> = self.select(sql, &[owner.into()]).await?;
+        let rows: Vec<KeyRow> = self.pool.select(sql, &[owner.into()]).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -304,7 +305,7 @@ impl Store {
     /// [`Error::NotFound`] when the project has no key with this id.
     pub async fn delete_api_key(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        match self.change(DELETE, &args).await? {
+        match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }
@@ -317,7 +318,7 @@ impl Store {
     /// [`Error::NotFound`] when no organization has a key with this public half.
     pub async fn delete_organization_key(&self, public_key: &PublicKey) -> Result<(), Error> {
         let args: [Arg<'_>; 1] = [public_key.as_str().into()];
-        match self.change(DELETE_OF_ORGANIZATION, &args).await? {
+        match self.pool.change(DELETE_OF_ORGANIZATION, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }
@@ -329,7 +330,7 @@ impl Store {
     /// When the database fails.
     pub async fn note_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [id.into(), now.as_micros().into()];
-        self.change(NOTE_USE, &args).await?;
+        self.pool.change(NOTE_USE, &args).await?;
         Ok(())
     }
 
@@ -350,7 +351,7 @@ impl Store {
     /// When the database fails.
     pub async fn replace_secret(&self, name: &str, value: &[u8]) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [name.into(), value.into()];
-        self.change(REPLACE_SECRET, &args).await?;
+        self.pool.change(REPLACE_SECRET, &args).await?;
         Ok(())
     }
 

@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 use super::active::RAISE;
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
-use super::{Organization, Project, checked, to_json};
+use super::{Organization, Project};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query};
+use perpend_sql::{checked, to_json};
 
 /// Projects that an organization has at most: their list is shown whole.
 pub const MAX_PROJECTS: u32 = 1_000;
@@ -96,6 +97,7 @@ impl Store {
     /// When the database fails.
     pub async fn organizations(&self, limit: u32) -> Result<Vec<Organization>, Error> {
         let rows: Vec<(String, String)> = self
+            .pool
             .select(ORGANIZATIONS, &[i64::from(limit).into()])
             .await?;
         let organization = |(id, name): (String, String)| {
@@ -113,7 +115,10 @@ impl Store {
         &self,
         organization: &OrganizationId,
     ) -> Result<Vec<Project>, Error> {
-        let rows: Vec<ProjectRow> = self.select(LIST, &[organization.as_str().into()]).await?;
+        let rows: Vec<ProjectRow> = self
+            .pool
+            .select(LIST, &[organization.as_str().into()])
+            .await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -127,7 +132,7 @@ impl Store {
         project: &ProjectId,
     ) -> Result<Option<Project>, Error> {
         let args: [Arg<'_>; 2] = [organization.as_str().into(), project.as_str().into()];
-        let rows: Vec<ProjectRow> = self.select(GET, &args).await?;
+        let rows: Vec<ProjectRow> = self.pool.select(GET, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 

@@ -5,9 +5,9 @@ use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::time::Timestamp;
 use semver::Version;
 
-use super::{checked, digest, from_json, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::{checked, digest, from_json, to_json};
 use perpend_sql::{query, query_scalar};
 
 /// A registered plug-in.

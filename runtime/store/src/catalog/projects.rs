@@ -5,9 +5,10 @@ use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::keys::{claim_public_key, insert_key};
-use super::{KeyOwner, NewApiKey, checked, from_json};
+use super::{KeyOwner, NewApiKey};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::{checked, from_json};
 use perpend_sql::{query, query_scalar};
 
 /// The owner of projects.

@@ -1,48 +1,7 @@
-//! Columns that hold more than their SQL type says.
-
-use std::fmt::Display;
-use std::str::FromStr;
+//! Columns that several rows share.
 
 use perpend_domain::evaluation::Pause;
-use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::Error;
-
-fn inconsistent(what: &'static str, detail: impl Display) -> Error {
-    Error::Inconsistent {
-        what,
-        detail: detail.to_string(),
-    }
-}
-
-/// A text column as the type that checks it.
-pub(crate) fn checked<T>(what: &'static str, raw: &str) -> Result<T, Error>
-where
-    T: FromStr<Err: Display>,
-{
-    raw.parse().map_err(|error| inconsistent(what, error))
-}
-
-/// A 32-byte column.
-pub(crate) fn digest(what: &'static str, raw: &[u8]) -> Result<Digest, Error> {
-    match raw.try_into() {
-        Ok(bytes) => Ok(Digest::from_bytes(bytes)),
-        Err(_) => Err(inconsistent(what, "a digest has 32 bytes")),
-    }
-}
-
-/// A column of JSON text.
-pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, raw: &str) -> Result<T, Error> {
-    serde_json::from_str(raw).map_err(|error| inconsistent(what, error))
-}
-
-/// What [`from_json`] reads.
-pub(crate) fn to_json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| inconsistent(what, error))
-}
 
 /// The three pause columns; the time decides.
 pub(super) fn pause(

@@ -8,9 +8,10 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::active::RAISE;
-use super::{Cursor, Page, bounds, checked, from_json, row, to_json};
+use super::row;
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::{Cursor, Page, bounds, checked, from_json, to_json};
 use perpend_sql::{Source, Tx, query, query_scalar};
 
 /// Enabled rules a project may have (evaluation.md 1.2).

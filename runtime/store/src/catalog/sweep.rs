@@ -12,9 +12,9 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 
-use super::{checked, digest};
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{checked, digest};
 
 /// Rows of one transaction.
 const CHUNK: u32 = 500;
@@ -200,7 +200,7 @@ impl Store {
     /// When the database fails.
     pub async fn sweep(&self, now: Timestamp) -> Result<Swept, Error> {
         let mut swept = Swept::default();
-        let deleted: Vec<(String, i64)> = self.select(DELETED, &[]).await?;
+        let deleted: Vec<(String, i64)> = self.pool.select(DELETED, &[]).await?;
         for (id, deleted_at) in deleted {
             let project: ProjectId = checked("project", &id)?;
             // What one project has must not keep the others from being swept.
@@ -211,13 +211,13 @@ impl Store {
             });
             let is_over = Timestamp::from_micros(deleted_at).plus_millis(LINGER_MS) <= now;
             if is_over && n_found == 0 {
-                self.change(FORGET, &[id.as_str().into()]).await?;
+                self.pool.change(FORGET, &[id.as_str().into()]).await?;
                 swept.n_gone += 1;
             } else {
                 swept.n_lingering += 1;
             }
         }
-        let retaining: Vec<(String, i64)> = self.select(RETAINING, &[]).await?;
+        let retaining: Vec<(String, i64)> = self.pool.select(RETAINING, &[]).await?;
         for (id, days) in retaining {
             let before = now.plus_millis(days.saturating_mul(-DAY_MS));
             match self.expire(&checked("project", &id)?, before).await {
@@ -249,7 +249,7 @@ impl Store {
         loop {
             let mut args: Vec<Arg<'_>> = vec![tenant.into(), i64::from(TRACES).into()];
             args.extend(before.map(|before| Arg::from(before.as_micros())));
-            let found: Vec<(String,)> = self.select(sql, &args).await?;
+            let found: Vec<(String,)> = self.pool.select(sql, &args).await?;
             if found.is_empty() {
                 return Ok(n_deleted);
             }
@@ -264,7 +264,7 @@ impl Store {
     async fn repeat(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
         let mut n_deleted = 0;
         loop {
-            match self.change(sql, args).await? {
+            match self.pool.change(sql, args).await? {
                 0 => return Ok(n_deleted),
                 n => n_deleted += n,
             }
@@ -315,7 +315,7 @@ impl Store {
             };
             let n = self.repeat(&table.delete(), &[owner]).await?;
             if 0 < n && matches!(table.name, "rules" | "evaluators") {
-                self.change(super::active::RAISE, &[]).await?;
+                self.pool.change(super::active::RAISE, &[]).await?;
             }
             n_found += n;
         }
@@ -331,7 +331,10 @@ impl Store {
     }
 
     async fn plugins_of(&self, project: &ProjectId) -> Result<Vec<Digest>, Error> {
-        let rows: Vec<(Vec<u8>,)> = self.select(PLUGINS, &[project.as_str().into()]).await?;
+        let rows: Vec<(Vec<u8>,)> = self
+            .pool
+            .select(PLUGINS, &[project.as_str().into()])
+            .await?;
         rows.iter().map(|(raw,)| digest("plug-in", raw)).collect()
     }
 }

@@ -11,12 +11,11 @@ use std::str::FromStr;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
 
-use super::checked;
 use super::keys::LOCK_ORGANIZATION;
-use crate::list::Numbered;
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, query_scalar};
+use perpend_sql::{Numbered, checked};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;
@@ -184,12 +183,12 @@ const LEAVE_PROJECT: &str = "DELETE FROM project_members WHERE project_id = $1 A
 
 impl Store {
     async fn one_user(&self, sql: &str, args: &[Arg<'_>]) -> Result<Option<User>, Error> {
-        let rows: Vec<UserRow> = self.select(sql, args).await?;
+        let rows: Vec<UserRow> = self.pool.select(sql, args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
     async fn count_users(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
-        let counted: Vec<(i64,)> = self.select(sql, args).await?;
+        let counted: Vec<(i64,)> = self.pool.select(sql, args).await?;
         Ok(counted.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
@@ -238,7 +237,7 @@ impl Store {
             i64::from(limit).into(),
             i64::from(offset).into(),
         ];
-        let rows: Vec<UserRow> = self.select(PAGE, &args).await?;
+        let rows: Vec<UserRow> = self.pool.select(PAGE, &args).await?;
         let items = rows.into_iter().map(TryInto::try_into);
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
@@ -348,7 +347,7 @@ impl Store {
     /// When the database fails.
     pub async fn members(&self, organization: &OrganizationId) -> Result<Vec<User>, Error> {
         let args: [Arg<'_>; 1] = [organization.as_str().into()];
-        let rows: Vec<UserRow> = self.select(MEMBERS, &args).await?;
+        let rows: Vec<UserRow> = self.pool.select(MEMBERS, &args).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -369,7 +368,7 @@ impl Store {
             role.as_str().into(),
             now.as_micros().into(),
         ];
-        self.change(SET_ROLE, &args).await?;
+        self.pool.change(SET_ROLE, &args).await?;
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)
     }
@@ -415,7 +414,7 @@ impl Store {
         project: &ProjectId,
     ) -> Result<Vec<User>, Error> {
         let args: [Arg<'_>; 2] = [organization.as_str().into(), project.as_str().into()];
-        let rows: Vec<UserRow> = self.select(PROJECT_MEMBERS, &args).await?;
+        let rows: Vec<UserRow> = self.pool.select(PROJECT_MEMBERS, &args).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -441,7 +440,7 @@ impl Store {
             role.as_str().into(),
             now.as_micros().into(),
         ];
-        self.change(SET_PROJECT_ROLE, &args).await?;
+        self.pool.change(SET_PROJECT_ROLE, &args).await?;
         user.made.role = role;
         Ok(user)
     }
@@ -456,7 +455,7 @@ impl Store {
         id: &UserId,
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.as_str().into()];
-        match self.change(LEAVE_PROJECT, &args).await? {
+        match self.pool.change(LEAVE_PROJECT, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }

@@ -5,11 +5,10 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Content, Dashboard, Placement, Tile};
-use crate::catalog::{from_json, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query, value_list};
+use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -266,7 +265,7 @@ impl Store {
     /// [`Error::NotFound`] when there is none.
     pub async fn delete_dashboard(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
-        match self.change(DELETE, &args).await? {
+        match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
         }
@@ -283,7 +282,7 @@ impl Store {
     ) -> Result<Option<Dashboard>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM dashboards WHERE project_id = $1 AND id = $2");
         let args = [project.as_str().into(), id.into()];
-        let rows: Vec<DashboardRow> = self.select(&sql, &args).await?;
+        let rows: Vec<DashboardRow> = self.pool.select(&sql, &args).await?;
         let found = rows.into_iter().map(TryInto::try_into);
         let mut found = found.collect::<Result<Vec<Dashboard>, Error>>()?;
         self.fill(project, &mut found).await?;
@@ -307,6 +306,7 @@ impl Store {
             order: "updated_at DESC, id DESC",
         };
         let mut found = self
+            .pool
             .numbered::<DashboardRow, Dashboard>(&listed, paging)
             .await?;
         self.fill(project, &mut found.items).await?;
@@ -326,7 +326,7 @@ impl Store {
         );
         let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
         args.extend(dashboards.iter().map(|each| Arg::from(each.id.as_str())));
-        let rows: Vec<PlacementRow> = self.select(&sql, &args).await?;
+        let rows: Vec<PlacementRow> = self.pool.select(&sql, &args).await?;
         for row in rows {
             let mut of = dashboards.iter_mut();
             if let Some(dashboard) = of.find(|each| each.id == row.dashboard_id) {

@@ -4,10 +4,9 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use super::Widget;
-use crate::catalog::{from_json, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "
@@ -61,7 +60,7 @@ impl Store {
             widget.created_at.as_micros().into(),
             widget.updated_at.as_micros().into(),
         ];
-        self.change(INSERT, &args).await.map(drop)
+        self.pool.change(INSERT, &args).await.map(drop)
     }
 
     /// Writes a changed widget over the one that was last changed at `seen`.
@@ -84,7 +83,7 @@ impl Store {
             widget.updated_at.as_micros().into(),
             seen.as_micros().into(),
         ];
-        match self.change(UPDATE, &args).await? {
+        match self.pool.change(UPDATE, &args).await? {
             0 => Err(Error::Conflict("the widget was changed meanwhile")),
             _ => Ok(()),
         }
@@ -96,7 +95,7 @@ impl Store {
     /// [`Error::NotFound`], and [`Error::Conflict`] while it is placed.
     pub async fn delete_widget(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
-        match self.change(DELETE, &args).await {
+        match self.pool.change(DELETE, &args).await {
             Ok(0) => Err(Error::NotFound),
             Ok(_) => Ok(()),
             Err(error) if error.is_reference() => {
@@ -114,7 +113,7 @@ impl Store {
         let sql =
             format!("SELECT {COLUMNS} FROM dashboard_widgets WHERE project_id = $1 AND id = $2");
         let args = [project.as_str().into(), id.into()];
-        let mut rows: Vec<WidgetRow> = self.select(&sql, &args).await?;
+        let mut rows: Vec<WidgetRow> = self.pool.select(&sql, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -134,6 +133,6 @@ impl Store {
             args: &args,
             order: "updated_at DESC, id DESC",
         };
-        self.numbered::<WidgetRow, _>(&listed, paging).await
+        self.pool.numbered::<WidgetRow, _>(&listed, paging).await
     }
 }

@@ -8,9 +8,8 @@ use perpend_domain::observation::{ExperimentLink, Level};
 use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
-use crate::catalog::{checked, from_json};
-use crate::filter_sql::Sql;
 use crate::{Error, Store};
+use perpend_sql::{Sql, checked, from_json};
 
 /// Experiments named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -206,7 +205,7 @@ impl Store {
             " ORDER BY o.started_at DESC, t.trace_id, o.id LIMIT {}",
             query.limit
         ));
-        let rows: Vec<SpanRow> = self.select(&sql.text, &sql.args).await?;
+        let rows: Vec<SpanRow> = self.pool.select(&sql.text, &sql.args).await?;
         let next = match rows.last() {
             Some(last) if rows.len() == query.limit as usize => Some(SpanCursor {
                 start: Timestamp::from_micros(last.started_at),
@@ -248,7 +247,7 @@ impl Store {
         period.push(&mut sql, "o.started_at");
         push_not_deleted(&mut sql);
         sql.push(") AS newest FROM ids WHERE ids.id IS NOT NULL) a WHERE newest IS NOT NULL");
-        let rows: Vec<(String, i64)> = self.select(&sql.text, &sql.args).await?;
+        let rows: Vec<(String, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let activity = rows.into_iter();
         Ok(activity
             .map(|(id, newest)| (id, Timestamp::from_micros(newest)))
@@ -287,7 +286,7 @@ impl Store {
                                       AND n.started_at = s.newest
                   ORDER BY s.id, n.id",
             );
-            let rows: Vec<ExperimentRow> = self.select(&sql.text, &sql.args).await?;
+            let rows: Vec<ExperimentRow> = self.pool.select(&sql.text, &sql.args).await?;
             for row in rows {
                 // Of several newest ones the first says it.
                 if found.last().is_some_and(|last| last.id == row.id) {

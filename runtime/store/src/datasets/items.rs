@@ -7,12 +7,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
-use crate::catalog::{Cursor, to_json};
-use crate::list::{Listed, Numbered, Paging};
 use crate::telemetry::media::{LINK_ITEM, RENEW};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, value_list};
+use perpend_sql::{Cursor, Listed, Numbered, Paging, to_json};
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +86,7 @@ impl Store {
     ) -> Result<Option<ItemVersion>, Error> {
         let sql = format!("SELECT {COLUMNS} {FROM} AND i.id = $2 AND i.valid_to IS NULL");
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        let rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
@@ -108,7 +107,7 @@ impl Store {
             args: &[project.as_str().into(), id.into()],
             order: "i.valid_from DESC",
         };
-        self.numbered::<ItemRow, _>(&listed, paging).await
+        self.pool.numbered::<ItemRow, _>(&listed, paging).await
     }
 
     /// A page of the active items, the newest first.
@@ -144,10 +143,11 @@ impl Store {
             }
         }
         let counted: Vec<(i64,)> = self
+            .pool
             .select(&format!("SELECT COUNT(*) {chosen}"), &args)
             .await?;
         let sql = page(&chosen, paging.limit, paging.offset());
-        let rows: Vec<ItemRow> = self.select(&sql, &args).await?;
+        let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
@@ -173,7 +173,7 @@ impl Store {
             args.extend([after.at.as_micros().into(), after.id.as_str().into()]);
             chosen.push_str(" AND (i.created_at, i.id) < ($3, $4)");
         }
-        let rows: Vec<ItemRow> = self.select(&page(&chosen, limit, 0), &args).await?;
+        let rows: Vec<ItemRow> = self.pool.select(&page(&chosen, limit, 0), &args).await?;
         rows.into_iter()
             .map(|row| Ok(ItemVersion::try_from(row)?.item))
             .collect()
@@ -212,7 +212,7 @@ impl Store {
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(some.iter().map(|id| Arg::from(*id)));
             let rows: Vec<(String, String)> =
-                self.select(&parts.join(" UNION ALL "), &args).await?;
+                self.pool.select(&parts.join(" UNION ALL "), &args).await?;
             for (dataset, text) in rows {
                 found.entry(dataset).or_default().push(text);
             }
@@ -237,7 +237,7 @@ impl Store {
             );
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(some.iter().map(|id| Arg::from(*id)));
-            for row in self.select::<ItemRow>(&sql, &args).await? {
+            for row in self.pool.select::<ItemRow>(&sql, &args).await? {
                 found.push(ItemVersion::try_from(row)?.item);
             }
         }

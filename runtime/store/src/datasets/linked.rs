@@ -7,10 +7,8 @@ use perpend_domain::time::Timestamp;
 
 use super::experiments::{Period, about, link_of, push_list, push_not_deleted};
 use super::row::{LinkRow, RunRow};
-use crate::catalog::Cursor;
-use crate::filter_sql::Sql;
-use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::{Cursor, Numbered, Paging, Sql};
 
 /// Runs named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -116,7 +114,7 @@ impl Store {
         if period != Period::default() {
             sql.push(" WHERE newest IS NOT NULL");
         }
-        let rows: Vec<(String, i64, i64)> = self.select(&sql.text, &sql.args).await?;
+        let rows: Vec<(String, i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let time = Timestamp::from_micros;
         let activity = rows.into_iter();
         Ok(activity
@@ -143,7 +141,7 @@ impl Store {
                 super::runs::RUN_FROM
             ));
             push_list(&mut sql, some.iter().copied());
-            for row in self.select::<RunRow>(&sql.text, &sql.args).await? {
+            for row in self.pool.select::<RunRow>(&sql.text, &sql.args).await? {
                 found.push(row.try_into()?);
             }
         }
@@ -179,7 +177,7 @@ impl Store {
             push_list(&mut sql, some.iter().copied());
             period.push(&mut sql, "l.created_at");
             sql.push(") x GROUP BY run_id");
-            let rows: Vec<LinkedRow> = self.select(&sql.text, &sql.args).await?;
+            let rows: Vec<LinkedRow> = self.pool.select(&sql.text, &sql.args).await?;
             found.extend(rows.into_iter().map(|row| LinkedRun {
                 id: row.id,
                 start: Timestamp::from_micros(row.first_made),
@@ -228,14 +226,14 @@ impl Store {
         sql.push(&format!(
             ") ORDER BY l.created_at DESC, l.id DESC LIMIT {limit}"
         ));
-        let rows: Vec<LinkAndRunRow> = self.select(&sql.text, &sql.args).await?;
+        let rows: Vec<LinkAndRunRow> = self.pool.select(&sql.text, &sql.args).await?;
         let parts = |row: LinkAndRunRow| -> Result<_, Error> {
             let link: DatasetRunItem = row.link.try_into()?;
             let run = DatasetRun {
                 id: link.run_id.clone(),
                 name: link.run_name.clone(),
                 description: row.description,
-                metadata: crate::catalog::from_json("dataset run", &row.metadata)?,
+                metadata: perpend_sql::from_json("dataset run", &row.metadata)?,
                 dataset_id: row.dataset_id,
                 dataset_name: row.dataset_name,
                 created_at: Timestamp::from_micros(row.run_created_at),
@@ -285,10 +283,10 @@ impl Store {
                 paging.offset()
             ));
             let count = format!("SELECT (SELECT COUNT(*) {links}) + (SELECT COUNT(*) {spans})");
-            let counted: Vec<(i64,)> = self.select(&count, &sql.args).await?;
+            let counted: Vec<(i64,)> = self.pool.select(&count, &sql.args).await?;
             n_total = counted.first().map(|(n,)| n.unsigned_abs());
         }
-        let rows: Vec<EntryRow> = self.select(&all, &sql.args).await?;
+        let rows: Vec<EntryRow> = self.pool.select(&all, &sql.args).await?;
         let items = rows.into_iter().map(|row| row.of(run));
         let items: Vec<DatasetRunItem> = items.collect::<Result<_, _>>()?;
         Ok(Numbered {

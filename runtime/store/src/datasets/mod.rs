@@ -21,11 +21,10 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::catalog::to_json;
-use crate::list::{Listed, Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query};
+use perpend_sql::{Listed, Numbered, Paging, to_json};
 
 pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
 pub use items::{ItemQuery, ItemVersion};
@@ -155,7 +154,7 @@ impl Store {
         key: &str,
     ) -> Result<Option<StoredDataset>, Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), key.into()];
-        let rows: Vec<DatasetRow> = self.select(sql, &args).await?;
+        let rows: Vec<DatasetRow> = self.pool.select(sql, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
@@ -174,7 +173,7 @@ impl Store {
             args: &[project.as_str().into()],
             order: "created_at DESC, id DESC",
         };
-        self.numbered::<DatasetRow, _>(&listed, paging).await
+        self.pool.numbered::<DatasetRow, _>(&listed, paging).await
     }
 
     /// Makes a dataset; `false` when its name is taken.
@@ -277,7 +276,7 @@ impl Store {
             dataset_id.into(),
             at.as_micros().into(),
         ];
-        let rows: Vec<VersionRow> = self.select(sql, &args).await?;
+        let rows: Vec<VersionRow> = self.pool.select(sql, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
@@ -297,6 +296,6 @@ impl Store {
             args: &[project.as_str().into(), dataset_id.into()],
             order: "valid_from DESC",
         };
-        self.numbered::<VersionRow, _>(&listed, paging).await
+        self.pool.numbered::<VersionRow, _>(&listed, paging).await
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{DatasetVersion, ItemVersion, Revisions, StoredDataset};
 use crate::Error;
-use crate::catalog::{checked, from_json};
+use perpend_sql::{checked, from_json};
 
 fn json(raw: &str) -> Result<Value, Error> {
     from_json("dataset", raw)

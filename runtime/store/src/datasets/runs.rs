@@ -8,9 +8,9 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
-use crate::catalog::to_json;
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::to_json;
 use perpend_sql::{Arg, query};
 
 /// What was recorded for an item of a run; the run is made with its first one.
@@ -122,7 +122,7 @@ impl Store {
             run.as_str().into(),
             id.as_str().into(),
         ];
-        let rows: Vec<LinkRow> = self.select(&sql, &args).await?;
+        let rows: Vec<LinkRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().next().ok_or(Error::NotFound)?.try_into()
     }
 
@@ -137,7 +137,7 @@ impl Store {
     ) -> Result<Option<DatasetRun>, Error> {
         let sql = format!("SELECT {RUN_COLUMNS} {RUN_FROM} AND r.id = $2");
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
-        let rows: Vec<RunRow> = self.select(&sql, &args).await?;
+        let rows: Vec<RunRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 

@@ -428,7 +428,7 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
             let some = store.dataset_items_after(&p, &of.id, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some(last) = some.last() else { break };
-            after = Some(crate::catalog::Cursor {
+            after = Some(crate::Cursor {
                 at: last.created_at,
                 id: last.id.clone(),
             });

@@ -7,11 +7,11 @@ use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
+use super::codes::Coded as _;
 use super::counts;
 use super::finish::Attempt;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
-use crate::codes::Coded as _;
 use crate::{Error, Store};
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list};
 use perpend_sql::{Pool, in_transaction};
@@ -260,8 +260,8 @@ impl Store {
             let ended: Result<Vec<_>, Error> = rules
                 .iter()
                 .map(|(project, rule)| {
-                    let project = crate::catalog::checked("execution", project)?;
-                    let rule = crate::catalog::checked("execution", rule)?;
+                    let project = perpend_sql::checked("execution", project)?;
+                    let rule = perpend_sql::checked("execution", rule)?;
                     Ok((project, rule, failed, 1))
                 })
                 .collect();
@@ -280,9 +280,9 @@ impl Store {
         let rows: Vec<(String, String, String)> = query(HELD_RULES).fetch_all(&self.pool).await?;
         let checked = |(project, rule, evaluator): (String, String, String)| {
             Ok((
-                crate::catalog::checked("execution", &project)?,
-                crate::catalog::checked("execution", &rule)?,
-                crate::catalog::checked("execution", &evaluator)?,
+                perpend_sql::checked("execution", &project)?,
+                perpend_sql::checked("execution", &rule)?,
+                perpend_sql::checked("execution", &evaluator)?,
             ))
         };
         rows.into_iter().map(checked).collect()
@@ -359,7 +359,7 @@ impl Store {
                 .fetch_optional(&mut tx)
                 .await?;
             let (rule, lane) = failed.ok_or(Error::NotFound)?;
-            let rule: RuleId = crate::catalog::checked("execution", &rule)?;
+            let rule: RuleId = perpend_sql::checked("execution", &rule)?;
             let lane = lane.map(Lane::of_code).transpose()?;
             let kind = QueueKind {
                 lane: lane.unwrap_or(Lane::Code),

@@ -10,11 +10,10 @@ use super::claim::Lease;
 use super::counts;
 use super::queue;
 use super::row::{id_bytes, origin_code, state_code};
-use crate::catalog::checked;
-use crate::numbers::{Numbers, Table};
 use crate::telemetry::touched_body;
 use crate::{Error, Store};
 use perpend_sql::{Arg, Sized, Tx, query, value_list, value_rows};
+use perpend_sql::{Numbers, Table, checked};
 use perpend_sql::{despite_collisions, in_transaction};
 
 /// What one ingest request touched.

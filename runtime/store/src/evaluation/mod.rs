@@ -8,6 +8,7 @@
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
 mod claim;
+mod codes;
 mod counts;
 mod finish;
 mod matches;

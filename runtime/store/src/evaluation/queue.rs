@@ -7,10 +7,10 @@ use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use super::Making;
+use super::codes::Coded as _;
 use super::row::{class_code, lane_code};
-use crate::catalog::checked;
-use crate::codes::Coded as _;
 use crate::{Error, Store};
+use perpend_sql::checked;
 use perpend_sql::{As, Tx, query};
 
 /// A queue with executions that are not held: they wait, or run under a lease.

@@ -4,11 +4,11 @@ use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
 use perpend_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
+use super::codes::Coded as _;
 use super::row::{COLUMNS, ExecutionRow, id_bytes};
-use crate::catalog::{Cursor, Page, checked};
-use crate::codes::Coded as _;
 use crate::{Error, Store};
 use perpend_sql::query;
+use perpend_sql::{Cursor, Page, checked};
 
 /// An execution with what only readers ask for.
 #[derive(Clone, Debug, PartialEq)]

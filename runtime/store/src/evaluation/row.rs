@@ -6,9 +6,9 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::{ExecutionId, ProjectId};
 use perpend_domain::time::Timestamp;
 
+use super::codes::{Coded as _, codes};
 use crate::Error;
-use crate::catalog::checked;
-use crate::codes::{Coded as _, codes};
+use perpend_sql::checked;
 
 const WHAT: &str = "execution";
 

@@ -37,7 +37,7 @@ impl Store {
                 "SELECT name, version, id FROM prompt_versions WHERE project_id = $1 AND ({})",
                 any.join(" OR ")
             );
-            let rows: Vec<(String, i64, String)> = self.select(&sql, &args).await?;
+            let rows: Vec<(String, i64, String)> = self.pool.select(&sql, &args).await?;
             let ids = rows
                 .into_iter()
                 .map(|(name, version, id)| ((name, version), id));

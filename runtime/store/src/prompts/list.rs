@@ -10,11 +10,9 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::labels;
-use crate::catalog::{checked, from_json};
-use crate::filter_sql::Sql;
-use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::{Arg, value_list};
+use perpend_sql::{Numbered, Paging, Sql, checked, from_json};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]
@@ -233,6 +231,7 @@ impl Store {
         }
         let sql = conditions(project, query);
         let counted: Vec<(i64,)> = self
+            .pool
             .select(&format!("SELECT COUNT(*) {}", sql.text), &sql.args)
             .await?;
         let page = format!(
@@ -241,7 +240,7 @@ impl Store {
             paging.limit,
             paging.offset()
         );
-        let names: Vec<(String,)> = self.select(&page, &sql.args).await?;
+        let names: Vec<(String,)> = self.pool.select(&page, &sql.args).await?;
         let names: Vec<String> = names.into_iter().map(|(name,)| name).collect();
         let mut versions = self.versions(project, &names, NEWEST_CONFIG).await?;
         let found = names.iter().filter_map(|name| versions.remove(name));
@@ -274,7 +273,7 @@ impl Store {
                 "SELECT p.created_at, p.name {} ORDER BY p.created_at DESC, p.name LIMIT {PER_READ}",
                 sql.text
             );
-            let some: Vec<(i64, String)> = self.select(&some, &sql.args).await?;
+            let some: Vec<(i64, String)> = self.pool.select(&some, &sql.args).await?;
             let is_last = some.len() < PER_READ;
             after = some.last().cloned();
             let names: Vec<String> = some.into_iter().map(|(_, name)| name).collect();
@@ -308,7 +307,7 @@ impl Store {
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(some.iter().map(|name| Arg::from(name.as_str())));
             let sql = versions_sql(some.len(), config);
-            for row in self.select::<NarrowRow>(&sql, &args).await? {
+            for row in self.pool.select::<NarrowRow>(&sql, &args).await? {
                 let row = VersionCells::try_from(row)?;
                 by_name.entry(row.name.clone()).or_default().push(row);
             }

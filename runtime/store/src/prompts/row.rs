@@ -5,7 +5,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Prompt;
 use crate::Error;
-use crate::catalog::from_json;
+use perpend_sql::from_json;
 
 perpend_sql::record! {
     pub(super) struct PromptRow {

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
-use crate::catalog::{from_json, to_json};
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
 use perpend_sql::{Tx, query, query_scalar};
+use perpend_sql::{from_json, to_json};
 
 /// A version to be.
 #[derive(Clone, Debug)]

@@ -19,10 +19,9 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::catalog::from_json;
-use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
 use perpend_sql::{Arg, value_list};
+use perpend_sql::{Numbered, Paging, from_json};
 
 pub use write::NewSkill;
 
@@ -251,10 +250,11 @@ impl Store {
             Selector::Version(version) => Some(*version),
             Selector::Label(label) => {
                 let rows: Vec<(i64,)> = if label == LATEST {
-                    self.select(NEWEST, &named).await?
+                    self.pool.select(NEWEST, &named).await?
                 } else {
                     let [project, name] = named.clone();
-                    self.select(OF_LABEL, &[project, name, label.as_str().into()])
+                    self.pool
+                        .select(OF_LABEL, &[project, name, label.as_str().into()])
                         .await?
                 };
                 rows.first().map(|(version,)| *version)
@@ -264,7 +264,10 @@ impl Store {
             return Ok(None);
         };
         let [project, name] = named;
-        let mut rows: Vec<SkillRow> = self.select(GET, &[project, name, version.into()]).await?;
+        let mut rows: Vec<SkillRow> = self
+            .pool
+            .select(GET, &[project, name, version.into()])
+            .await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
 
@@ -279,7 +282,7 @@ impl Store {
         query: &SkillQuery,
         paging: Paging,
     ) -> Result<Numbered<SkillSummary>, Error> {
-        let rows: Vec<SummaryRow> = self.select(LIST, &[project.as_str().into()]).await?;
+        let rows: Vec<SummaryRow> = self.pool.select(LIST, &[project.as_str().into()]).await?;
         let all = rows.into_iter().map(SkillSummary::try_from);
         let mut all = all.collect::<Result<Vec<_>, Error>>()?;
         all.retain(|skill| query.holds(skill));
@@ -304,7 +307,7 @@ impl Store {
         let mut found = Vec::new();
         for chunk in hashes.chunks(PER_STATEMENT) {
             let (sql, args) = of_hashes("content", project, chunk);
-            found.extend(self.select::<(String, String)>(&sql, &args).await?);
+            found.extend(self.pool.select::<(String, String)>(&sql, &args).await?);
         }
         Ok(found)
     }
@@ -321,7 +324,7 @@ impl Store {
         let mut found = HashMap::new();
         for chunk in hashes.chunks(PER_STATEMENT) {
             let (sql, args) = of_hashes("CAST(octet_length(content) AS BIGINT)", project, chunk);
-            let rows: Vec<(String, i64)> = self.select(&sql, &args).await?;
+            let rows: Vec<(String, i64)> = self.pool.select(&sql, &args).await?;
             let sizes = rows.into_iter();
             found.extend(sizes.map(|(hash, n_bytes)| (hash, n_bytes.unsigned_abs())));
         }

@@ -7,9 +7,9 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Skill, SkillFile};
-use crate::catalog::to_json;
 use crate::{Error, Store};
 use perpend_sql::in_transaction;
+use perpend_sql::to_json;
 use perpend_sql::{Arg, query_scalar};
 
 /// A version to be.
@@ -151,7 +151,7 @@ impl Store {
             now.as_micros().into(),
             tags.as_str().into(),
         ];
-        self.change(SET_TAGS, &args).await?;
+        self.pool.change(SET_TAGS, &args).await?;
         self.existing_skill(project, name, &Selector::Label(LATEST.to_owned()))
             .await
     }

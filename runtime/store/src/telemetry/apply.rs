@@ -18,7 +18,7 @@ use super::read::observation_row;
 use super::row::{self, ObservationRow, Place};
 use super::{Tenant, block, to_touched_body};
 use crate::Error;
-use crate::numbers::Table;
+use perpend_sql::Table;
 use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
 
 /// On two nodes a span and its log records may be written at the same moment, and neither would see the
@@ -483,7 +483,7 @@ async fn logs_of(
                 observation_id: id.clone(),
                 time: Timestamp::from_micros(cells[0].int()?),
                 event: cells[1].text()?.to_owned(),
-                attributes: crate::catalog::from_json("span log", cells[2].text()?)?,
+                attributes: perpend_sql::from_json("span log", cells[2].text()?)?,
             })
         })
         .collect()

@@ -7,8 +7,8 @@ use perpend_domain::time::Timestamp;
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{StoredObservation, StoredTrace};
 use crate::blob_exports::Changed;
-use crate::filter_sql::Sql;
 use crate::{Error, Store};
+use perpend_sql::Sql;
 
 /// A time, and a place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Store {
         sql.push(&format!("SELECT {READ_TRACE} FROM traces t"));
         let columns = ["t.last_seen", "t.tenant", "t.number"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self.select::<TraceRow>(&sql.text, &sql.args).await?;
+        let rows = self.pool.select::<TraceRow>(&sql.text, &sql.args).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             found.push((row.number, row.stored()?));
@@ -102,7 +102,10 @@ impl Store {
         ));
         let columns = ["o.updated_at", "o.tenant", "o.seq"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self.select::<ObservationRow>(&sql.text, &sql.args).await?;
+        let rows = self
+            .pool
+            .select::<ObservationRow>(&sql.text, &sql.args)
+            .await?;
         let places = rows.iter().map(|row| Changed {
             at: Timestamp::from_micros(row.updated_at),
             key: row.seq.to_string(),

@@ -19,10 +19,10 @@ use super::trace_marks::Marked;
 use super::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
 };
-use crate::filter_sql::{Expr, Sql};
 use crate::telemetry::metrics::rollup_column;
 use crate::{Error, Store};
 use perpend_sql::Arg;
+use perpend_sql::{Expr, Sql};
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
@@ -375,7 +375,7 @@ impl Store {
             return Ok(());
         }
         sql.push(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour DESC");
-        let rows: Vec<(i64, i64)> = self.select(&sql.text, &sql.args).await?;
+        let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let mut hours = Hours {
             all: rows
                 .into_iter()
@@ -457,7 +457,7 @@ impl Store {
             let start = format!(
                 "SELECT o.started_at{narrow} ORDER BY o.started_at DESC LIMIT 1 OFFSET {skip}"
             );
-            let found: Vec<(i64,)> = self.select(&start, &sql.args).await?;
+            let found: Vec<(i64,)> = self.pool.select(&start, &sql.args).await?;
             let Some((start,)) = found.first().copied() else {
                 return Ok(Vec::new());
             };
@@ -522,7 +522,7 @@ impl Store {
         offset: u64,
     ) -> Result<Vec<ObservationRow>, Error> {
         let sql = in_order(READ, from, after, limit, offset);
-        self.select(&sql.text, &sql.args).await
+        self.pool.select(&sql.text, &sql.args).await
     }
 
     async fn scanned_observations(
@@ -548,14 +548,14 @@ impl Store {
             const NARROW: &str = "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id";
             n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
             let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
-            let rows: Vec<NarrowRow> = self.select(&sql.text, &sql.args).await?;
+            let rows: Vec<NarrowRow> = self.pool.select(&sql.text, &sql.args).await?;
             let is_end = rows.len() < n_rows;
             n_left -= rows.len() as u64;
             if let Some(last) = rows.last() {
                 after = Some(ObservationCursor {
                     start: Timestamp::from_micros(last.started_at),
-                    trace_id: crate::catalog::checked("observation", &last.trace_id)?,
-                    id: crate::catalog::checked("observation", &last.id)?,
+                    trace_id: perpend_sql::checked("observation", &last.trace_id)?,
+                    id: perpend_sql::checked("observation", &last.id)?,
                 });
             }
             let places: Vec<(Option<i64>, i64)> =
@@ -609,7 +609,7 @@ impl Store {
                 perpend_sql::value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
-            let mut rows = self.select::<ObservationRow>(&sql, &args).await?;
+            let mut rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
             let order: HashMap<i64, usize> = chunk
                 .iter()
                 .enumerate()

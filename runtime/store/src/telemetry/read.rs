@@ -12,9 +12,9 @@ use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
-use crate::filter_sql::{Expr, Sql};
 use crate::{Error, Store};
 use perpend_sql::{Arg, Tx, query, query_scalar};
+use perpend_sql::{Expr, Sql};
 use perpend_sql::{Pool, despite_collisions, in_transaction};
 
 /// Rows named in one statement.
@@ -280,7 +280,7 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.select(&sql, &args).await?;
+        let rows = self.pool.select(&sql, &args).await?;
         match rows.into_iter().next() {
             Some(row) => Ok(Some(self.one_trace(row, with_content).await?)),
             None => Ok(None),
@@ -307,14 +307,14 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(trace.as_str().to_owned().into())),
         ];
-        let Some(of) = self.select::<TraceRow>(&sql, &args).await?.pop() else {
+        let Some(of) = self.pool.select::<TraceRow>(&sql, &args).await?.pop() else {
             return Ok(Vec::new());
         };
         let of_trace = Arc::new(of.of_trace()?);
         let sql = format!(
             "SELECT {READ_OWN} FROM observations o WHERE o.trace = $1 ORDER BY o.started_at, o.id"
         );
-        let rows: Vec<OwnRow> = self.select(&sql, &[of.number.into()]).await?;
+        let rows: Vec<OwnRow> = self.pool.select(&sql, &[of.number.into()]).await?;
         let mut stored = rows
             .iter()
             .map(|row| row.stored(trace.clone(), Arc::clone(&of_trace)))
@@ -348,7 +348,7 @@ impl Store {
             Arg::Text(Some(trace.as_str().to_owned().into())),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.select(&sql, &args).await?;
+        let rows = self.pool.select(&sql, &args).await?;
         Ok(self.stored(&rows, true).await?.pop())
     }
 
@@ -374,7 +374,7 @@ impl Store {
             tenant.into(),
             Arg::Text(Some(id.as_str().to_owned().into())),
         ];
-        let rows = self.select(&sql, &args).await?;
+        let rows = self.pool.select(&sql, &args).await?;
         Ok(self.stored(&rows, true).await?.pop())
     }
 

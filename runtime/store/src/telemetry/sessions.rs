@@ -3,9 +3,8 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::filter_sql::Sql;
-use crate::list::{Numbered, Paging};
 use crate::{Error, Store};
+use perpend_sql::{Numbered, Paging, Sql};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +97,7 @@ impl Store {
             paging.limit,
             paging.offset()
         );
-        let rows: Vec<SessionRow> = self.select(&page, &sql.args).await?;
+        let rows: Vec<SessionRow> = self.pool.select(&page, &sql.args).await?;
         let n_total = match rows.first() {
             Some(row) => row.n_total.unsigned_abs(),
             None if paging.offset() == 0 => 0,

@@ -8,8 +8,8 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
-use crate::catalog::checked;
 use crate::{Error, Store};
+use perpend_sql::checked;
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list, value_rows};
 
 /// Traces named in one statement.
@@ -193,7 +193,7 @@ impl Store {
             );
             let mut args: Vec<Arg<'_>> = vec![tenant.into()];
             args.extend(some.iter().map(|id| Arg::from(id.as_str())));
-            for row in self.select::<TraceRow>(&sql, &args).await? {
+            for row in self.pool.select::<TraceRow>(&sql, &args).await? {
                 let trace = row.stored()?.trace;
                 found.extend(trace.root.map(|root| (trace.id, root)));
             }

@@ -15,9 +15,9 @@ use super::read::{LIST, Rest, nothing, trace_column};
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
-use crate::filter_sql::{Expr, Sql};
 use crate::{Error, Store};
 use perpend_sql::{Arg, query_scalar, value_list};
+use perpend_sql::{Expr, Sql};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
 const LEADS: [&str; 7] = [
@@ -397,7 +397,7 @@ impl Store {
                 value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|number| (*number).into()).collect();
-            for row in self.select::<TraceRow>(&sql, &args).await? {
+            for row in self.pool.select::<TraceRow>(&sql, &args).await? {
                 found.insert(row.number, row.stored()?);
             }
         }
@@ -442,7 +442,7 @@ impl Store {
                  JOIN traces t ON t.number = r.trace JOIN observations o ON o.trace = r.trace AND o.id = r.id",
                 places.join(", ")
             );
-            let rows = self.select(&sql, &args).await?;
+            let rows = self.pool.select(&sql, &args).await?;
             let roots = self.stored(&rows, true).await?;
             let by_trace: HashMap<i64, _> = rows.iter().map(|row| row.trace).zip(roots).collect();
             for (number, stored) in chunk {
@@ -467,7 +467,7 @@ impl Store {
             let args: Vec<Arg<'static>> =
                 chunk.iter().map(|(number, _)| (*number).into()).collect();
             type Costs = (i64, String, Option<f64>, Option<f64>);
-            let rows: Vec<Costs> = self.select(&sql, &args).await?;
+            let rows: Vec<Costs> = self.pool.select(&sql, &args).await?;
             let mut by_number: HashMap<i64, &mut StoredTrace> = chunk
                 .iter_mut()
                 .map(|(number, stored)| (*number, stored))
@@ -500,10 +500,10 @@ impl Store {
             );
             let args: Vec<Arg<'static>> =
                 chunk.iter().map(|(number, _)| (*number).into()).collect();
-            let rows: Vec<(i64, String)> = self.select(&sql, &args).await?;
+            let rows: Vec<(i64, String)> = self.pool.select(&sql, &args).await?;
             let mut by_trace: HashMap<i64, Vec<ObservationId>> = HashMap::new();
             for (number, id) in rows {
-                let id = crate::catalog::checked("observation", &id)?;
+                let id = perpend_sql::checked("observation", &id)?;
                 by_trace.entry(number).or_default().push(id);
             }
             for (number, stored) in chunk {

@@ -2,9 +2,8 @@
 //! `0020_narrow_lists`): what few traces have is found without a look at the others.
 
 use perpend_domain::filter::{Condition, SetOp, Test, TextOp};
+use perpend_sql::Sql;
 use serde_json::Value;
-
-use crate::filter_sql::Sql;
 
 /// Longer texts have no mark.
 const MAX_CHARS: usize = 200;

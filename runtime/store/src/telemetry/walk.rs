@@ -6,8 +6,8 @@ use perpend_domain::time::Timestamp;
 
 use super::StoredObservation;
 use super::row::READ;
-use crate::filter_sql::Sql;
 use crate::{Error, Store};
+use perpend_sql::Sql;
 
 /// A step through the observations of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Store {
         }
         let limit = sql.bind(i64::from(walk.limit).into());
         sql.push(&format!(" ORDER BY o.started_at, o.id LIMIT {limit}"));
-        let rows = self.select(&sql.text, &sql.args).await?;
+        let rows = self.pool.select(&sql.text, &sql.args).await?;
         self.stored(&rows, true).await
     }
 }

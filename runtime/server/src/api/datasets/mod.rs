@@ -8,7 +8,7 @@ mod write;
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
-use perpend_store::catalog::Cursor;
+use perpend_store::Cursor;
 use perpend_store::datasets::StoredDataset;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_store::catalog::Cursor;
+use perpend_store::Cursor;
 use perpend_store::datasets::{ExperimentSpan, Period, SpanQuery};
 use serde_json::{Value, json};
 

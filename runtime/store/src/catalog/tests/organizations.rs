@@ -289,7 +289,7 @@ async fn every_table_with_rows_of_projects_is_swept() {
     const TABLES: &str = "
         SELECT DISTINCT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
          WHERE m.type = 'table' AND c.name IN ('project_id', 'tenant') ORDER BY m.name";
-    let rows: Vec<(String,)> = store.select(TABLES, &[]).await.unwrap();
+    let rows: Vec<(String,)> = store.pool.select(TABLES, &[]).await.unwrap();
     let known: BTreeSet<String> = rows.into_iter().map(|(name,)| name).collect();
     let mut swept: BTreeSet<String> = tables_swept().map(str::to_owned).collect();
     // The number of a project is no data, and stays.

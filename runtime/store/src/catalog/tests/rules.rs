@@ -569,6 +569,7 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         store.create_rule(&home, &second).await.unwrap();
         let name = first.name.as_str();
         store
+            .pool
             .change("UPDATE rules SET name = $1", &[name.into()])
             .await
             .unwrap();

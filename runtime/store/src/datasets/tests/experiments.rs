@@ -6,7 +6,7 @@ use perpend_domain::observation::{ExperimentLink, Observation};
 use perpend_domain::patch::{About, Patch, merge};
 
 use super::*;
-use crate::catalog::Cursor;
+use perpend_sql::Cursor;
 
 fn trace(n: i64) -> TraceId {
     TraceId::new(&format!("trace {n:03}")).unwrap()

@@ -292,6 +292,7 @@ impl Store {
     pub async fn medium(&self, project: &ProjectId, id: &str) -> Result<Option<Medium>, Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
         let announced: Vec<MediumRow> = self
+            .pool
             .select(&format!("{FIND_ANNOUNCED} = $2"), &args)
             .await?;
         let announced = announced.into_iter().next().map(Medium::from);
@@ -301,7 +302,7 @@ impl Store {
         {
             return Ok(announced);
         }
-        let there: Vec<MediumRow> = self.select(&format!("{FIND} = $2"), &args).await?;
+        let there: Vec<MediumRow> = self.pool.select(&format!("{FIND} = $2"), &args).await?;
         Ok(there.into_iter().next().map(Medium::from).or(announced))
     }
 
@@ -324,7 +325,7 @@ impl Store {
                 format!("{FIND} IN ({list})"),
                 format!("{FIND_ANNOUNCED} IN ({list}) AND uploaded_at IS NOT NULL"),
             ] {
-                let rows: Vec<MediumRow> = self.select(&sql, &args).await?;
+                let rows: Vec<MediumRow> = self.pool.select(&sql, &args).await?;
                 found.extend(rows.into_iter().map(|row| (row.id.clone(), row.into())));
             }
         }

@@ -111,7 +111,7 @@ async fn stored(store: &Store) -> NewMedia {
 /// Takes the links away, and then what is older than the thirtieth day and linked nowhere.
 async fn expire_unlinked(store: &Store) {
     for sql in ["DELETE FROM media_links", "DELETE FROM media_item_links"] {
-        store.change(sql, &[]).await.unwrap();
+        store.pool.change(sql, &[]).await.unwrap();
     }
     store.expire(&home(), at(30 * DAY)).await.unwrap();
 }
@@ -151,7 +151,11 @@ async fn what_is_linked_while_it_is_taken_away_stays() {
             continue;
         };
         let new = stored(&store).await;
-        store.change("DELETE FROM media_links", &[]).await.unwrap();
+        store
+            .pool
+            .change("DELETE FROM media_links", &[])
+            .await
+            .unwrap();
 
         let mut linking = pool.begin().await.unwrap();
         for (sql, values) in [(ANNOUNCE, 6), (RENEW, 3)] {

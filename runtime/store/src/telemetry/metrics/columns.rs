@@ -8,12 +8,12 @@ use perpend_domain::metrics::{
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
-use crate::filter_sql::{Expr, Sql};
 use crate::telemetry::Marked;
 use crate::telemetry::read::{observation_column, trace_column, where_of};
 use crate::telemetry::rollup::IS_STEP;
 use crate::{Error, Store};
 use perpend_sql::{Arg, As, Cell, Row, query};
+use perpend_sql::{Expr, Sql};
 
 /// Columns of a row beside its bucket.
 pub(super) struct Fetched {

@@ -6,10 +6,10 @@ use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use super::columns::{Fetched, FetchedRow};
-use crate::filter_sql::{Expr, Sql};
 use crate::telemetry::read::where_of;
 use crate::telemetry::rollup::HOUR;
 use crate::{Error, Store};
+use perpend_sql::{Expr, Sql};
 
 /// What filters see of the rollups.
 pub(crate) fn column(id: &str) -> Option<Expr> {

@@ -16,8 +16,8 @@ mod write;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::catalog::to_json;
 use perpend_sql::storable;
+use perpend_sql::to_json;
 
 pub use newest::Place;
 pub use query::{MemberTest, ScoreQuery, ScoreValues};

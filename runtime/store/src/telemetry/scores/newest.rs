@@ -4,8 +4,8 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::score::Score;
 
 use super::read::{COLUMNS, ScoreRow};
-use crate::filter_sql::Sql;
 use crate::{Error, Store};
+use perpend_sql::Sql;
 
 /// Places asked for in one statement.
 const PER_STATEMENT: usize = 100;
@@ -72,7 +72,7 @@ impl Store {
                     " ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at}"
                 ));
             }
-            let rows: Vec<PlacedRow> = self.select(&sql.text, &sql.args).await?;
+            let rows: Vec<PlacedRow> = self.pool.select(&sql.text, &sql.args).await?;
             for row in rows {
                 let place = usize::try_from(row.place).ok();
                 if let Some(scores) = place.and_then(|place| found.get_mut(place)) {

@@ -7,11 +7,10 @@ use perpend_domain::time::Timestamp;
 use super::ScoreQuery;
 use super::query::Statement;
 use crate::blob_exports::Changed;
-use crate::catalog::{Cursor, Page, checked, digest, from_json};
-use crate::list::{Numbered, Paging};
 use crate::telemetry::Window;
 use crate::{Error, Store};
 use perpend_sql::Pool;
+use perpend_sql::{Cursor, Numbered, Page, Paging, checked, digest, from_json};
 use perpend_sql::{query, query_scalar};
 
 perpend_sql::record! {

@@ -662,6 +662,7 @@ async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given
         let written = full("1", ScoreValue::Boolean(true), subject);
         store.put_scores(&home, &[written], at(1)).await.unwrap();
         store
+            .pool
             .change("UPDATE scores SET given_name = NULL", &[])
             .await
             .unwrap();

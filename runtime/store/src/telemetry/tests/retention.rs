@@ -130,7 +130,7 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
         const LEFT: &str = "
             SELECT (SELECT COUNT(*) FROM traces) + (SELECT COUNT(*) FROM observations)
                  + (SELECT COUNT(*) FROM payloads) + (SELECT COUNT(*) FROM scores)";
-        let left: Vec<(i64,)> = store.select(LEFT, &[]).await.unwrap();
+        let left: Vec<(i64,)> = store.pool.select(LEFT, &[]).await.unwrap();
         assert_eq!(left, [(4,)], "those of the other project");
         assert_eq!(days(&store, &theirs, &[0]).await, [0]);
         // A request that began with a key of the project ends after the first sweep.

@@ -155,7 +155,7 @@ async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
         trace_ids: vec!["t1".parse().unwrap(), "t2".parse().unwrap()],
         ..ScoreQuery::default()
     };
-    let after = crate::catalog::Cursor {
+    let after = crate::Cursor {
         at: Timestamp::from_millis(1),
         id: "s1".to_owned(),
     };

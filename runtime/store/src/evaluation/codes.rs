@@ -28,7 +28,7 @@ pub(crate) trait Coded: Copy + 'static {
 /// Gives an enum its numbers, and a `const fn` of this name from value to number.
 macro_rules! codes {
     ($code:ident, $what:literal, $type:ident { $($variant:ident = $number:literal,)* }) => {
-        impl $crate::codes::Coded for $type {
+        impl $crate::evaluation::codes::Coded for $type {
             const WHAT: &'static str = $what;
             const CODES: &'static [(Self, i16)] = &[$(($type::$variant, $number),)*];
         }

@@ -1,8 +1,8 @@
 //! Statements with values, and numbered pages: what the small tables need, for either database.
 
-use crate::{Error, Store};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Record, query};
+use perpend_domain::time::Timestamp;
+
+use crate::{Arg, Error, Pool, Record, in_transaction, query};
 
 /// Which part of a list that is read by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,34 +47,63 @@ impl<T> Numbered<T> {
     }
 }
 
-/// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
-#[derive(Clone, Debug)]
-pub(crate) struct Listed<'a> {
-    /// Columns.
-    pub(crate) select: &'a str,
-    /// From the word `FROM` on.
-    pub(crate) from: &'a str,
-    /// Its values.
-    pub(crate) args: &'a [Arg<'a>],
-    /// What follows `ORDER BY`; it has to leave no two rows equal.
-    pub(crate) order: &'a str,
+/// Where a list that runs from the newest to the oldest goes on: after this row. Rows of equal time are
+/// ordered by id, so none is repeated or left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Time of the last row seen.
+    pub at: Timestamp,
+    /// Its id.
+    pub id: String,
 }
 
-impl Store {
+/// A part of a list, newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Set when there are more.
+    pub next: Option<Cursor>,
+}
+
+impl<T> Page<T> {
+    /// From up to `limit + 1` rows; the surplus one only says that there are more.
+    pub fn cut(mut items: Vec<T>, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = if more { items.last().map(at) } else { None };
+        Self { items, next }
+    }
+}
+
+/// The place before the newest row, for lists read from their start.
+pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
+    after.map_or((i64::MAX, ""), |cursor| {
+        (cursor.at.as_micros(), cursor.id.as_str())
+    })
+}
+
+/// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
+#[derive(Clone, Debug)]
+pub struct Listed<'a> {
+    /// Columns.
+    pub select: &'a str,
+    /// From the word `FROM` on.
+    pub from: &'a str,
+    /// Its values.
+    pub args: &'a [Arg<'a>],
+    /// What follows `ORDER BY`; it has to leave no two rows equal.
+    pub order: &'a str,
+}
+
+impl Pool {
     /// All rows of a statement.
-    pub(crate) async fn select<R: Record>(
-        &self,
-        sql: &str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<R>, Error> {
-        query(sql.to_owned())
-            .bind_all(args)
-            .fetch_all(&self.pool)
-            .await
+    pub async fn select<R: Record>(&self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<R>, Error> {
+        query(sql.to_owned()).bind_all(args).fetch_all(self).await
     }
 
     /// The rows of one page, turned into what callers see, and how many there are on all pages.
-    pub(crate) async fn numbered<R, T>(
+    pub async fn numbered<R, T>(
         &self,
         listed: &Listed<'_>,
         paging: Paging,
@@ -104,8 +133,8 @@ impl Store {
     }
 
     /// Runs one writing statement in a transaction of its own; the rows it changed.
-    pub(crate) async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
-        Ok(in_transaction!(&self.pool, |tx| {
+    pub async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
+        Ok(in_transaction!(self, |tx| {
             query(sql.to_owned())
                 .bind_all(args)
                 .execute(&mut tx)

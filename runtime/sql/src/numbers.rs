@@ -1,11 +1,10 @@
 //! Row numbers, given out before the rows are written.
 
-use crate::Error;
-use perpend_sql::{As, Tx};
+use crate::{As, Error, Tx};
 
 /// A table whose rows get their numbers here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Table {
+pub enum Table {
     Traces,
     Observations,
     Payloads,
@@ -29,7 +28,7 @@ const NEXT_POSTGRES: [&str; 4] = [
 
 /// The numbers that one transaction gives out. All rows it adds to these tables have theirs from here.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub struct Numbers {
     /// The next of each table on SQLite, where nobody else takes any while the transaction holds the only
     /// write lock.
     next: Option<[i64; 4]>,
@@ -37,12 +36,7 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// So many fresh ones, ascending.
-    pub(crate) async fn take(
-        &mut self,
-        tx: &mut Tx,
-        table: Table,
-        n: usize,
-    ) -> Result<Vec<i64>, Error> {
+    pub async fn take(&mut self, tx: &mut Tx, table: Table, n: usize) -> Result<Vec<i64>, Error> {
         if n == 0 {
             return Ok(Vec::new());
         }

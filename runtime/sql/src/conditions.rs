@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 
 use perpend_domain::filter::{Condition, Test, TextOp};
 
-use perpend_sql::{Arg, storable};
+use crate::{Arg, storable};
 
 /// A column as an expression over rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Expr {
+pub enum Expr {
     /// Text that is never null.
     Text(&'static str),
     /// Text that may be null, which reads as empty.
@@ -32,29 +32,29 @@ const MAX_LIST: usize = 100;
 
 /// A statement in the making.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sql {
-    pub(crate) text: String,
-    pub(crate) args: Vec<Arg<'static>>,
+pub struct Sql {
+    pub text: String,
+    pub args: Vec<Arg<'static>>,
 }
 
 impl Sql {
-    pub(crate) fn push(&mut self, text: &str) {
+    pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
     /// A placeholder for `arg`.
-    pub(crate) fn bind(&mut self, arg: Arg<'static>) -> String {
+    pub fn bind(&mut self, arg: Arg<'static>) -> String {
         self.args.push(arg);
         format!("${}", self.args.len())
     }
 
-    pub(crate) fn bind_text(&mut self, text: &str) -> String {
+    pub fn bind_text(&mut self, text: &str) -> String {
         // As it is stored: PostgreSQL takes no NUL, not even to look for it.
         self.bind(Arg::Text(Some(storable(text).into_owned().into())))
     }
 
     /// Appends ` AND ...` for the condition; `false` when it has to be tested in memory.
-    pub(crate) fn condition(
+    pub fn condition(
         &mut self,
         condition: &Condition,
         column: impl Fn(&str) -> Option<Expr>,
@@ -75,7 +75,7 @@ impl Sql {
 
     /// Appends ` AND ...` for a condition on a member of a JSON object that stands as text in a column;
     /// `false` when it has to be tested in memory. Text as is, anything else in its compact form.
-    pub(crate) fn member(&mut self, column: &str, test: &Test, is_postgres: bool) -> bool {
+    pub fn member(&mut self, column: &str, test: &Test, is_postgres: bool) -> bool {
         let (not, key, compared) = match test {
             Test::IsNull => {
                 self.push(" AND 1 = 0");
@@ -109,12 +109,7 @@ impl Sql {
 
     /// The text of a member of a JSON object as an expression, null where there is none. A key with dots may
     /// stand for a member of a member; none for a key with more of them than anybody uses.
-    pub(crate) fn member_text(
-        &mut self,
-        column: &str,
-        key: &str,
-        is_postgres: bool,
-    ) -> Option<String> {
+    pub fn member_text(&mut self, column: &str, key: &str, is_postgres: bool) -> Option<String> {
         let ways = paths(key)?;
         let mut found = Vec::new();
         for way in ways {

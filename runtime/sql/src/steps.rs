@@ -1,0 +1,46 @@
+//! The steps of the schema, a file for each database.
+
+use crate::Step;
+
+macro_rules! step {
+    ($name:literal, $file:literal) => {
+        Step {
+            name: $name,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $file)),
+            postgres: include_str!(concat!("../migrations/postgres/", $file)),
+        }
+    };
+}
+
+/// In order; the number of a file is its place.
+pub const STEPS: &[Step] = &[
+    step!("telemetry", "0001_telemetry.sql"),
+    step!("catalog", "0002_catalog.sql"),
+    step!("scores", "0003_scores.sql"),
+    step!("evaluation", "0004_evaluation.sql"),
+    step!("grants", "0005_grants.sql"),
+    step!("datasets", "0006_datasets.sql"),
+    step!("prompts", "0007_prompts.sql"),
+    step!("media", "0008_media.sql"),
+    step!("score configs", "0009_score_configs.sql"),
+    step!("events", "0010_events.sql"),
+    step!("teamwork", "0011_teamwork.sql"),
+    step!("models", "0012_models.sql"),
+    step!("connections", "0013_connections.sql"),
+    step!("rollups", "0014_rollups.sql"),
+    step!("trace filters", "0015_trace_filters.sql"),
+    step!("organizations", "0016_organizations.sql"),
+    step!("dashboards", "0017_dashboards.sql"),
+    step!("experiments", "0018_experiments.sql"),
+    step!("narrow lists", "0019_narrow_lists.sql"),
+    step!("blob exports", "0020_blob_exports.sql"),
+    step!("watches began", "0021_watches_began.sql"),
+    step!("superseded scores", "0022_superseded_scores.sql"),
+    step!("used public keys", "0023_used_public_keys.sql"),
+    step!("given names", "0024_given_names.sql"),
+    step!("public halves", "0025_public_halves.sql"),
+    step!("execution queues", "0026_execution_queues.sql"),
+];
+
+/// The version of a database that has all steps.
+pub const KNOWN: i64 = STEPS.len() as i64;
