@@ -19,7 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("perpend-workers", &["perpend-domain", "perpend-protocol"]),
     ("perpend-ui", &["perpend-domain"]),
-    ("perpend-scheduler", &["perpend-domain", "perpend-store"]),
+    (
+        "perpend-scheduler",
+        &["perpend-domain", "perpend-sql", "perpend-store"],
+    ),
     (
         "perpend-author",
         &[
@@ -48,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-protocol",
             "perpend-otlp",
             "perpend-schema",
+            "perpend-sql",
             "perpend-store",
             "perpend-host",
             "perpend-workers",

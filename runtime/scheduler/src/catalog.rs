@@ -113,7 +113,7 @@ impl Cached {
     /// The current catalog.
     pub(crate) async fn current(&self, store: &Store) -> Result<Arc<Catalog>, Error> {
         let mut cached = self.0.lock().await;
-        let revision = store.catalog_revision().await?;
+        let revision = store.catalog.catalog_revision().await?;
         if let Some(catalog) = &*cached
             && catalog.revision == revision
         {
@@ -126,7 +126,7 @@ impl Cached {
 }
 
 async fn load(store: &Store) -> Result<Catalog, Error> {
-    let active = store.active_rules().await?;
+    let active = store.catalog.active_rules().await?;
     let mut evaluators = HashMap::new();
     for (project, evaluator) in active.evaluators {
         let prepared = prepare_evaluator(store, &project, evaluator).await?;
@@ -153,7 +153,7 @@ pub(crate) async fn prepare_evaluator(
     evaluator: Evaluator,
 ) -> Result<PreparedEvaluator, Error> {
     let version = &evaluator.version;
-    let plugin = store.plugin(project, &version.plugin).await?;
+    let plugin = store.catalog.plugin(project, &version.plugin).await?;
     let info = plugin.and_then(|plugin| {
         let mut evaluators = plugin.info.evaluators.into_iter();
         evaluators.find(|info| info.id == version.plugin_evaluator)

@@ -20,7 +20,7 @@ use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_store::evaluation::{
-    Attempt, Ended, Finished, Lease, Leased, Outcome, Queue, Release, Share,
+    Attempt, Ended, Ending, Finished, Lease, Leased, Outcome, Queue, Release, Share,
 };
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
@@ -113,10 +113,15 @@ impl Inner {
         let store = &self.deps.store;
         self.let_go_on(catalog, now).await?;
         // A look costs nothing; a write queues up with the writers.
-        if store.first_held().await?.is_some_and(|due| due <= now) {
-            store.give_up_held(now).await?;
+        if store
+            .ledger
+            .first_held()
+            .await?
+            .is_some_and(|due| due <= now)
+        {
+            store.ledger.give_up_held(now).await?;
         }
-        let mut due = store.execution_queues().await?;
+        let mut due = store.ledger.execution_queues().await?;
         due.retain(|queue| queue.due_at <= now);
         let dealt = self.turns.deal(due, self.deps.options.batch as usize);
         if dealt.is_empty() {
@@ -128,7 +133,7 @@ impl Inner {
         };
         let shares: Vec<Share> = dealt.iter().map(share).collect();
         let lease = self.new_lease(now);
-        let claimed = store.claim_executions(&shares, lease, now).await?;
+        let claimed = store.ledger.claim_executions(&shares, lease, now).await?;
         self.reach(Breakpoint::Claimed)?;
         let works = dealt.into_iter().zip(claimed);
         let works = works.map(|((_, seats), leased)| self.split(leased, lease, seats));
@@ -150,7 +155,7 @@ impl Inner {
     /// Executions were held by an older catalog, after the newer one let go of what was held before: it
     /// has to do so once more, or they would wait for the next change of any rule.
     async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
-        if self.deps.store.catalog_revision().await? != used.revision() {
+        if self.deps.store.catalog.catalog_revision().await? != used.revision() {
             self.let_go_at.store(NEVER, Ordering::Release);
             self.woken.notify_one();
         }
@@ -159,11 +164,12 @@ impl Inner {
 
     async fn let_all_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
         let store = &self.deps.store;
-        for (project, rule_id, evaluator) in store.held().await? {
+        for (project, rule_id, evaluator) in store.ledger.held().await? {
             let Some(rule) = catalog.rule(&project, &rule_id) else {
-                if store.rule(&project, &rule_id).await?.is_none() {
+                if store.catalog.rule(&project, &rule_id).await?.is_none() {
                     let why = rule_deleted();
                     store
+                        .ledger
                         .cancel_executions(&project, &rule_id, &why, now)
                         .await?;
                 }
@@ -171,7 +177,10 @@ impl Inner {
             };
             // Also where the rule no longer uses the evaluator: then they end as cancelled.
             if pause_of(rule, &evaluator).is_none() {
-                store.unhold(&project, &rule_id, &evaluator, now).await?;
+                store
+                    .ledger
+                    .unhold(&project, &rule_id, &evaluator, now)
+                    .await?;
             }
         }
         Ok(())
@@ -193,6 +202,7 @@ impl Inner {
             let until = started_at.plus_millis(retry::HELD_MS);
             let fence = work.lease.fence;
             store
+                .ledger
                 .release_executions(fence, &held, Release::Held(until), started_at)
                 .await?;
             self.look_again_at_held(&catalog).await?;
@@ -244,6 +254,7 @@ impl Inner {
         if !given_back.is_empty() {
             let store = &self.deps.store;
             store
+                .ledger
                 .release_executions(fence, given_back, Release::GivenBack, now)
                 .await?;
         }
@@ -298,9 +309,12 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Ended, Error> {
         let store = &self.deps.store;
-        let together = store
-            .finish_executions(fence, finished, started_at, now)
-            .await;
+        let ending = Ending {
+            fence,
+            started_at,
+            now,
+        };
+        let together = store.finish_executions(ending, finished).await;
         if finished.len() < 2
             || !matches!(
                 together,
@@ -312,7 +326,7 @@ impl Inner {
         let mut all = Ended::default();
         for each in finished {
             let alone = std::slice::from_ref(each);
-            match store.finish_executions(fence, alone, started_at, now).await {
+            match store.finish_executions(ending, alone).await {
                 Ok(ended) => {
                     all.mine.extend(ended.mine);
                     all.failures.extend(ended.failures);
@@ -366,7 +380,7 @@ impl Inner {
             ..work.lease
         };
         let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
-        if let Err(error) = self.deps.store.renew_lease(renewed, &seqs).await {
+        if let Err(error) = self.deps.store.ledger.renew_lease(renewed, &seqs).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "lease not renewed"
@@ -406,6 +420,7 @@ impl Inner {
                 let standing = self
                     .deps
                     .store
+                    .catalog
                     .rule(&execution.project, &made.rule_id)
                     .await?;
                 match standing {
@@ -467,6 +482,7 @@ impl Inner {
             let found = self
                 .deps
                 .store
+                .telemetry
                 .target_observations(project, &keys, true)
                 .await?;
             let found: HashMap<_, _> = found
@@ -489,7 +505,7 @@ impl Inner {
     ) -> Result<Option<Loaded>, Error> {
         let store = &self.deps.store;
         let (project, id) = (&execution.project, &execution.made.target.trace_id);
-        let Some(trace) = store.target_trace(project, id).await? else {
+        let Some(trace) = store.telemetry.target_trace(project, id).await? else {
             return Ok(None);
         };
         let reads_all = assignment
@@ -497,14 +513,21 @@ impl Inner {
             .as_ref()
             .is_ok_and(|plan| plan.reads_observations());
         let observations = if reads_all {
-            store.target_trace_observations(project, id).await?
+            store
+                .telemetry
+                .target_trace_observations(project, id)
+                .await?
         } else {
             Vec::new()
         };
         let observation = match &trace.root {
             Some(root) => {
                 let keys = [(id.clone(), root.clone())];
-                store.target_observations(project, &keys, true).await?.pop()
+                store
+                    .telemetry
+                    .target_observations(project, &keys, true)
+                    .await?
+                    .pop()
             }
             None => None,
         };
@@ -650,8 +673,8 @@ impl Inner {
                 message: format!("{n} evaluations in a row failed; see the failed executions"),
                 at: now,
             };
-            if store.pause_rule(project, rule, &pause).await? {
-                store.forget_failures(project, rule).await?;
+            if store.catalog.pause_rule(project, rule, &pause).await? {
+                store.ledger.forget_failures(project, rule).await?;
                 tracing::warn!(project.id = %project, rule.id = %rule, "rule paused: plug-in failing");
             }
         }
@@ -672,6 +695,7 @@ impl Inner {
             };
             let evaluator = &leased.execution.made.evaluator_id;
             if store
+                .catalog
                 .pause_evaluator(&invalid.project, evaluator, &pause)
                 .await?
             {

@@ -7,7 +7,7 @@ use perpend_domain::evaluation::{Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{Ledger, Watch};
+use perpend_store::evaluation::{LedgerEntry, Watch};
 use perpend_store::telemetry::Progress;
 
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
@@ -23,7 +23,7 @@ pub struct Explanation {
     /// The step that ended it, or that it was taken.
     pub step: Step,
     /// Executions of the rule over the target, oldest first, whatever the rule says now.
-    pub executions: Vec<Ledger>,
+    pub executions: Vec<LedgerEntry>,
 }
 
 /// The outcome of the first step that says "no", or of all.
@@ -137,7 +137,10 @@ impl Scheduler {
         target: &Target,
     ) -> Result<Explanation, Error> {
         let store = &self.inner.deps.store;
-        let all = store.trace_executions(project, &target.trace_id).await?;
+        let all = store
+            .ledger
+            .trace_executions(project, &target.trace_id)
+            .await?;
         let standing = of_rule(&all, &rule.id, target);
         let executions = all
             .into_iter()
@@ -160,18 +163,25 @@ impl Scheduler {
         let store = &self.inner.deps.store;
         let mut evaluators = HashMap::new();
         for assignment in &rule.assignments {
-            if let Some(evaluator) = store.evaluator(project, &assignment.evaluator_id).await? {
+            if let Some(evaluator) = store
+                .catalog
+                .evaluator(project, &assignment.evaluator_id)
+                .await?
+            {
                 let prepared = prepare_evaluator(store, project, evaluator).await?;
                 evaluators.insert(assignment.evaluator_id.clone(), Arc::new(prepared));
             }
         }
         let prepared = prepare_rule(rule.clone(), |id| evaluators.get(id));
-        let trace = store.target_trace(project, &target.trace_id).await?;
+        let trace = store
+            .telemetry
+            .target_trace(project, &target.trace_id)
+            .await?;
         let Some(trace) = trace else {
             return Ok(Step::NoSuchTarget);
         };
         let ids = [target.trace_id.clone()];
-        let progress = store.trace_progress(project, &ids).await?.pop();
+        let progress = store.telemetry.trace_progress(project, &ids).await?.pop();
         let Some((_, progress)) = progress else {
             return Ok(Step::NoSuchTarget);
         };
@@ -182,7 +192,7 @@ impl Scheduler {
             standing,
             trace: &trace,
             progress,
-            watch: store.watch(project, target).await?,
+            watch: store.ledger.watch(project, target).await?,
         };
         match &target.observation_id {
             Some(id) => self.of_observation(&asked, id).await,
@@ -192,7 +202,9 @@ impl Scheduler {
 
     async fn of_observation(&self, asked: &Asked<'_>, id: &ObservationId) -> Result<Step, Error> {
         let store = &self.inner.deps.store;
-        let found = store.observation_of(asked.project, &asked.target.trace_id, id);
+        let found = store
+            .telemetry
+            .observation_of(asked.project, &asked.target.trace_id, id);
         let Some(stored) = found.await? else {
             return Ok(Step::NoSuchTarget);
         };
@@ -229,6 +241,7 @@ impl Scheduler {
             .inner
             .deps
             .store
+            .telemetry
             .scores_of_traces(asked.project, &ids)
             .await?;
         let scores: Vec<_> = scores.into_iter().map(|score| score.written).collect();

@@ -229,7 +229,11 @@ impl Scheduler {
             let now = self.inner.deps.clock.now();
             let store = &self.inner.deps.store;
             let release = Release::GivenBack;
-            if let Err(error) = store.release_executions(fence, &seqs, release, now).await {
+            if let Err(error) = store
+                .ledger
+                .release_executions(fence, &seqs, release, now)
+                .await
+            {
                 // Harmless: the lease runs out.
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,

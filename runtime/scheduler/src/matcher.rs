@@ -13,8 +13,8 @@ use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{Lease, Leased, Making, MatchBatch, NewWatch, Touched, Watch};
-use perpend_store::telemetry::Progress;
+use perpend_store::evaluation::{Lease, Leased, Making, MatchBatch, NewWatch, Watch};
+use perpend_store::telemetry::{Progress, Touched};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -35,6 +35,8 @@ const N_WATCHES: u32 = 256;
 struct Pass<'p> {
     now: Timestamp,
     catalog: &'p Catalog,
+    /// Touched rows that are dealt with.
+    touched: Vec<i64>,
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
     /// Executions in the batch: a target may be touched while its watch is due.
@@ -80,14 +82,15 @@ impl Inner {
     pub(crate) async fn match_once(&self, catalog: &Catalog) -> Result<(bool, Vec<Work>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
-        let touched = bounded(store.touched(N_TOUCHED).await?);
-        let mut watches = store.due_watches(now, N_WATCHES).await?;
+        let touched = bounded(store.telemetry.touched(N_TOUCHED).await?);
+        let mut watches = store.ledger.due_watches(now, N_WATCHES).await?;
         if touched.is_empty() && watches.is_empty() {
             return Ok((false, Vec::new()));
         }
         let mut pass = Pass {
             now,
             catalog,
+            touched: touched.iter().map(|row| row.seq).collect(),
             batch: MatchBatch::default(),
             counts: HashMap::new(),
             asked_for: HashSet::new(),
@@ -111,7 +114,6 @@ impl Inner {
         let mut observations: HashMap<&ProjectId, Changes<'_>> = HashMap::new();
         let mut traces: HashMap<&ProjectId, HashMap<&TraceId, Timestamp>> = HashMap::new();
         for row in touched {
-            pass.batch.touched.push(row.seq);
             let at = row.received_at;
             let catalog = pass.catalog;
             if !catalog
@@ -140,7 +142,12 @@ impl Inner {
         }
         for (project, changed) in traces {
             let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
-            let found = self.deps.store.trace_progress(project, &ids).await?;
+            let found = self
+                .deps
+                .store
+                .telemetry
+                .trace_progress(project, &ids)
+                .await?;
             for (trace, progress) in found {
                 let rules = pass.catalog.rules(project, TargetKind::Trace);
                 // At the earliest: since when it is waited for shows when it is looked at.
@@ -179,6 +186,7 @@ impl Inner {
         let store = &self.deps.store;
         let keys: Vec<_> = changes.keys().cloned().collect();
         let found = store
+            .telemetry
             .target_observations(project, &keys, reads_content)
             .await?;
         let traces = if reads_trace {
@@ -222,12 +230,12 @@ impl Inner {
         let store = &self.deps.store;
         let ids: BTreeSet<&TraceId> = observations.iter().map(|own| &own.trace_id).collect();
         let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
-        let progress = store.trace_progress(project, &ids).await?;
+        let progress = store.telemetry.trace_progress(project, &ids).await?;
         let mut progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
         let mut traces = HashMap::with_capacity(ids.len());
         for id in ids {
             let of_trace = OfTrace {
-                trace: store.target_trace(project, &id).await?,
+                trace: store.telemetry.target_trace(project, &id).await?,
                 progress: progress.remove(&id),
             };
             traces.insert(id, of_trace);
@@ -270,6 +278,7 @@ impl Inner {
         let store = &self.deps.store;
         let (project, id) = (&watch.project, &watch.trace);
         let found = store
+            .telemetry
             .trace_progress(project, std::slice::from_ref(id))
             .await?;
         let Some((_, progress)) = found.into_iter().next() else {
@@ -279,7 +288,7 @@ impl Inner {
             trace_id: id.clone(),
             observation_id: None,
         };
-        let all = store.trace_executions(project, id).await?;
+        let all = store.ledger.trace_executions(project, id).await?;
         let mut next: Option<Timestamp> = None;
         let mut due: Vec<(&Arc<PreparedRule>, Completion, Vec<Standing>)> = Vec::new();
         for rule in pass.catalog.rules(project, TargetKind::Trace) {
@@ -296,7 +305,7 @@ impl Inner {
             }
         }
         if !due.is_empty() {
-            let Some(trace) = store.target_trace(project, id).await? else {
+            let Some(trace) = store.telemetry.target_trace(project, id).await? else {
                 return Ok(());
             };
             let rules = due.iter().map(|(rule, ..)| *rule);
@@ -334,6 +343,7 @@ impl Inner {
             let stored = self
                 .deps
                 .store
+                .telemetry
                 .scores_of_traces(project, std::slice::from_ref(id))
                 .await?;
             Ok(stored.into_iter().map(|score| score.written).collect())
@@ -346,6 +356,7 @@ impl Inner {
     async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Work>, Error> {
         let Pass {
             now,
+            touched,
             mut batch,
             counts,
             ..
@@ -367,7 +378,11 @@ impl Inner {
                 }
             }
         }
-        let made = self.deps.store.commit_matches(&batch, lease, now).await?;
+        let made = self
+            .deps
+            .store
+            .commit_matches(&touched, &batch, lease, now)
+            .await?;
         let Some(made) = made else {
             // Another matcher was faster; the next step reads again.
             return Ok(Vec::new());
@@ -436,7 +451,7 @@ fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
 
 /// The executions of a rule over a target.
 pub(crate) fn of_rule(
-    standing: &[perpend_store::evaluation::Ledger],
+    standing: &[perpend_store::evaluation::LedgerEntry],
     rule: &RuleId,
     target: &Target,
 ) -> Vec<Standing> {

@@ -75,6 +75,7 @@ async fn every_generation_is_scored_once_and_the_score_says_by_what() {
         assert_eq!(origin.evaluator_version_id.as_str(), "ver-r");
         let execution = world
             .store
+            .ledger
             .execution(&world.project, &origin.execution_id)
             .await
             .unwrap();
@@ -157,9 +158,11 @@ async fn a_rename_between_two_attempts_renames_the_score_and_does_not_double_it(
         let rename = async |name: &str| {
             let id = &rule.assignments[0].evaluator_id;
             let now = world.clock.now();
-            let renamed = world
-                .store
-                .rename_evaluator(&world.project, id, Some(name), None, now);
+            let renamed =
+                world
+                    .store
+                    .catalog
+                    .rename_evaluator(&world.project, id, Some(name), None, now);
             renamed.await.unwrap();
         };
         let during_the_call = async {
@@ -397,6 +400,7 @@ async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
         for trace in 0..20 {
             let all = world
                 .store
+                .ledger
                 .trace_executions(&world.project, &trace_id(trace))
                 .await
                 .unwrap();
@@ -433,6 +437,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         for n in 1..=4 {
             let all = world
                 .store
+                .ledger
                 .trace_executions(&world.project, &trace_id(n))
                 .await
                 .unwrap();
@@ -455,11 +460,17 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         );
         let all = world
             .store
+            .ledger
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
         let id = &all[0].execution.made.id;
-        let attempts = world.store.attempts(&world.project, id).await.unwrap();
+        let attempts = world
+            .store
+            .ledger
+            .attempts(&world.project, id)
+            .await
+            .unwrap();
         assert_eq!(
             attempts.iter().map(|each| each.number).collect::<Vec<_>>(),
             [1, 2]
@@ -467,6 +478,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         let now = world.clock.now();
         let dead = world
             .store
+            .ledger
             .failed_executions(&world.project, None, 10)
             .await
             .unwrap()
@@ -475,6 +487,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         assert_eq!(world.counts(&rule).await["failed"], 1);
         world
             .store
+            .ledger
             .requeue_execution(&world.project, &dead[0].execution.made.id, now)
             .await
             .unwrap();
@@ -501,6 +514,7 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
         assert_eq!(failing.n_calls(), 20);
         let paused = world
             .store
+            .catalog
             .rule(&world.project, &rule.id)
             .await
             .unwrap()
@@ -510,6 +524,7 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
         let now = world.clock.now();
         world
             .store
+            .catalog
             .patch_rule(&world.project, &rule.id, &enabled(), now)
             .await
             .unwrap();
@@ -531,6 +546,7 @@ async fn an_invalid_configuration_pauses_the_evaluator_at_once() {
         let evaluator = &rule.assignments[0].evaluator_id;
         let evaluator = world
             .store
+            .catalog
             .evaluator(&world.project, evaluator)
             .await
             .unwrap()
@@ -682,6 +698,7 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
         // Claimed as soon as the execution exists.
         while world
             .store
+            .ledger
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap()
@@ -700,6 +717,7 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
         assert_eq!(scores.len(), 1);
         let all = world
             .store
+            .ledger
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
@@ -758,6 +776,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         world.clock.advance(LEASE_MS);
         world
             .store
+            .catalog
             .pause_rule(&world.project, &paused, &pause)
             .await
             .unwrap();
@@ -774,6 +793,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         let now = world.clock.now();
         world
             .store
+            .catalog
             .patch_rule(&world.project, &paused, &enabled(), now)
             .await
             .unwrap();

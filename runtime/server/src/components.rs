@@ -160,7 +160,7 @@ async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
     let path = stamp.path.clone();
     let component = tokio::task::spawn_blocking(move || read(&path)).await??;
     let digest = Digest::of(&component);
-    let known = app.store.plugin(&app.home_project, &digest).await?;
+    let known = app.store.catalog.plugin(&app.home_project, &digest).await?;
     if known.is_none_or(|known| known.owner.is_some()) {
         let info = inspect(&app.engine, &component).await?;
         anyhow::ensure!(
@@ -191,7 +191,7 @@ pub(crate) async fn put(
     component: &[u8],
     now: perpend_domain::time::Timestamp,
 ) -> anyhow::Result<Digest> {
-    let digest = store.put_plugin(None, info, component, now).await?;
+    let digest = store.catalog.put_plugin(None, info, component, now).await?;
     tracing::info!(
         plugin.name = info.name,
         plugin.version = info.version,

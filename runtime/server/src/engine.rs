@@ -33,7 +33,7 @@ struct StoredComponents(Store);
 impl Components for StoredComponents {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
-            match self.0.component(&digest).await {
+            match self.0.catalog.component(&digest).await {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
@@ -46,7 +46,7 @@ impl Components for StoredComponents {
 
     fn registered(&self) -> BoxFuture<'_, Option<Vec<Digest>>> {
         Box::pin(async move {
-            let digests = self.0.component_digests().await;
+            let digests = self.0.catalog.component_digests().await;
             digests
                 .inspect_err(|error| {
                     let error: &dyn std::error::Error = error;
@@ -191,6 +191,7 @@ impl InProcess {
                 tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
                 let bytes = self
                     .store
+                    .catalog
                     .component(&digest)
                     .await
                     .map_err(|error| error.to_string())?;

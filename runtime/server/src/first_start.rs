@@ -37,7 +37,7 @@ async fn project_and_key(
 ) -> Result<Project, Error> {
     let names = "PERPEND_INIT_PUBLIC_KEY and PERPEND_INIT_SECRET_KEY";
     let given = pair_in_force(store, (&init.public_key, &init.secret_key), names).await?;
-    let (pair, is_made) = match (given, store.first_project().await?) {
+    let (pair, is_made) = match (given, store.catalog.first_project().await?) {
         (Some(pair), _) => (pair, false),
         (None, Some(project)) => {
             return Ok(project);
@@ -58,8 +58,8 @@ async fn project_and_key(
     if is_made {
         show(&pair);
     }
-    let project = store.create_first_project(&new, now).await?;
-    match store.api_key(&new.key.public_key).await? {
+    let project = store.catalog.create_first_project(&new, now).await?;
+    match store.catalog.api_key(&new.key.public_key).await? {
         Some(known) if !known.made.secret_hash.matches(&pair.secret_key) => Err(Error::Conflict(
             "init.public_key is known with another secret: choose another public key beside the new secret",
         )),
@@ -82,7 +82,7 @@ async fn pair_in_force(
     };
     let id = PublicKey::to_store(&public_key).map_err(inconsistent)?;
     // In this order: a public key is noted as used together with its pair, also by another node just now.
-    if store.is_public_key_used(&id).await? && store.api_key(&id).await?.is_none() {
+    if store.catalog.is_public_key_used(&id).await? && store.catalog.api_key(&id).await?.is_none() {
         tracing::warn!(
             public_key,
             "the key pair of {names} was deleted and is not made again; its requests are refused: remove the \
@@ -119,7 +119,7 @@ async fn organization_key(
     let note = Some("made from the settings".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let owner = KeyOwner::Organization(project.organization.id.clone());
-    match store.api_key(&key.public_key).await? {
+    match store.catalog.api_key(&key.public_key).await? {
         Some(known) if known.owner == owner && known.made.secret_hash.matches(&secret) => Ok(()),
         Some(known) if known.owner == owner => Err(Error::Conflict(
             "init.org_public_key is known with another secret: choose another public key beside the new \
@@ -128,9 +128,11 @@ async fn organization_key(
         Some(_) => Err(Error::Conflict(
             "init.org_public_key is the public key of a project or of another organization",
         )),
-        None => match store.create_key(&owner, &key, now).await {
+        None => match store.catalog.create_key(&owner, &key, now).await {
             // Another node that starts just now made it.
-            Err(Error::Conflict(_)) if store.api_key(&key.public_key).await?.is_some() => Ok(()),
+            Err(Error::Conflict(_)) if store.catalog.api_key(&key.public_key).await?.is_some() => {
+                Ok(())
+            }
             made => made,
         },
     }

@@ -45,7 +45,7 @@ impl Prices {
         {
             return Ok(Arc::clone(table));
         }
-        let models = store.models(project).await?;
+        let models = store.catalog.models(project).await?;
         let table = match models.is_empty() {
             true => PriceTable::built_in(),
             false => Arc::new(PriceTable::of_models(&models, PriceTable::built_in())),

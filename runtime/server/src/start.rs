@@ -100,7 +100,7 @@ async fn give_back_leases(
     if lock.is_none() || config.evaluation.isolation == Isolation::InProcess {
         return Ok(());
     }
-    let n_given_back = store.give_back_all_leases(now).await?;
+    let n_given_back = store.ledger.give_back_all_leases(now).await?;
     if n_given_back > 0 {
         tracing::info!(n_given_back, "evaluations of the former run go on");
     }
@@ -111,7 +111,7 @@ async fn give_back_leases(
 async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()> {
     for component in app.bundle.first_party {
         let digest = perpend_domain::plugin::Digest::of(component.bytes);
-        let known = app.store.plugin(home, &digest).await?;
+        let known = app.store.catalog.plugin(home, &digest).await?;
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
         }

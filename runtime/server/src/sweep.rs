@@ -69,7 +69,7 @@ async fn sweep(app: &App) -> bool {
 
 async fn note_uses(app: &App) {
     for (id, at) in app.keys.take_uses() {
-        if let Err(error) = app.store.note_key_use(&id, at).await {
+        if let Err(error) = app.store.catalog.note_key_use(&id, at).await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "use of a key not written down");
         }

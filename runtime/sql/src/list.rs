@@ -1,8 +1,15 @@
 //! Statements with values, and numbered pages: what the small tables need, for either database.
 
+use std::collections::HashMap;
+
+use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Arg, Error, Pool, Record, in_transaction, query};
+
+/// Datasets asked about in one statement.
+const PER_STATEMENT: usize = 100;
 
 /// Which part of a list that is read by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +90,21 @@ pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
     })
 }
 
+/// The place of a row among those that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// When.
+    #[serde(serialize_with = "to_the_microsecond")]
+    pub at: Timestamp,
+    /// Among those of the same time.
+    pub key: String,
+}
+
+/// Cut to milliseconds, as the API shows times, the rows of the last one would be read again.
+fn to_the_microsecond<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.to_iso_micros())
+}
+
 /// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
 #[derive(Clone, Debug)]
 pub struct Listed<'a> {
@@ -140,5 +162,30 @@ impl Pool {
                 .execute(&mut tx)
                 .await?
         }))
+    }
+
+    /// Texts of each of these datasets of a project, from few statements over all of them: `one` selects the
+    /// dataset's id and a text for the dataset at a placeholder; `$1` is the project.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn texts_of_each(
+        &self,
+        project: &ProjectId,
+        datasets: &[&str],
+        one: impl Fn(usize) -> String,
+    ) -> Result<HashMap<String, Vec<String>>, Error> {
+        let mut found: HashMap<String, Vec<String>> = HashMap::new();
+        for some in datasets.chunks(PER_STATEMENT) {
+            let parts: Vec<String> = (2..some.len() + 2).map(&one).collect();
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            let rows: Vec<(String, String)> =
+                self.select(&parts.join(" UNION ALL "), &args).await?;
+            for (dataset, text) in rows {
+                found.entry(dataset).or_default().push(text);
+            }
+        }
+        Ok(found)
     }
 }

@@ -103,6 +103,12 @@ pub enum Pool {
 }
 
 impl Pool {
+    /// Where one text does not serve both.
+    #[must_use]
+    pub const fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Connects, and makes a database file that is missing.
     ///
     /// # Errors

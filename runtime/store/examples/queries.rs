@@ -112,7 +112,11 @@ async fn main() {
             ..Batch::default()
         };
         let now = Timestamp::from_millis(START_MS);
-        store.write_batch(&project, batch, now).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&project, batch, now)
+            .await
+            .unwrap();
     }
     let took = start.elapsed().as_secs_f64();
     println!(
@@ -127,7 +131,14 @@ async fn main() {
     ];
     let ask = |question: Question| {
         let (store, project) = (store.clone(), project.clone());
-        async move { store.metrics(&project, &question).await.unwrap().len() }
+        async move {
+            store
+                .telemetry
+                .metrics(&project, &question)
+                .await
+                .unwrap()
+                .len()
+        }
     };
     timed("metrics by day and model, all", || {
         ask(question(&sums, 0, "providedModelName"))
@@ -158,7 +169,13 @@ async fn main() {
                 },
                 ..TraceQuery::default()
             };
-            store.traces(&project, &query).await.unwrap().items.len()
+            store
+                .telemetry
+                .traces(&project, &query)
+                .await
+                .unwrap()
+                .items
+                .len()
         }
     };
     timed("traces of a user, first page", list).await;

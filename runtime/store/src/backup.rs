@@ -62,8 +62,12 @@ mod tests {
     async fn a_copy_has_what_was_committed_and_is_found_out_when_damaged() {
         let database = TempDatabase::sqlite();
         let store = database.open().await;
-        let key = store.secret("session-key", || vec![7; 32]).await.unwrap();
-        let other = store.secret("other", || vec![8; 32]).await.unwrap();
+        let key = store
+            .catalog
+            .secret("session-key", || vec![7; 32])
+            .await
+            .unwrap();
+        let other = store.catalog.secret("other", || vec![8; 32]).await.unwrap();
         let DatabaseUrl::Sqlite(path) = database.url() else {
             unreachable!()
         };
@@ -81,8 +85,18 @@ mod tests {
         begin_anew(&to, "session-key").await.unwrap();
         let url = DatabaseUrl::Sqlite(to.clone());
         let again = Store::open(&url, &Options::default()).await.unwrap();
-        assert_ne!(again.secret("session-key", || vec![9]).await.unwrap(), key);
-        assert_eq!(again.secret("other", || vec![9]).await.unwrap(), other);
+        assert_ne!(
+            again
+                .catalog
+                .secret("session-key", || vec![9])
+                .await
+                .unwrap(),
+            key
+        );
+        assert_eq!(
+            again.catalog.secret("other", || vec![9]).await.unwrap(),
+            other
+        );
         again.close().await;
 
         let mut bytes = std::fs::read(&to).unwrap();

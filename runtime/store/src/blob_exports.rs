@@ -9,11 +9,11 @@
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, query};
+use perpend_sql::{Arg, Changed, query};
 use perpend_sql::{checked, from_json, to_json};
 
 const WHAT: &str = "export";
@@ -164,21 +164,6 @@ pub struct ExportPlace {
     pub after: Option<Changed>,
 }
 
-/// The place of a row among those that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
-    /// When.
-    #[serde(serialize_with = "to_the_microsecond")]
-    pub at: Timestamp,
-    /// Among those of the same time.
-    pub key: String,
-}
-
-/// Cut to milliseconds, as the API shows times, the rows of the last one would be read again.
-fn to_the_microsecond<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&at.to_iso_micros())
-}
-
 /// Where a project has its data written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobExport {
@@ -304,7 +289,7 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_micros)
 }
 
-impl Store {
+impl Catalog {
     async fn exports_where(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<BlobExport>, Error> {
         let rows: Vec<ExportRow> = self
             .pool

@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::Arg;
 use perpend_sql::{Listed, Numbered, Paging};
 
@@ -70,7 +70,7 @@ impl TryFrom<CommentRow> for Comment {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Writes a comment.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ mod tests {
                     author_user_id: None,
                     created_at: Timestamp::from_millis(n),
                 };
-                store.create_comment(&ours, &comment).await.unwrap();
+                store.catalog.create_comment(&ours, &comment).await.unwrap();
             }
             let query = CommentQuery {
                 object_type: Some("TRACE".to_owned()),
@@ -174,17 +174,19 @@ mod tests {
                 ..CommentQuery::default()
             };
             let found = store
+                .catalog
                 .comments(&ours, &query, Paging::default())
                 .await
                 .unwrap();
             let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["c3", "c1"][..], 2));
             let none = store
+                .catalog
                 .comments(&theirs, &query, Paging::default())
                 .await
                 .unwrap();
             assert_eq!(none, Numbered::empty());
-            assert_eq!(store.comment(&theirs, "c1").await.unwrap(), None);
+            assert_eq!(store.catalog.comment(&theirs, "c1").await.unwrap(), None);
         })
         .await;
     }

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, query_scalar};
 use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
@@ -96,7 +96,7 @@ impl TryFrom<ConnectionRow> for Connection {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Writes the connection of a provider, which replaces the one there is, all but its id and the time
     /// it was made at. True when there was none.
     ///
@@ -213,21 +213,45 @@ mod tests {
                 created_at: at,
                 updated_at: at,
             };
-            assert!(store.put_connection(&ours, &connection).await.unwrap());
+            assert!(
+                store
+                    .catalog
+                    .put_connection(&ours, &connection)
+                    .await
+                    .unwrap()
+            );
             connection.id = "2".to_owned();
             connection.adapter = "azure".to_owned();
             connection.created_at = Timestamp::from_millis(9);
-            assert!(!store.put_connection(&ours, &connection).await.unwrap());
-            let stored = store.connection(&ours, "main").await.unwrap().unwrap();
+            assert!(
+                !store
+                    .catalog
+                    .put_connection(&ours, &connection)
+                    .await
+                    .unwrap()
+            );
+            let stored = store
+                .catalog
+                .connection(&ours, "main")
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(
                 (stored.id.as_str(), stored.adapter.as_str()),
                 ("1", "azure")
             );
             assert_eq!((stored.created_at, stored.secret), (at, vec![0, 255, 1]));
-            assert_eq!(store.connection(&theirs, "main").await.unwrap(), None);
-            assert!(store.delete_connection(&theirs, "1").await.is_err());
-            store.delete_connection(&ours, "1").await.unwrap();
-            let left = store.connections(&ours, Paging::default()).await.unwrap();
+            assert_eq!(
+                store.catalog.connection(&theirs, "main").await.unwrap(),
+                None
+            );
+            assert!(store.catalog.delete_connection(&theirs, "1").await.is_err());
+            store.catalog.delete_connection(&ours, "1").await.unwrap();
+            let left = store
+                .catalog
+                .connections(&ours, Paging::default())
+                .await
+                .unwrap();
             assert_eq!(left, Numbered::empty());
         })
         .await;

@@ -24,26 +24,35 @@ pub mod queues;
 mod score_configs;
 pub mod sealed;
 pub mod skills;
+mod sweep;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
+pub use catalog::Catalog;
+pub use evaluation::Ledger;
 pub use perpend_sql::{
     Cursor, DatabaseUrl, Error, InvalidDatabaseUrl, Numbered, Options, Page, Paging,
 };
-
-use std::sync::Arc;
+pub use sweep::Swept;
+pub use telemetry::Telemetry;
 
 use futures_util::future::BoxFuture;
 use perpend_sql::{Older, Pool, query_scalar};
 
-/// The database, cheap to clone.
+/// The database: its three rooms over the same connections, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
+    /// What was sent, and what it was scored.
+    pub telemetry: Telemetry,
+    /// What people set up.
+    pub catalog: Catalog,
+    /// What is to be evaluated, and what became of it.
+    pub ledger: Ledger,
     pool: Pool,
-    writer: Arc<telemetry::Writer>,
 }
 
 impl Store {
@@ -72,14 +81,22 @@ impl Store {
     async fn open_with(url: &DatabaseUrl, options: &Options, older: Older) -> Result<Self, Error> {
         let pool = Pool::open(url, options).await?;
         perpend_sql::migrate(&pool, perpend_sql::STEPS, older).await?;
-        let writer = telemetry::Writer::start(&pool);
-        Ok(Self { pool, writer })
+        Ok(Self::over(pool))
+    }
+
+    fn over(pool: Pool) -> Self {
+        Self {
+            telemetry: Telemetry::start(&pool),
+            catalog: Catalog::new(&pool),
+            ledger: Ledger::new(&pool),
+            pool,
+        }
     }
 
     /// Takes no more batches, writes those it has taken, and closes all connections.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.writer.close().await;
+            self.telemetry.close().await;
             self.pool.close().await;
         })
     }

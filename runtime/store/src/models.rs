@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::model::ModelDefinition;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::Arg;
 use perpend_sql::{from_json, to_json};
 
@@ -66,7 +66,7 @@ impl TryFrom<ModelRow> for ModelDefinition {
     }
 }
 
-impl Store {
+impl Catalog {
     async fn put_model(
         &self,
         sql: &str,
@@ -167,24 +167,29 @@ mod tests {
     async fn a_name_stands_for_one_model_and_a_model_is_replaced_by_its_id() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
-            store.create_model(&ours, &model("1", "one")).await.unwrap();
-            let taken = store.create_model(&ours, &model("2", "one")).await;
+            store
+                .catalog
+                .create_model(&ours, &model("1", "one"))
+                .await
+                .unwrap();
+            let taken = store.catalog.create_model(&ours, &model("2", "one")).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
             store
+                .catalog
                 .replace_model(&ours, &model("2", "two"))
                 .await
                 .unwrap();
-            let taken = store.replace_model(&ours, &model("2", "one")).await;
+            let taken = store.catalog.replace_model(&ours, &model("2", "one")).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
             let mut changed = model("2", "zwei");
             changed.updated_at = Timestamp::from_millis(5);
-            store.replace_model(&ours, &changed).await.unwrap();
-            let found = store.models(&ours).await.unwrap();
+            store.catalog.replace_model(&ours, &changed).await.unwrap();
+            let found = store.catalog.models(&ours).await.unwrap();
             assert_eq!(found, [changed, model("1", "one")]);
-            assert_eq!(store.models(&theirs).await.unwrap(), []);
-            let foreign = store.delete_model(&theirs, "1").await;
+            assert_eq!(store.catalog.models(&theirs).await.unwrap(), []);
+            let foreign = store.catalog.delete_model(&theirs, "1").await;
             assert!(matches!(foreign, Err(Error::NotFound)));
-            store.delete_model(&ours, "1").await.unwrap();
+            store.catalog.delete_model(&ours, "1").await.unwrap();
         })
         .await;
     }

@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::Arg;
 use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
@@ -126,7 +126,7 @@ const fn status(completed_at: Option<Timestamp>) -> &'static str {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Stores a new queue.
     ///
     /// # Errors
@@ -347,13 +347,13 @@ mod tests {
                 created_at: at,
                 updated_at: at,
             };
-            store.create_queue(&ours, &queue).await.unwrap();
+            store.catalog.create_queue(&ours, &queue).await.unwrap();
             let mut other = queue.clone();
             other.id = "r".to_owned();
-            let again = store.create_queue(&ours, &other).await;
+            let again = store.catalog.create_queue(&ours, &other).await;
             assert!(matches!(again, Err(Error::Conflict(_))));
-            assert_eq!(store.queue(&ours, "q").await.unwrap(), Some(queue));
-            assert_eq!(store.queue(&theirs, "q").await.unwrap(), None);
+            assert_eq!(store.catalog.queue(&ours, "q").await.unwrap(), Some(queue));
+            assert_eq!(store.catalog.queue(&theirs, "q").await.unwrap(), None);
             for id in ["one", "two"] {
                 let item = QueueItem {
                     id: id.to_owned(),
@@ -364,12 +364,17 @@ mod tests {
                     created_at: at,
                     updated_at: at,
                 };
-                store.create_queue_item(&ours, &item).await.unwrap();
+                store.catalog.create_queue_item(&ours, &item).await.unwrap();
             }
-            let mut item = store.queue_item(&ours, "q", "one").await.unwrap().unwrap();
+            let mut item = store
+                .catalog
+                .queue_item(&ours, "q", "one")
+                .await
+                .unwrap()
+                .unwrap();
             item.completed_at = Some(Timestamp::from_millis(5));
-            store.update_queue_item(&ours, &item).await.unwrap();
-            let foreign = store.update_queue_item(&theirs, &item).await;
+            store.catalog.update_queue_item(&ours, &item).await.unwrap();
+            let foreign = store.catalog.update_queue_item(&theirs, &item).await;
             assert!(matches!(foreign, Err(Error::NotFound)));
             for (wanted, ids) in [
                 (Some(true), vec!["one"]),
@@ -377,17 +382,36 @@ mod tests {
                 (None, vec!["two", "one"]),
             ] {
                 let page = store
+                    .catalog
                     .queue_items(&ours, "q", wanted, Paging::default())
                     .await
                     .unwrap();
                 let found: Vec<_> = page.items.iter().map(|item| item.id.as_str()).collect();
                 assert_eq!(found, ids);
             }
-            store.delete_queue_item(&ours, "q", "one").await.unwrap();
-            assert!(store.delete_queue_item(&ours, "q", "one").await.is_err());
+            store
+                .catalog
+                .delete_queue_item(&ours, "q", "one")
+                .await
+                .unwrap();
+            assert!(
+                store
+                    .catalog
+                    .delete_queue_item(&ours, "q", "one")
+                    .await
+                    .is_err()
+            );
             for _ in 0..2 {
-                store.assign_queue(&ours, "q", "ann", at).await.unwrap();
-                store.unassign_queue(&ours, "q", "bob").await.unwrap();
+                store
+                    .catalog
+                    .assign_queue(&ours, "q", "ann", at)
+                    .await
+                    .unwrap();
+                store
+                    .catalog
+                    .unassign_queue(&ours, "q", "bob")
+                    .await
+                    .unwrap();
             }
         })
         .await;

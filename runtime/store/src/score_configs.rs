@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::{Arg, value_list};
 use perpend_sql::{Listed, Numbered, Paging, checked, from_json, to_json};
 
@@ -62,7 +62,7 @@ fn categories(config: &ScoreConfig) -> Result<Option<String>, Error> {
     list.map(|list| to_json("score config", list)).transpose()
 }
 
-impl Store {
+impl Catalog {
     /// Stores a new score config.
     ///
     /// # Errors
@@ -208,18 +208,30 @@ mod tests {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             for (id, at) in [("one", 1), ("two", 2), ("three", 3)] {
                 store
+                    .catalog
                     .create_score_config(&ours, &config(id, at))
                     .await
                     .unwrap();
             }
             let page = |page, limit| Paging { page, limit };
-            let found = store.score_configs(&ours, page(1, 2)).await.unwrap();
+            let found = store
+                .catalog
+                .score_configs(&ours, page(1, 2))
+                .await
+                .unwrap();
             let ids: Vec<&str> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["three", "two"][..], 3));
             assert_eq!(found.items[0], config("three", 3));
-            let last = store.score_configs(&ours, page(3, 2)).await.unwrap();
+            let last = store
+                .catalog
+                .score_configs(&ours, page(3, 2))
+                .await
+                .unwrap();
             assert_eq!((last.items.len(), last.n_total), (0, 3));
-            assert_eq!(store.score_config(&theirs, "one").await.unwrap(), None);
+            assert_eq!(
+                store.catalog.score_config(&theirs, "one").await.unwrap(),
+                None
+            );
         })
         .await;
     }
@@ -229,17 +241,25 @@ mod tests {
         on_each_database(|store| async move {
             let project = ProjectId::new("a").unwrap();
             let mut changed = config("one", 1);
-            store.create_score_config(&project, &changed).await.unwrap();
+            store
+                .catalog
+                .create_score_config(&project, &changed)
+                .await
+                .unwrap();
             let seen = changed.updated_at;
             changed.is_archived = true;
             changed.updated_at = Timestamp::from_millis(9);
             store
+                .catalog
                 .update_score_config(&project, &changed, seen)
                 .await
                 .unwrap();
-            let again = store.update_score_config(&project, &changed, seen).await;
+            let again = store
+                .catalog
+                .update_score_config(&project, &changed, seen)
+                .await;
             assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
-            let stored = store.score_config(&project, "one").await.unwrap();
+            let stored = store.catalog.score_config(&project, "one").await.unwrap();
             assert_eq!(stored, Some(changed));
         })
         .await;

@@ -3,7 +3,7 @@
 
 use perpend_domain::ids::ProjectId;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::checked;
 
 /// Where an encrypted value is.
@@ -30,7 +30,7 @@ const CONNECTIONS: &str =
     "SELECT project_id, provider, secret FROM llm_connections ORDER BY project_id, provider";
 const EXPORTS: &str = "SELECT project_id, secret FROM blob_exports ORDER BY project_id";
 
-impl Store {
+impl Catalog {
     /// All encrypted values. Crosses tenants: for the start and the operator, who ask whether a key opens them.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ mod tests {
         let tables: Vec<(String,)> = store.pool.select(COLUMNS, &[]).await.unwrap();
         let tables: Vec<_> = tables.into_iter().map(|(name,)| name).collect();
         assert_eq!(tables, ["blob_exports", "llm_connections"]);
-        assert_eq!(store.sealed_values().await.unwrap(), []);
+        assert_eq!(store.catalog.sealed_values().await.unwrap(), []);
         store.close().await;
     }
 }

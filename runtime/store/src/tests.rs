@@ -1,9 +1,11 @@
 //! What databases of before become.
 
+use std::collections::BTreeSet;
+
 use perpend_sql::{CURRENT, KNOWN, Older, Pool, STEPS, migrate, query, query_scalar};
 
 use crate::testing::{OpenStore as _, TempDatabase};
-use crate::{Error, Options, Store};
+use crate::{Catalog, Error, Ledger, Options, Store, Telemetry};
 
 const SCORE: &str = "
     INSERT INTO scores (project_id, id, trace_id, name, data_type, number, source, timestamp, environment,
@@ -116,8 +118,7 @@ async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
-        let writer = crate::telemetry::Writer::start(&pool);
-        let store = Store { pool, writer };
+        let store = Store::over(pool);
         migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
             .await
             .unwrap();
@@ -125,8 +126,8 @@ async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
         store.pool.change(KEY, &["pk-old".into()]).await.unwrap();
         migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
         let key = perpend_domain::ids::PublicKey::new("pk-old").unwrap();
-        store.delete_organization_key(&key).await.unwrap();
-        assert!(store.is_public_key_used(&key).await.unwrap());
+        store.catalog.delete_organization_key(&key).await.unwrap();
+        assert!(store.catalog.is_public_key_used(&key).await.unwrap());
         store.close().await;
     }
 }
@@ -138,8 +139,7 @@ async fn names_that_no_index_of_postgresql_takes_are_cut_as_it_gets_the_index() 
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
-        let writer = crate::telemetry::Writer::start(&pool);
-        let store = Store { pool, writer };
+        let store = Store::over(pool);
         migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate)
             .await
             .unwrap();
@@ -159,4 +159,27 @@ async fn names_that_no_index_of_postgresql_takes_are_cut_as_it_gets_the_index() 
         assert_eq!(shown, (cut(300), cut(600), cut(600)));
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn every_table_with_rows_of_projects_is_swept() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    const TABLES: &str = "
+        SELECT DISTINCT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+         WHERE m.type = 'table' AND c.name IN ('project_id', 'tenant') ORDER BY m.name";
+    let rows: Vec<(String,)> = store.pool.select(TABLES, &[]).await.unwrap();
+    let known: BTreeSet<String> = rows.into_iter().map(|(name,)| name).collect();
+    let mut swept: BTreeSet<String> = Catalog::tables_swept()
+        .chain(Telemetry::tables_swept())
+        .chain(Ledger::tables_swept())
+        .map(str::to_owned)
+        .collect();
+    // The number of a project is no data, and stays.
+    assert!(swept.insert("tenants".to_owned()));
+    assert_eq!(
+        known, swept,
+        "left: in the schema; right: what the sweep.rs of the rooms empty"
+    );
+    store.close().await;
 }

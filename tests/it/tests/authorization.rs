@@ -136,7 +136,11 @@ async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
         expires_at: None,
     };
     let now = perpend_domain::time::Clock::now(&*app.clock);
-    app.app.store.create_api_key(&project, &key, now).await?;
+    app.app
+        .store
+        .catalog
+        .create_api_key(&project, &key, now)
+        .await?;
     Ok(Client::new(&app.origin).with_keys("pk-ingest", "sk-ingest"))
 }
 

@@ -251,10 +251,10 @@ async fn the_same_date_again_does_not_begin_the_history_anew() -> anyhow::Result
     let (status, made) = put(&organizer, &export(&project, since.clone())).await?;
     assert_eq!(status, 200, "{made}");
     let id = perpend_domain::ids::ProjectId::new(&project)?;
-    let stored = app.app.store.blob_export(&id).await?;
+    let stored = app.app.store.catalog.blob_export(&id).await?;
     let mut stored = stored.ok_or(anyhow::anyhow!("gone"))?;
     stored.state.last_sync_at = Some(stored.created_at);
-    app.app.store.put_blob_export(&stored).await?;
+    app.app.store.catalog.put_blob_export(&stored).await?;
     let (_, again) = put(&organizer, &export(&project, since)).await?;
     assert!(again["lastSyncAt"].is_string(), "{again}");
     app.stop().await
@@ -311,12 +311,13 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     let mut stored = app
         .app
         .store
+        .catalog
         .blob_export(&id)
         .await?
         .ok_or(anyhow::anyhow!("gone"))?;
     stored.is_enabled = true;
     stored.state.next_sync_at = Some(stored.created_at);
-    app.app.store.put_blob_export(&stored).await?;
+    app.app.store.catalog.put_blob_export(&stored).await?;
     exports::round(&app.app).await;
     let place = format!("{INTEGRATIONS}/{}", stored.id);
     let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;

@@ -97,6 +97,7 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     let public_key = perpend_domain::ids::PublicKey::new(public_key).unwrap();
     app.app
         .store
+        .catalog
         .delete_organization_key(&public_key)
         .await
         .unwrap();

@@ -165,7 +165,13 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
     };
     let id = RuleId::new(&rule).unwrap();
     let home = &app.app.home_project;
-    let is_paused = app.app.store.pause_rule(home, &id, &pause).await.unwrap();
+    let is_paused = app
+        .app
+        .store
+        .catalog
+        .pause_rule(home, &id, &pause)
+        .await
+        .unwrap();
     assert!(is_paused);
 
     let path = format!("/api/public/v2/evaluation-rules/{rule}");

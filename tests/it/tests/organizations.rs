@@ -226,7 +226,13 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
     perpend_server::sweep::round(&app.app).await;
     let tenant = id.parse().unwrap();
     let trace = trace_id(1).parse().unwrap();
-    let left = app.app.store.trace(&tenant, &trace, false).await.unwrap();
+    let left = app
+        .app
+        .store
+        .telemetry
+        .trace(&tenant, &trace, false)
+        .await
+        .unwrap();
     assert!(left.is_none());
     app.clock.advance(HOUR);
     perpend_server::sweep::round(&app.app).await;

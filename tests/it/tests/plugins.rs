@@ -158,6 +158,7 @@ async fn a_first_party_name_is_the_servers_whether_or_not_it_has_the_plug_in() {
     let added = app
         .app
         .store
+        .catalog
         .put_plugin(None, &info, &absent, app.clock.now());
     added.await.unwrap();
     let known = push(&app.client, &absent).await;
@@ -176,6 +177,7 @@ async fn a_name_that_the_operator_added_is_taken_for_projects() {
     let added = app
         .app
         .store
+        .catalog
         .put_plugin(None, &info, &bytes, app.clock.now());
     added.await.unwrap();
     let refused = push(&app.client, &ours(&app, "0.2.0").await).await;

@@ -213,6 +213,7 @@ async fn a_window_that_was_cut_off_goes_on(
     let (fence, now) = (77, app.clock.now());
     let store = &app.app.store;
     let claimed = store
+        .catalog
         .claim_blob_export(fence, now.plus_millis(1_000), now)
         .await?;
     if claimed.is_some() {
@@ -227,6 +228,7 @@ async fn a_window_that_was_cut_off_goes_on(
         let until = now.plus_millis(1_000);
         assert!(
             store
+                .catalog
                 .advance_blob_export(&lease, until, end, &place)
                 .await?
         );

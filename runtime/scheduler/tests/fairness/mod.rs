@@ -75,7 +75,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
         fence: 0,
         until: now,
     };
-    let made = world.store.commit_matches(&batch, lease, now).await;
+    let made = world.store.commit_matches(&[], &batch, lease, now).await;
     assert!(made.unwrap().is_some());
 }
 

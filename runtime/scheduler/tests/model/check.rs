@@ -137,8 +137,8 @@ async fn quiet(history: &mut History) -> Result<Vec<Execution>, String> {
             .collect();
         let (store, now) = (&history.world.store, history.world.clock.now());
         let later = now.plus_millis(100 * ROUND_MS);
-        let watched = store.due_watches(later, 1).await.unwrap();
-        let touched = store.touched(1).await.unwrap();
+        let watched = store.ledger.due_watches(later, 1).await.unwrap();
+        let touched = store.telemetry.touched(1).await.unwrap();
         if open.is_empty() && watched.is_empty() && touched.is_empty() {
             return Ok(all);
         }
@@ -155,7 +155,7 @@ async fn all_executions(history: &History) -> Vec<Execution> {
     let mut all = Vec::new();
     for trace in traces {
         let (store, project) = (&history.world.store, &history.world.project);
-        let rows = store.trace_executions(project, trace).await.unwrap();
+        let rows = store.ledger.trace_executions(project, trace).await.unwrap();
         all.extend(rows.into_iter().map(|row| row.execution));
     }
     all

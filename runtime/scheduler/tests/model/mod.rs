@@ -304,7 +304,11 @@ impl History {
             };
             self.note(|| format!("pause {id}"));
             let (store, project) = (&self.world.store, &self.world.project);
-            store.pause_rule(project, &id, &pause).await.unwrap();
+            store
+                .catalog
+                .pause_rule(project, &id, &pause)
+                .await
+                .unwrap();
         } else {
             let patch = match self.random.random_range(0..4) {
                 0 => RulePatch {
@@ -332,13 +336,20 @@ impl History {
     async fn patch(&mut self, id: &RuleId, patch: &RulePatch) {
         self.note(|| format!("patch {id}: {patch:?}"));
         let (store, now) = (&self.world.store, self.world.clock.now());
-        let patched = store.patch_rule(&self.world.project, id, patch, now);
+        let patched = store
+            .catalog
+            .patch_rule(&self.world.project, id, patch, now);
         patched.await.unwrap();
     }
 
     async fn read_rule(&mut self, id: &RuleId) {
         let store = &self.world.store;
-        let rule = store.rule(&self.world.project, id).await.unwrap().unwrap();
+        let rule = store
+            .catalog
+            .rule(&self.world.project, id)
+            .await
+            .unwrap()
+            .unwrap();
         let known = self.rules.get_mut(id).unwrap();
         known.rule = rule;
         known.is_untouched = false;
@@ -348,7 +359,11 @@ impl History {
         let Some(id) = self.any_rule() else { return };
         self.note(|| format!("delete {id}"));
         let store = &self.world.store;
-        store.delete_rule(&self.world.project, &id).await.unwrap();
+        store
+            .catalog
+            .delete_rule(&self.world.project, &id)
+            .await
+            .unwrap();
         self.rules.get_mut(&id).unwrap().is_deleted = true;
     }
 
@@ -366,13 +381,21 @@ impl History {
 
     async fn requeue(&mut self) {
         let (store, project) = (&self.world.store, &self.world.project);
-        let failed = store.failed_executions(project, None, 100).await.unwrap();
+        let failed = store
+            .ledger
+            .failed_executions(project, None, 100)
+            .await
+            .unwrap();
         let Some(row) = failed.items.choose(&mut self.random) else {
             return;
         };
         let id = row.execution.made.id.clone();
         let now = self.world.clock.now();
-        store.requeue_execution(project, &id, now).await.unwrap();
+        store
+            .ledger
+            .requeue_execution(project, &id, now)
+            .await
+            .unwrap();
         self.note(|| format!("requeue {id}"));
         self.requeued.push(id);
     }
@@ -404,7 +427,15 @@ impl History {
 
     /// One that died has looked at what came, or at none of it: it does so in one transaction.
     async fn maybe_seen(&mut self) {
-        if self.world.store.touched(1).await.unwrap().is_empty() {
+        if self
+            .world
+            .store
+            .telemetry
+            .touched(1)
+            .await
+            .unwrap()
+            .is_empty()
+        {
             self.all_seen();
         }
     }

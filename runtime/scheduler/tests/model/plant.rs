@@ -27,21 +27,22 @@ impl Plant {
         };
         match self {
             Self::LosesWhatCame => {
-                let touched = store.touched(1).await.unwrap();
-                let batch = MatchBatch {
-                    touched: touched.iter().map(|row| row.seq).collect(),
-                    ..MatchBatch::default()
-                };
-                store.commit_matches(&batch, never, now).await.unwrap();
+                let touched = store.telemetry.touched(1).await.unwrap();
+                let touched: Vec<i64> = touched.iter().map(|row| row.seq).collect();
+                let batch = MatchBatch::default();
+                store
+                    .commit_matches(&touched, &batch, never, now)
+                    .await
+                    .unwrap();
             }
             Self::NeverFinishes => {
-                let queues = store.execution_queues().await.unwrap();
+                let queues = store.ledger.execution_queues().await.unwrap();
                 if let Some(queue) = queues.first() {
                     let share = Share {
                         queue: queue.id,
                         n: 1,
                     };
-                    let claimed = store.claim_executions(&[share], never, now).await;
+                    let claimed = store.ledger.claim_executions(&[share], never, now).await;
                     claimed.unwrap();
                 }
             }
@@ -50,7 +51,7 @@ impl Plant {
                     let mut twice = score.written;
                     twice.id = "another".parse().unwrap();
                     let twice = [twice];
-                    let written = store.put_scores(&world.project, &twice, now);
+                    let written = store.telemetry.put_scores(&world.project, &twice, now);
                     written.await.unwrap();
                 }
             }

@@ -66,7 +66,10 @@ async fn ingest(world: &World, pointers: &BTreeMap<u64, String>) {
         ..Batch::default()
     };
     let other = ProjectId::new("p2").unwrap();
-    let written = world.store.write_batch(&other, foreign, world.clock.now());
+    let written = world
+        .store
+        .telemetry
+        .write_batch(&other, foreign, world.clock.now());
     written.await.unwrap();
     world.ingest(vec![elsewhere]).await;
     world.ingest(own).await;
@@ -86,7 +89,7 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
         scheduler.run_until_idle().await.unwrap();
 
         let trace = trace_id(1);
-        let executions = world.store.trace_executions(&world.project, &trace);
+        let executions = world.store.ledger.trace_executions(&world.project, &trace);
         let executions = executions.await.unwrap();
         assert_eq!(executions.len(), pointers.len());
         for each in executions {
@@ -134,7 +137,7 @@ async fn a_score_of_a_trace_points_into_that_trace_or_its_call_fails() {
             world.clock.advance(10_000);
             scheduler.run_until_idle().await.unwrap();
             let trace = trace_id(1);
-            let executions = world.store.trace_executions(&world.project, &trace);
+            let executions = world.store.ledger.trace_executions(&world.project, &trace);
             let execution = executions.await.unwrap().remove(0).execution;
             let class = (!is_own).then_some(FailureClass::InvalidResult.into());
             assert_eq!(execution.error_class, class, "{pointer:?}");

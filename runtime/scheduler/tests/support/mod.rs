@@ -306,6 +306,7 @@ impl World {
         let clock = Arc::new(TestClock(AtomicI64::new(1_772_000_000_000_000)));
         let info = info("test/length");
         let plugin = store
+            .catalog
             .put_plugin(None, &info, b"component", clock.now())
             .await
             .unwrap();
@@ -344,6 +345,7 @@ impl World {
         change(&mut info.evaluators[0]);
         let made = self
             .store
+            .catalog
             .put_plugin(None, &info, name.as_bytes(), self.clock.now());
         self.plugin = made.await.unwrap();
         self.info = info;
@@ -371,6 +373,7 @@ impl World {
         let now = self.clock.now();
         let evaluator = self
             .store
+            .catalog
             .create_evaluator(&self.project, &new, now)
             .await
             .unwrap();
@@ -395,7 +398,11 @@ impl World {
             updated_at: now,
         };
         change(&mut rule);
-        self.store.create_rule(&self.project, &rule).await.unwrap();
+        self.store
+            .catalog
+            .create_rule(&self.project, &rule)
+            .await
+            .unwrap();
         rule
     }
 
@@ -405,6 +412,7 @@ impl World {
             ..Batch::default()
         };
         self.store
+            .telemetry
             .write_batch(&self.project, batch, self.clock.now())
             .await
             .unwrap();
@@ -413,6 +421,7 @@ impl World {
     pub async fn scores(&self) -> Vec<Score> {
         let query = ScoreQuery::default();
         self.store
+            .telemetry
             .scores(&self.project, &query, None, 100_000)
             .await
             .unwrap()
@@ -423,6 +432,7 @@ impl World {
         let from = Timestamp::from_micros(0);
         let counts = self
             .store
+            .ledger
             .rule_counts(&self.project, &rule.id, from)
             .await
             .unwrap();

@@ -44,6 +44,7 @@ async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_a
         }
         let quiet = world
             .store
+            .ledger
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
@@ -77,6 +78,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
 
         let all = world
             .store
+            .ledger
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
@@ -106,7 +108,10 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
         assert_eq!(listed, [id(0), id(2)]);
         for (n, n_aside) in [(0, 0), (1, 1), (2, 0)] {
             let (trace, id) = (trace_id(1), id(n));
-            let aside = world.store.superseded_scores(&world.project, &trace, &id);
+            let aside = world
+                .store
+                .telemetry
+                .superseded_scores(&world.project, &trace, &id);
             let by: Vec<_> = aside.await.unwrap().into_iter().map(|(_, by)| by).collect();
             assert_eq!(by, vec![all[2].execution.made.id.clone(); n_aside], "{n}");
         }
@@ -158,13 +163,16 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         scheduler.run_until_idle().await.unwrap();
         let executions = async || {
             let trace = trace_id(1);
-            let all = world.store.trace_executions(&world.project, &trace);
+            let all = world.store.ledger.trace_executions(&world.project, &trace);
             all.await.unwrap()
         };
         world.clock.advance(10_000);
         let first = executions().await.remove(0).execution.made.id;
         let now = world.clock.now();
-        let requeued = world.store.requeue_execution(&world.project, &first, now);
+        let requeued = world
+            .store
+            .ledger
+            .requeue_execution(&world.project, &first, now);
         requeued.await.unwrap();
         scheduler.run_until_idle().await.unwrap();
         let all = executions().await;
@@ -190,12 +198,16 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         // They go with their trace.
         let (trace, old) = (trace_id(1), old.execution.made.id.clone());
         let n_aside = async || {
-            let aside = world.store.superseded_scores(&world.project, &trace, &old);
+            let aside = world
+                .store
+                .telemetry
+                .superseded_scores(&world.project, &trace, &old);
             aside.await.unwrap().len()
         };
         assert_eq!(n_aside().await, 1);
         let gone = world
             .store
+            .telemetry
             .delete_traces(&world.project, std::slice::from_ref(&trace));
         gone.await.unwrap();
         assert_eq!(n_aside().await, 0);
@@ -466,6 +478,7 @@ async fn what_came_in_parts_is_scored_when_no_more_parts_came_for_a_while() {
             let (prices, now) = (PriceTable::default(), world.clock.now());
             let written = world
                 .store
+                .telemetry
                 .write_events(&world.project, batch, &prices, now);
             written.await.unwrap();
             scheduler.run_until_idle().await.unwrap();

@@ -180,7 +180,7 @@ fn wanted(status: Option<&str>) -> Result<Option<bool>, Problem> {
 }
 
 async fn find_queue(app: &App, project: &ProjectId, id: &str) -> Result<Queue, Problem> {
-    let queue = app.store.queue(project, id).await?;
+    let queue = app.store.catalog.queue(project, id).await?;
     queue.ok_or_else(|| Problem::not_found("annotation queue"))
 }
 
@@ -189,7 +189,7 @@ async fn find_item(
     project: &ProjectId,
     (queue, id): &(String, String),
 ) -> Result<QueueItem, Problem> {
-    let item = app.store.queue_item(project, queue, id).await?;
+    let item = app.store.catalog.queue_item(project, queue, id).await?;
     item.ok_or_else(|| Problem::not_found("annotation queue item"))
 }
 
@@ -199,7 +199,7 @@ async fn list_queues(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.queues(&caller.project, paging).await?;
+    let found = app.store.catalog.queues(&caller.project, paging).await?;
     Ok(page::answer(paging, &found, queue_view))
 }
 
@@ -217,6 +217,7 @@ async fn create_queue(
     }
     let configs = app
         .store
+        .catalog
         .score_configs_by_id(&caller.project, &input.score_config_ids)
         .await?;
     let is_unknown = |id: &&String| configs.iter().all(|config| config.id != **id);
@@ -233,7 +234,11 @@ async fn create_queue(
         created_at: now,
         updated_at: now,
     };
-    let made = app.store.create_queue(&caller.project, &queue).await;
+    let made = app
+        .store
+        .catalog
+        .create_queue(&caller.project, &queue)
+        .await;
     made.map_err(|error| match error {
         // The clients of this endpoint know the name's being taken as 400.
         perpend_store::Error::Conflict(_) => {
@@ -265,6 +270,7 @@ async fn list_items(
     let queue = find_queue(&app, &caller.project, &id).await?;
     let found = app
         .store
+        .catalog
         .queue_items(&caller.project, &queue.id, status, paging)
         .await?;
     Ok(page::answer(paging, &found, item_view))
@@ -292,7 +298,10 @@ async fn create_item(
         created_at: now,
         updated_at: now,
     };
-    app.store.create_queue_item(&caller.project, &item).await?;
+    app.store
+        .catalog
+        .create_queue_item(&caller.project, &item)
+        .await?;
     Ok(Json(item_view(&item)))
 }
 
@@ -317,7 +326,10 @@ async fn update_item(
         let now = app.clock.now();
         item.completed_at = is_completed.then(|| item.completed_at.unwrap_or(now));
         item.updated_at = now;
-        app.store.update_queue_item(&caller.project, &item).await?;
+        app.store
+            .catalog
+            .update_queue_item(&caller.project, &item)
+            .await?;
     }
     Ok(Json(item_view(&item)))
 }
@@ -327,7 +339,10 @@ async fn delete_item(
     caller: Act,
     Path((queue, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app.store.delete_queue_item(&caller.project, &queue, &id);
+    let deleted = app
+        .store
+        .catalog
+        .delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
         perpend_store::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
@@ -343,7 +358,7 @@ async fn assign_member(
     Body(input): Body<Assignment>,
 ) -> Result<Json<Value>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
-    let is_member = app.store.is_member(&caller.project, &input.user_id);
+    let is_member = app.store.catalog.is_member(&caller.project, &input.user_id);
     if !is_member.await? {
         return Err(Problem::new(
             Code::NotFound,
@@ -352,6 +367,7 @@ async fn assign_member(
     }
     let now = app.clock.now();
     app.store
+        .catalog
         .assign_queue(&caller.project, &queue.id, &input.user_id, now)
         .await?;
     Ok(Json(json!({
@@ -369,6 +385,7 @@ async fn unassign_member(
 ) -> Result<Json<Value>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
     app.store
+        .catalog
         .unassign_queue(&caller.project, &queue.id, &input.user_id)
         .await?;
     Ok(Json(json!({ "success": true })))

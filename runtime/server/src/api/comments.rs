@@ -60,11 +60,11 @@ impl Object {
         let store = &app.store;
         Ok(match self {
             Self::Trace => match TraceId::new(id) {
-                Ok(id) => store.trace(project, &id, false).await?.is_some(),
+                Ok(id) => store.telemetry.trace(project, &id, false).await?.is_some(),
                 Err(_) => false,
             },
             Self::Observation => match ObservationId::new(id) {
-                Ok(id) => store.observation(project, &id).await?.is_some(),
+                Ok(id) => store.telemetry.observation(project, &id).await?.is_some(),
                 Err(_) => false,
             },
             Self::Session => {
@@ -72,10 +72,13 @@ impl Object {
                     id: Some(id.to_owned()),
                     ..SessionQuery::default()
                 };
-                let found = store.sessions(project, &query, Paging::default()).await?;
+                let found = store
+                    .telemetry
+                    .sessions(project, &query, Paging::default())
+                    .await?;
                 !found.items.is_empty()
             }
-            Self::Prompt => store.has_prompt_id(project, id).await?,
+            Self::Prompt => store.catalog.has_prompt_id(project, id).await?,
         })
     }
 }
@@ -166,7 +169,7 @@ async fn create_comment(
         return Err(Problem::not_found(&object.as_str().to_lowercase()));
     }
     if let Some(author) = &input.author_user_id
-        && !app.store.is_member(&caller.project, author).await?
+        && !app.store.catalog.is_member(&caller.project, author).await?
     {
         let message = "is no member of this project";
         return Err(Problem::body("authorUserId", message));
@@ -179,7 +182,10 @@ async fn create_comment(
         author_user_id: input.author_user_id,
         created_at: app.clock.now(),
     };
-    app.store.create_comment(&caller.project, &comment).await?;
+    app.store
+        .catalog
+        .create_comment(&caller.project, &comment)
+        .await?;
     Ok(Json(json!({ "id": comment.id })))
 }
 
@@ -199,7 +205,11 @@ async fn list_comments(
     if query.object_id.is_some() && object.is_none() {
         return Err(Problem::query("objectId", "needs objectType"));
     }
-    let found = app.store.comments(&caller.project, &query, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .comments(&caller.project, &query, paging)
+        .await?;
     Ok(page::answer(paging, &found, |comment| {
         view(&caller.project, comment)
     }))
@@ -210,7 +220,7 @@ async fn get_comment(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let comment = app.store.comment(&caller.project, &id).await?;
+    let comment = app.store.catalog.comment(&caller.project, &id).await?;
     let comment = comment.ok_or_else(|| Problem::not_found("comment"))?;
     Ok(Json(view(&caller.project, &comment)))
 }

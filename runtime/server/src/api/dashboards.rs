@@ -309,7 +309,7 @@ fn missing() -> Problem {
 
 /// A dashboard that is there, so that what is not found afterwards is a widget.
 async fn existing(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Problem> {
-    let found = app.store.dashboard(&caller.project, id).await?;
+    let found = app.store.catalog.dashboard(&caller.project, id).await?;
     found.ok_or_else(missing)
 }
 
@@ -326,7 +326,11 @@ async fn list_dashboards(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.dashboards(&caller.project, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .dashboards(&caller.project, paging)
+        .await?;
     Ok(page::answer(paging, &found, view))
 }
 
@@ -351,7 +355,10 @@ async fn create_dashboard(
         created_at: now,
         updated_at: now,
     };
-    let made = app.store.create_dashboard(&caller.project, &dashboard);
+    let made = app
+        .store
+        .catalog
+        .create_dashboard(&caller.project, &dashboard);
     made.await.map_err(no_widget)?;
     Ok(Json(view(&dashboard)))
 }
@@ -361,7 +368,7 @@ async fn get_dashboard(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let found = app.store.dashboard(&caller.project, &id).await?;
+    let found = app.store.catalog.dashboard(&caller.project, &id).await?;
     Ok(Json(view(&found.ok_or_else(missing)?)))
 }
 
@@ -392,6 +399,7 @@ async fn update_dashboard(
     let now = app.clock.now();
     let changed = app
         .store
+        .catalog
         .update_dashboard(&caller.project, &id, &patch, now);
     Ok(Json(view(&changed.await.map_err(no_widget)?)))
 }
@@ -401,7 +409,11 @@ async fn delete_dashboard(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app.store.delete_dashboard(&caller.project, &id).await;
+    let deleted = app
+        .store
+        .catalog
+        .delete_dashboard(&caller.project, &id)
+        .await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => missing(),
         error => error.into(),
@@ -421,6 +433,7 @@ async fn add_placement(
     let now = app.clock.now();
     let added = app
         .store
+        .catalog
         .add_placement(&caller.project, &id, &new, max, now);
     Ok(Json(placement_view(&added.await.map_err(no_widget)?)))
 }
@@ -457,6 +470,7 @@ async fn move_placement(
     let now = app.clock.now();
     let moved = app
         .store
+        .catalog
         .move_placement(&caller.project, &id, &placement, found.tile, now)
         .await;
     moved.map_err(|error| match error {
@@ -474,6 +488,7 @@ async fn delete_placement(
     let now = app.clock.now();
     let deleted = app
         .store
+        .catalog
         .delete_placement(&caller.project, &id, &placement, now)
         .await;
     deleted.map_err(|error| match error {

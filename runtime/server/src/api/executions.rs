@@ -7,7 +7,7 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{EndReason, ExecutionState, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_store::evaluation::Ledger;
+use perpend_store::evaluation::LedgerEntry;
 use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
@@ -100,7 +100,7 @@ const fn public_status(state: ExecutionState) -> &'static str {
     }
 }
 
-fn view(row: &Ledger) -> Value {
+fn view(row: &LedgerEntry) -> Value {
     let execution = &row.execution;
     let made = &execution.made;
     json!({
@@ -134,7 +134,11 @@ async fn list_executions(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let id = trace_id(&params)?;
-    let rows = app.store.trace_executions(&caller.project, &id).await?;
+    let rows = app
+        .store
+        .ledger
+        .trace_executions(&caller.project, &id)
+        .await?;
     let data: Vec<Value> = rows.iter().map(view).collect();
     Ok(Json(json!({ "data": data })))
 }
@@ -153,17 +157,24 @@ async fn list_failed_executions(
         }
     };
     let after = after.as_ref().map(|(at, id)| (*at, id));
-    let failed = app.store.failed_executions(&caller.project, after, limit);
+    let failed = app
+        .store
+        .ledger
+        .failed_executions(&caller.project, after, limit);
     let page = failed.await?;
     let data: Vec<Value> = page.items.iter().map(view).collect();
     let meta = cursor::meta(page.next.as_ref());
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 
-async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Ledger, Problem> {
+async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<LedgerEntry, Problem> {
     let none = || Problem::not_found("execution");
     let id: ExecutionId = id.parse().map_err(|_| none())?;
-    app.store.execution(project, &id).await?.ok_or_else(none)
+    app.store
+        .ledger
+        .execution(project, &id)
+        .await?
+        .ok_or_else(none)
 }
 
 async fn get_execution(
@@ -173,7 +184,7 @@ async fn get_execution(
 ) -> Result<Json<Value>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
     let id = &row.execution.made.id;
-    let attempts = app.store.attempts(&caller.project, id).await?;
+    let attempts = app.store.ledger.attempts(&caller.project, id).await?;
     let attempts: Vec<Value> = attempts
         .iter()
         .map(|attempt| {
@@ -188,7 +199,10 @@ async fn get_execution(
         })
         .collect();
     let trace = &row.execution.made.target.trace_id;
-    let aside = app.store.superseded_scores(&caller.project, trace, id);
+    let aside = app
+        .store
+        .telemetry
+        .superseded_scores(&caller.project, trace, id);
     let aside = aside.await?;
     let aside = aside.iter().map(|(score, by)| {
         let mut view = view_of_score(&caller.project, score, Fields::ALL);
@@ -209,7 +223,12 @@ async fn requeue_execution(
     let row = existing(&app, &caller.project, &id).await?;
     let now = app.clock.now();
     let id = &row.execution.made.id;
-    match app.store.requeue_execution(&caller.project, id, now).await {
+    match app
+        .store
+        .ledger
+        .requeue_execution(&caller.project, id, now)
+        .await
+    {
         Ok(()) => app.scheduler.wake(),
         Err(perpend_store::Error::NotFound) => {
             let state = row.execution.state.as_str();
@@ -234,9 +253,14 @@ async fn list_counters(
     let from = app.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
     let counts = app
         .store
+        .ledger
         .rule_counts(&caller.project, &rule.id, from)
         .await?;
-    let states = app.store.rule_states(&caller.project, &rule.id).await?;
+    let states = app
+        .store
+        .ledger
+        .rule_states(&caller.project, &rule.id)
+        .await?;
     let by_hour: Vec<Value> = counts
         .iter()
         .map(|count| json!({ "hour": count.hour, "reason": count.reason, "count": count.n }))

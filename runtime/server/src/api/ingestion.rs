@@ -209,7 +209,10 @@ async fn take(
     if !is_empty {
         let now = app.clock.now();
         let prices = app.prices.of(&app.store, project, now).await?;
-        app.store.write_events(project, batch, &prices, now).await?;
+        app.store
+            .telemetry
+            .write_events(project, batch, &prices, now)
+            .await?;
         app.scheduler.wake();
     }
     for id in &ids {

@@ -195,7 +195,11 @@ async fn list_connections(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.connections(&caller.project, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .connections(&caller.project, paging)
+        .await?;
     Ok(page::answer(paging, &found, view))
 }
 
@@ -237,10 +241,12 @@ async fn put_connection(
     };
     let is_new = app
         .store
+        .catalog
         .put_connection(&caller.project, &connection)
         .await?;
     let stored = app
         .store
+        .catalog
         .connection(&caller.project, &connection.provider)
         .await?;
     let status = match is_new {
@@ -255,7 +261,11 @@ async fn delete_connection(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app.store.delete_connection(&caller.project, &id).await;
+    let deleted = app
+        .store
+        .catalog
+        .delete_connection(&caller.project, &id)
+        .await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => Problem::not_found("LLM connection"),
         error => error.into(),

@@ -161,7 +161,7 @@ async fn list_members(
     State(app): State<App>,
     caller: OrganizationAct,
 ) -> Result<Json<Members>, Problem> {
-    Ok(list(app.store.members(&caller.organization).await?))
+    Ok(list(app.store.catalog.members(&caller.organization).await?))
 }
 
 async fn put_member(
@@ -171,7 +171,10 @@ async fn put_member(
 ) -> Result<Json<Member>, Problem> {
     let (user, role) = input.read()?;
     let now = app.clock.now();
-    let set = app.store.set_member(&caller.organization, &user, role, now);
+    let set = app
+        .store
+        .catalog
+        .set_member(&caller.organization, &user, role, now);
     Ok(Json(known(set.await, nobody)?.into()))
 }
 
@@ -182,7 +185,10 @@ async fn delete_member(
 ) -> Result<Json<Left>, Problem> {
     let user = user_id(&input.user_id)?;
     let now = app.clock.now();
-    let removed = app.store.remove_member(&caller.organization, &user, now);
+    let removed = app
+        .store
+        .catalog
+        .remove_member(&caller.organization, &user, now);
     known(removed.await, nobody)?;
     Ok(left(&user, "The user has left the organization"))
 }
@@ -193,7 +199,10 @@ async fn list_project_members(
     Path(id): Path<String>,
 ) -> Result<Json<Members>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
-    let members = app.store.project_members(&caller.organization, &project.id);
+    let members = app
+        .store
+        .catalog
+        .project_members(&caller.organization, &project.id);
     Ok(list(members.await?))
 }
 
@@ -206,9 +215,10 @@ async fn put_project_member(
     let project = projects::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
     let now = app.clock.now();
-    let set = app
-        .store
-        .set_project_member(&caller.organization, &project.id, (&user, role), now);
+    let set =
+        app.store
+            .catalog
+            .set_project_member(&caller.organization, &project.id, (&user, role), now);
     let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
     Ok(Json(known(set.await, no_member)?.into()))
 }
@@ -221,7 +231,7 @@ async fn delete_project_member(
 ) -> Result<Json<Left>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
-    let removed = app.store.remove_project_member(&project.id, &user);
+    let removed = app.store.catalog.remove_project_member(&project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
     known(removed.await, no_role)?;
     Ok(left(

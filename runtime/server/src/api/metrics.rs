@@ -59,7 +59,11 @@ async fn metrics(
     version: Version,
 ) -> Result<Json<Value>, Problem> {
     let asked = Asked::read(&params, version)?;
-    let groups = app.store.metrics(&caller.project, &asked.question).await;
+    let groups = app
+        .store
+        .telemetry
+        .metrics(&caller.project, &asked.question)
+        .await;
     let groups = groups.map_err(refused)?;
     let mut rows: Vec<Value> = groups.iter().map(|group| row(&asked, group)).collect();
     if asked.order.is_empty() && asked.question.granularity.is_some() {

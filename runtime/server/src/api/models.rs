@@ -247,7 +247,7 @@ async fn list_models(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let own = app.store.models(&caller.project).await?;
+    let own = app.store.catalog.models(&caller.project).await?;
     let built_in = PriceTable::built_in();
     let n_total = (own.len() + built_in.len()) as u64;
     let all = own.iter().map(own_view);
@@ -274,7 +274,7 @@ async fn find(
     project: &ProjectId,
     id: &str,
 ) -> Result<Option<ModelDefinition>, Problem> {
-    let own = app.store.models(project).await?;
+    let own = app.store.catalog.models(project).await?;
     Ok(own.into_iter().find(|model| model.id == id))
 }
 
@@ -308,7 +308,11 @@ async fn create_model(
     Body(input): Body<ModelInput>,
 ) -> Result<Json<Value>, Problem> {
     let model = input.check(app.ids.uuid().to_string(), app.clock.now())?;
-    let made = app.store.create_model(&caller.project, &model).await;
+    let made = app
+        .store
+        .catalog
+        .create_model(&caller.project, &model)
+        .await;
     made.map_err(taken)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))
@@ -328,7 +332,11 @@ async fn put_model(
     if let Some(standing) = find(&app, &caller.project, &model.id).await? {
         model.created_at = standing.created_at;
     }
-    let made = app.store.replace_model(&caller.project, &model).await;
+    let made = app
+        .store
+        .catalog
+        .replace_model(&caller.project, &model)
+        .await;
     made.map_err(taken)?;
     app.prices.forget(&caller.project);
     Ok(Json(own_view(&model)))
@@ -339,7 +347,7 @@ async fn delete_model(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let deleted = app.store.delete_model(&caller.project, &id).await;
+    let deleted = app.store.catalog.delete_model(&caller.project, &id).await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => Problem::not_found("model"),
         error => error.into(),

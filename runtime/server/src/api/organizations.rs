@@ -38,6 +38,7 @@ async fn list_projects(
 ) -> Result<Json<Value>, Problem> {
     let projects = app
         .store
+        .catalog
         .organization_projects(&caller.organization)
         .await?;
     let view = |project: &perpend_store::catalog::Project| {
@@ -57,6 +58,10 @@ async fn list_keys(
     State(app): State<App>,
     caller: OrganizationAct,
 ) -> Result<Json<ApiKeys>, Problem> {
-    let keys = app.store.organization_keys(&caller.organization).await?;
+    let keys = app
+        .store
+        .catalog
+        .organization_keys(&caller.organization)
+        .await?;
     Ok(key_views(&keys))
 }

@@ -286,6 +286,7 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
     for (at, assignment) in rule.assignments.iter().enumerate() {
         let evaluator = app
             .store
+            .catalog
             .evaluator(project, &assignment.evaluator_id)
             .await?;
         let evaluator = evaluator.ok_or_else(|| {
@@ -316,7 +317,13 @@ async fn check_datasets(app: &App, project: &ProjectId, filter: &[Value]) -> Res
         }
         for id in condition["value"].as_array().into_iter().flatten() {
             let id = id.as_str().unwrap_or_default();
-            if app.store.dataset_by_id(project, id).await?.is_none() {
+            if app
+                .store
+                .catalog
+                .dataset_by_id(project, id)
+                .await?
+                .is_none()
+            {
                 let message = format!("no dataset {id:?} in this project");
                 return Err(Problem::body(&format!("filter[{at}].value"), message));
             }
@@ -372,7 +379,7 @@ pub(super) fn known(id: &str) -> Result<RuleId, Problem> {
 }
 
 pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Rule, Problem> {
-    let found = app.store.rule(project, &known(id)?).await?;
+    let found = app.store.catalog.rule(project, &known(id)?).await?;
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
@@ -401,7 +408,10 @@ pub(super) async fn create_rule(
     };
     check_whole(&app, &caller.project, &rule).await?;
     check_datasets(&app, &caller.project, &rule.filter).await?;
-    app.store.create_rule(&caller.project, &rule).await?;
+    app.store
+        .catalog
+        .create_rule(&caller.project, &rule)
+        .await?;
     Ok(Json(view(&rule)))
 }
 
@@ -414,6 +424,7 @@ async fn list_rules(
     let after = cursor::place(&params)?;
     let page = app
         .store
+        .catalog
         .rules(&caller.project, after.as_ref(), limit)
         .await?;
     let data: Vec<Value> = page.items.iter().map(view).collect();
@@ -450,6 +461,7 @@ pub(super) async fn patch_rule(
     .await?;
     let rule = app
         .store
+        .catalog
         .patch_rule(&caller.project, &wanted.id, &patch, now)
         .await?;
     Ok(Json(view(&rule)))
@@ -461,6 +473,9 @@ pub(super) async fn delete_rule(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let rule = existing(&app, &caller.project, &id).await?;
-    app.store.delete_rule(&caller.project, &rule.id).await?;
+    app.store
+        .catalog
+        .delete_rule(&caller.project, &rule.id)
+        .await?;
     Ok(Json(json!({ "id": rule.id })))
 }

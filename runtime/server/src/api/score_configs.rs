@@ -116,7 +116,7 @@ fn view(project: &ProjectId, config: &ScoreConfig) -> Value {
 }
 
 async fn find(app: &App, project: &ProjectId, id: &str) -> Result<ScoreConfig, Problem> {
-    let found = app.store.score_config(project, id).await?;
+    let found = app.store.catalog.score_config(project, id).await?;
     found.ok_or_else(|| Problem::not_found("score config"))
 }
 
@@ -149,6 +149,7 @@ async fn create_config(
         updated_at: now,
     })?;
     app.store
+        .catalog
         .create_score_config(&caller.project, &config)
         .await?;
     Ok(Json(view(&caller.project, &config)))
@@ -160,7 +161,11 @@ async fn list_configs(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.score_configs(&caller.project, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .score_configs(&caller.project, paging)
+        .await?;
     Ok(page::answer(paging, &found, |config| {
         view(&caller.project, config)
     }))
@@ -196,6 +201,7 @@ async fn update_config(
     config.updated_at = app.clock.now().max(seen.plus_millis(1));
     let config = checked(config)?;
     app.store
+        .catalog
         .update_score_config(&caller.project, &config, seen)
         .await?;
     Ok(Json(view(&caller.project, &config)))

@@ -66,7 +66,11 @@ async fn list_sessions(
         to: params.time("toTimestamp")?,
         environments: params.all("environment"),
     };
-    let found = app.store.sessions(&caller.project, &query, paging).await?;
+    let found = app
+        .store
+        .telemetry
+        .sessions(&caller.project, &query, paging)
+        .await?;
     Ok(page::answer(paging, &found, |session| {
         view(&caller.project, session)
     }))
@@ -83,6 +87,7 @@ async fn get_session(
     };
     let found = app
         .store
+        .telemetry
         .sessions(&caller.project, &query, Paging::default())
         .await?;
     let session = found.items.first();
@@ -99,7 +104,7 @@ async fn get_session(
         with_content: true,
         ..TraceQuery::default()
     };
-    let found = app.store.traces(&caller.project, &query).await?;
+    let found = app.store.telemetry.traces(&caller.project, &query).await?;
     let mut view = view(&caller.project, session);
     view["traces"] = found
         .items

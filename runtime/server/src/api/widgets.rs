@@ -349,7 +349,7 @@ async fn list_widgets(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.widgets(&caller.project, paging).await?;
+    let found = app.store.catalog.widgets(&caller.project, paging).await?;
     Ok(page::answer(paging, &found, view))
 }
 
@@ -359,7 +359,10 @@ async fn create_widget(
     Body(input): Body<NewWidget>,
 ) -> Result<Json<Value>, Problem> {
     let widget = input.checked(app.ids.uuid().to_string(), app.clock.now())?;
-    app.store.create_widget(&caller.project, &widget).await?;
+    app.store
+        .catalog
+        .create_widget(&caller.project, &widget)
+        .await?;
     Ok(Json(view(&widget)))
 }
 
@@ -368,7 +371,7 @@ async fn get_widget(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let widget = app.store.widget(&caller.project, &id).await?;
+    let widget = app.store.catalog.widget(&caller.project, &id).await?;
     Ok(Json(view(&widget.ok_or_else(missing)?)))
 }
 
@@ -378,7 +381,7 @@ async fn update_widget(
     Path(id): Path<String>,
     Body(patch): Body<WidgetPatch>,
 ) -> Result<Json<Value>, Problem> {
-    let widget = app.store.widget(&caller.project, &id).await?;
+    let widget = app.store.catalog.widget(&caller.project, &id).await?;
     let mut widget = widget.ok_or_else(missing)?;
     if patch.is_empty() {
         return Err(Problem::body(
@@ -390,6 +393,7 @@ async fn update_widget(
     patch.apply(&mut widget)?;
     widget.updated_at = app.clock.now().max(seen);
     app.store
+        .catalog
         .update_widget(&caller.project, &widget, seen)
         .await?;
     Ok(Json(view(&widget)))
@@ -400,7 +404,7 @@ async fn delete_widget(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let deleted = app.store.delete_widget(&caller.project, &id).await;
+    let deleted = app.store.catalog.delete_widget(&caller.project, &id).await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => missing(),
         error => error.into(),

@@ -80,7 +80,7 @@ pub(super) async fn known_key(
     let Ok(id) = PublicKey::new(public_key) else {
         return Ok(None);
     };
-    let key = app.store.api_key(&id).await?.map(|key| {
+    let key = app.store.catalog.api_key(&id).await?.map(|key| {
         Arc::new(KnownKey {
             id: key.made.id,
             owner: key.owner,
@@ -232,7 +232,7 @@ async fn by_admin_key(
         Problem::new(Code::InvalidRequest, message)
     })?;
     let project = match ProjectId::new(&id) {
-        Ok(id) => app.store.project(&id).await?,
+        Ok(id) => app.store.catalog.project(&id).await?,
         Err(_) => None,
     };
     let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;

@@ -72,7 +72,10 @@ impl Sessions {
         is_secure: bool,
     ) -> Result<Self, perpend_store::Error> {
         let fresh = random(ids);
-        let key = store.secret(SESSION_KEY, || fresh.into_bytes()).await?;
+        let key = store
+            .catalog
+            .secret(SESSION_KEY, || fresh.into_bytes())
+            .await?;
         Ok(Self::new(&key, token, is_secure))
     }
 

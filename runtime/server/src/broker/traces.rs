@@ -68,7 +68,7 @@ impl Reader<'_> {
 
     async fn info(&self, trace_id: &str) -> Answer<TraceInfo> {
         let id = self.readable(trace_id)?;
-        let found = self.store.trace(self.project, &id, false).await;
+        let found = self.store.telemetry.trace(self.project, &id, false).await;
         let trace = found.map_err(|error| failed(&error))?;
         let trace = trace.ok_or_else(no_trace)?.trace;
         let metadata = (!trace.metadata.is_empty()).then(|| Value::Object(trace.metadata));
@@ -101,7 +101,11 @@ impl Reader<'_> {
             // One more tells whether there is a next page.
             limit: limit + 1,
         };
-        let found = self.store.walk_trace(self.project, &id, &walk).await;
+        let found = self
+            .store
+            .telemetry
+            .walk_trace(self.project, &id, &walk)
+            .await;
         let mut found = found.map_err(|error| failed(&error))?;
         let has_more = limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(limit as usize);
@@ -121,7 +125,10 @@ impl Reader<'_> {
         let id = self.readable(trace_id)?;
         let missing = || TraceError::NotFound("the trace has no such observation".into());
         let observation = ObservationId::new(observation_id).map_err(|_| missing())?;
-        let found = self.store.observation_of(self.project, &id, &observation);
+        let found = self
+            .store
+            .telemetry
+            .observation_of(self.project, &id, &observation);
         let found = found.await.map_err(|error| failed(&error))?;
         let content = found.ok_or_else(missing)?.observation.content;
         let piece = match part {

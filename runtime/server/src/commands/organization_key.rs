@@ -63,7 +63,7 @@ pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result
 async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     // What no key can be called is as unknown as what none is called.
     let deleted = match PublicKey::new(public_key) {
-        Ok(key) => store.delete_organization_key(&key).await,
+        Ok(key) => store.catalog.delete_organization_key(&key).await,
         Err(_) => Err(Error::NotFound),
     };
     match deleted {
@@ -99,7 +99,7 @@ async fn make_in(
     wanted: Option<&str>,
     note: Option<String>,
 ) -> anyhow::Result<(Organization, KeyPair)> {
-    let all = store.organizations(MAX_ORGANIZATIONS).await?;
+    let all = store.catalog.organizations(MAX_ORGANIZATIONS).await?;
     let mut matching = all.iter().filter(|organization| {
         wanted
             .is_none_or(|wanted| wanted == organization.name || wanted == organization.id.as_str())
@@ -119,6 +119,9 @@ async fn make_in(
     let note = note.or_else(|| Some("made by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
-    store.create_key(&owner, &key, SystemClock.now()).await?;
+    store
+        .catalog
+        .create_key(&owner, &key, SystemClock.now())
+        .await?;
     Ok((organization.clone(), pair))
 }

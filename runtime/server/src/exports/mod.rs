@@ -23,7 +23,8 @@ use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use perpend_domain::time::Timestamp;
-use perpend_store::blob_exports::{BlobExport, Changed, ExportLease, ExportPlace, ExportSettings};
+use perpend_sql::Changed;
+use perpend_store::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
 use perpend_store::telemetry::Window;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
@@ -118,6 +119,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
     let fence = fence(app);
     let claimed = app
         .store
+        .catalog
         .claim_blob_export(fence, now.plus_millis(LEASE_MS), now)
         .await;
     let export = match claimed {
@@ -141,7 +143,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> bool {
             settle(app, &export, &lease, outcome).await
         }
         // Another server goes on with the file that was cut off.
-        () = shutdown.cancelled() => app.store.release_blob_export(&lease, None).await,
+        () = shutdown.cancelled() => app.store.catalog.release_blob_export(&lease, None).await,
     };
     if let Err(error) = settled {
         let error: &dyn std::error::Error = &error;
@@ -170,7 +172,10 @@ async fn settle(
                 true => Ok(()),
                 false => {
                     let now = app.clock.now();
-                    app.store.release_blob_export(lease, Some(now)).await
+                    app.store
+                        .catalog
+                        .release_blob_export(lease, Some(now))
+                        .await
                 }
             };
         }
@@ -186,6 +191,7 @@ async fn settle(
         .min(export.settings.frequency.as_millis());
     let now = app.clock.now();
     app.store
+        .catalog
         .fail_blob_export(lease, &reason, now, now.plus_millis(wait))
         .await
 }
@@ -211,7 +217,10 @@ async fn write(
     let to = to.unwrap_or_else(|| Timestamp::from_millis(now.as_millis() - LAG_MS));
     if let Some(from) = from.filter(|from| to <= *from) {
         let next = from.plus_millis(LAG_MS + 1);
-        app.store.finish_blob_export(lease, None, next).await?;
+        app.store
+            .catalog
+            .finish_blob_export(lease, None, next)
+            .await?;
         return Ok(Written {
             n_rows: 0,
             is_whole: true,
@@ -246,7 +255,11 @@ async fn write(
     }
     // From the begin of the window's first turn; this one may be a late one.
     let next = to.plus_millis(LAG_MS + settings.frequency.as_millis());
-    let is_ours = app.store.finish_blob_export(lease, Some(to), next).await?;
+    let is_ours = app
+        .store
+        .catalog
+        .finish_blob_export(lease, Some(to), next)
+        .await?;
     match is_ours {
         true => Ok(Written {
             n_rows: writing.n_rows,
@@ -274,10 +287,12 @@ impl Writing<'_> {
     async fn advance(&mut self) -> Result<(), Failure> {
         let now = self.app.clock.now();
         let until = now.plus_millis(LEASE_MS);
-        let advanced =
-            self.app
-                .store
-                .advance_blob_export(self.lease, until, self.window.to, &self.place);
+        let advanced = self.app.store.catalog.advance_blob_export(
+            self.lease,
+            until,
+            self.window.to,
+            &self.place,
+        );
         if !advanced.await? {
             return Err(Failure::Lost);
         }

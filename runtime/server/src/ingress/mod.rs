@@ -133,6 +133,7 @@ async fn take(
 
     if let Some(batch) = prepared {
         app.store
+            .telemetry
             .write_prepared(&caller.project, batch, now, account)
             .await?;
         app.scheduler.wake();

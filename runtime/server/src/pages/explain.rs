@@ -65,7 +65,10 @@ pub(super) async fn verdicts(
     let mut rules: Vec<Rule> = Vec::new();
     let mut place = None;
     loop {
-        let page = store.rules(project, place.as_ref(), PER_READ).await?;
+        let page = store
+            .catalog
+            .rules(project, place.as_ref(), PER_READ)
+            .await?;
         let is_for_it = |rule: &Rule| rule.target == target.kind();
         rules.extend(page.items.into_iter().filter(is_for_it));
         place = page.next;
@@ -95,7 +98,7 @@ pub(super) async fn verdicts(
             match last_execution(&explanation, evaluator) {
                 Some(execution) => {
                     if !names.contains_key(evaluator)
-                        && let Some(found) = store.evaluator(project, evaluator).await?
+                        && let Some(found) = store.catalog.evaluator(project, evaluator).await?
                     {
                         names.insert(evaluator.clone(), found.name);
                     }

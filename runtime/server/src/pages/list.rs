@@ -39,7 +39,7 @@ pub(super) async fn show(
     }
     if view.lines.is_empty() && !query.is_set() {
         view.origin = origin(&app, &headers);
-        let keys = app.store.api_keys(&viewer.project).await?;
+        let keys = app.store.catalog.api_keys(&viewer.project).await?;
         view.public_key = keys
             .first()
             .map_or_else(String::new, |key| key.made.public_key.to_string());
@@ -63,7 +63,11 @@ async fn fill(
     let number = form.page();
     let found = read::traces(app, &viewer.project, filter, number, PER_PAGE).await?;
     let ids: Vec<TraceId> = found.traces.iter().map(|trace| trace.id.clone()).collect();
-    let scores = app.store.scores_of_traces(&viewer.project, &ids).await?;
+    let scores = app
+        .store
+        .telemetry
+        .scores_of_traces(&viewer.project, &ids)
+        .await?;
     let mut chips: HashMap<&TraceId, Vec<Chip>> = HashMap::new();
     let mut by_name: Vec<&Score> = scores.iter().collect();
     by_name.sort_by(|a, b| a.written.name.cmp(&b.written.name));

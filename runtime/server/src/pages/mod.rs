@@ -125,7 +125,7 @@ pub(crate) async fn admit(
 
 /// The viewer whose act it is, while the project exists.
 async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
-    let found = app.store.project(&act.project).await?;
+    let found = app.store.catalog.project(&act.project).await?;
     Ok(found.map(|found| Viewer {
         project: act.project,
         name: found.name,

@@ -30,7 +30,7 @@ pub(super) async fn traces(
         limit,
         ..TraceQuery::default()
     };
-    let found = app.store.traces(project, &query).await?;
+    let found = app.store.telemetry.traces(project, &query).await?;
     Ok(Found {
         traces: found.items.into_iter().map(|stored| stored.trace).collect(),
         n_total: found.n_total,
@@ -45,10 +45,13 @@ pub(super) async fn trace_with_steps(
     id: &TraceId,
 ) -> Result<Option<(Trace, Vec<Observation>)>, Problem> {
     let store = &app.store;
-    let Some(stored) = store.trace(project, id, false).await? else {
+    let Some(stored) = store.telemetry.trace(project, id, false).await? else {
         return Ok(None);
     };
-    let steps = store.trace_observations(project, id, false).await?;
+    let steps = store
+        .telemetry
+        .trace_observations(project, id, false)
+        .await?;
     let steps = steps.into_iter().map(|stored| stored.observation).collect();
     Ok(Some((stored.trace, steps)))
 }
@@ -59,7 +62,7 @@ pub(super) async fn whole(
     project: &ProjectId,
     id: &TraceId,
 ) -> Result<Option<Trace>, Problem> {
-    let stored = app.store.trace(project, id, true).await?;
+    let stored = app.store.telemetry.trace(project, id, true).await?;
     Ok(stored.map(|stored| stored.trace))
 }
 
@@ -70,6 +73,10 @@ pub(super) async fn step(
     trace: &TraceId,
     id: &ObservationId,
 ) -> Result<Option<Observation>, Problem> {
-    let stored = app.store.observation_of(project, trace, id).await?;
+    let stored = app
+        .store
+        .telemetry
+        .observation_of(project, trace, id)
+        .await?;
     Ok(stored.map(|stored| stored.observation))
 }

@@ -17,8 +17,11 @@ use crate::problem::Problem;
 pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
     let store = &app.store;
     let limit = RulesPage::LIMIT;
-    let rules = store.rules(&viewer.project, None, limit).await?;
-    let evaluators = store.evaluators(&viewer.project, None, limit).await?;
+    let rules = store.catalog.rules(&viewer.project, None, limit).await?;
+    let evaluators = store
+        .catalog
+        .evaluators(&viewer.project, None, limit)
+        .await?;
     let has_more = rules.next.is_some() || evaluators.next.is_some();
     let (rules, evaluators) = (rules.items, evaluators.items);
     let names: HashMap<&EvaluatorId, &str> = evaluators

@@ -96,7 +96,11 @@ pub(super) async fn show(
             }
         }
     }
-    let scores = app.store.scores_of_traces(&viewer.project, &[id]).await?;
+    let scores = app
+        .store
+        .telemetry
+        .scores_of_traces(&viewer.project, &[id])
+        .await?;
     let detail = detail_of(&app, &viewer, &target, &scores).await?;
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
@@ -134,6 +138,7 @@ pub(super) async fn detail(
     };
     let scores = app
         .store
+        .telemetry
         .scores_of_traces(&viewer.project, std::slice::from_ref(&id))
         .await?;
     let input = detail_of(&app, &viewer, &target, &scores).await?;
@@ -217,7 +222,7 @@ impl Names {
         let mut names = Self::default();
         for origin in origins {
             if !names.rules.contains_key(&origin.rule_id)
-                && let Some(rule) = store.rule(project, &origin.rule_id).await?
+                && let Some(rule) = store.catalog.rule(project, &origin.rule_id).await?
             {
                 names.rules.insert(rule.id, rule.name);
             }
@@ -225,9 +230,13 @@ impl Names {
                 continue;
             }
             let version = store
+                .catalog
                 .evaluator_version(project, &origin.evaluator_version_id)
                 .await?;
-            let evaluator = store.evaluator(project, &origin.evaluator_id).await?;
+            let evaluator = store
+                .catalog
+                .evaluator(project, &origin.evaluator_id)
+                .await?;
             if let (Some((_, version)), Some(evaluator)) = (version, evaluator) {
                 let plugin = format!(
                     "{} {} · {}",

@@ -150,8 +150,8 @@ pub(crate) async fn open(
         prove(store, &vault, &place, ids).await?;
         return Ok(vault);
     }
-    let is_first =
-        store.known_secret(CANARY).await?.is_none() && store.sealed_values().await?.is_empty();
+    let is_first = store.catalog.known_secret(CANARY).await?.is_none()
+        && store.catalog.sealed_values().await?.is_empty();
     anyhow::ensure!(
         is_first,
         "{place} is missing, and this database holds values that were encrypted with the key in it. {WAY_OUT}"
@@ -181,17 +181,17 @@ async fn prove(
     place: &Place,
     ids: &dyn IdSource,
 ) -> anyhow::Result<()> {
-    let canary = match store.known_secret(CANARY).await? {
+    let canary = match store.catalog.known_secret(CANARY).await? {
         Some(canary) => canary,
         None => {
-            let sealed = store.sealed_values().await?;
+            let sealed = store.catalog.sealed_values().await?;
             let lost = unreadable(vault, &sealed);
             anyhow::ensure!(opens_some(&lost, &sealed), differs(place));
             for name in lost {
                 tracing::warn!("{name} was encrypted with another key and has to be entered again");
             }
             let fresh = vault.seal(CANARY, CANARY_TEXT, ids)?;
-            store.secret(CANARY, || fresh).await?
+            store.catalog.secret(CANARY, || fresh).await?
         }
     };
     match vault.unseal(CANARY, &canary) {
@@ -242,8 +242,8 @@ pub(crate) enum Reset {
 
 /// What [`reset`] would do.
 pub(crate) async fn preview(store: &Store, config: &Config) -> anyhow::Result<Reset> {
-    let sealed = store.sealed_values().await?;
-    let canary = store.known_secret(CANARY).await?;
+    let sealed = store.catalog.sealed_values().await?;
+    let canary = store.catalog.known_secret(CANARY).await?;
     let (fits, lost) = match Place::of(config).read()? {
         None => {
             let lost: Vec<_> = sealed.iter().map(name).collect();
@@ -274,7 +274,7 @@ pub(crate) async fn reset(
         None => place.make(ids)?,
     };
     let canary = vault.seal(CANARY, CANARY_TEXT, ids)?;
-    store.replace_secret(CANARY, &canary).await?;
+    store.catalog.replace_secret(CANARY, &canary).await?;
     Ok(place)
 }
 

@@ -3,6 +3,7 @@
 use perpend_domain::ids::PublicKey;
 
 use super::*;
+use crate::Store;
 use crate::catalog::{Init, NewApiKey, Rights, SecretHash};
 use crate::testing::on_each_database;
 
@@ -38,7 +39,11 @@ async fn start(store: &Store) {
                 expires_at: None,
             },
         };
-        store.create_first_project(&init, at(0)).await.unwrap();
+        store
+            .catalog
+            .create_first_project(&init, at(0))
+            .await
+            .unwrap();
     }
 }
 
@@ -84,11 +89,20 @@ fn lease(n: u8, fence: i64) -> ExportLease {
 async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
     on_each_database(|store| async move {
         start(&store).await;
-        store.put_blob_export(&export(1, at(0))).await.unwrap();
-        store.put_blob_export(&export(2, at(HOUR))).await.unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(1, at(0)))
+            .await
+            .unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(2, at(HOUR)))
+            .await
+            .unwrap();
         let claim = async |fence, now: i64| {
             let until = at(now + 1_000);
             store
+                .catalog
                 .claim_blob_export(fence, until, at(now))
                 .await
                 .unwrap()
@@ -110,7 +124,9 @@ async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
         };
         let advance = async |fence| {
             let lease = lease(1, fence);
-            let advanced = store.advance_blob_export(&lease, at(1_000), at(-1), &place);
+            let advanced = store
+                .catalog
+                .advance_blob_export(&lease, at(1_000), at(-1), &place);
             advanced.await.unwrap()
         };
         assert!(advance(7).await);
@@ -122,12 +138,19 @@ async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
         assert!(!advance(7).await, "a slow writer has lost it");
         let finish = async |fence| {
             let lease = lease(1, fence);
-            let done = store.finish_blob_export(&lease, Some(at(-1)), at(HOUR));
+            let done = store
+                .catalog
+                .finish_blob_export(&lease, Some(at(-1)), at(HOUR));
             done.await.unwrap()
         };
         assert!(!finish(7).await);
         assert!(finish(9).await);
-        let stored = store.blob_export(&project(1)).await.unwrap().unwrap();
+        let stored = store
+            .catalog
+            .blob_export(&project(1))
+            .await
+            .unwrap()
+            .unwrap();
         let state = ExportState {
             next_sync_at: Some(at(HOUR)),
             last_sync_at: Some(at(-1)),
@@ -142,17 +165,24 @@ async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
 async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away() {
     on_each_database(|store| async move {
         start(&store).await;
-        store.put_blob_export(&export(1, at(0))).await.unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(1, at(0)))
+            .await
+            .unwrap();
         let claim = async |fence, now: i64| {
             let until = at(now + 1_000);
             store
+                .catalog
                 .claim_blob_export(fence, until, at(now))
                 .await
                 .unwrap()
         };
         claim(1, 0).await.unwrap();
         let held = lease(1, 1);
-        let failed = store.fail_blob_export(&held, "no such bucket", at(1), at(60_000));
+        let failed = store
+            .catalog
+            .fail_blob_export(&held, "no such bucket", at(1), at(60_000));
         failed.await.unwrap();
         assert_eq!(claim(2, 1_000).await, None, "not before its time");
         let again = claim(3, 60_000).await.unwrap();
@@ -165,20 +195,37 @@ async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away
         let mut changed = export(1, at(60_000));
         changed.id = "another".to_owned();
         changed.created_at = at(5);
-        store.put_blob_export(&changed).await.unwrap();
-        let lost = store.finish_blob_export(&lease(1, 3), None, at(HOUR)).await;
+        store.catalog.put_blob_export(&changed).await.unwrap();
+        let lost = store
+            .catalog
+            .finish_blob_export(&lease(1, 3), None, at(HOUR))
+            .await;
         assert!(!lost.unwrap());
-        let stored = store.blob_export(&project(1)).await.unwrap().unwrap();
+        let stored = store
+            .catalog
+            .blob_export(&project(1))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((stored.id.as_str(), stored.created_at), ("export-1", at(0)));
         assert_eq!(stored.state.last_error, None);
 
         claim(4, 60_000).await.unwrap();
-        store.release_blob_export(&lease(1, 4), None).await.unwrap();
+        store
+            .catalog
+            .release_blob_export(&lease(1, 4), None)
+            .await
+            .unwrap();
         assert!(claim(5, 60_000).await.is_some(), "given back");
 
-        store.put_blob_export(&export(2, at(60_001))).await.unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(2, at(60_001)))
+            .await
+            .unwrap();
         let behind = Some(at(60_002));
         store
+            .catalog
             .release_blob_export(&lease(1, 5), behind)
             .await
             .unwrap();
@@ -192,42 +239,69 @@ async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away
 async fn exports_belong_to_an_organization_and_go_with_their_project() {
     on_each_database(|store| async move {
         start(&store).await;
-        store.put_blob_export(&export(1, at(0))).await.unwrap();
-        store.put_blob_export(&export(2, at(0))).await.unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(1, at(0)))
+            .await
+            .unwrap();
+        store
+            .catalog
+            .put_blob_export(&export(2, at(0)))
+            .await
+            .unwrap();
         let (ours, theirs) = (organization(1), organization(2));
-        let list = store.organization_blob_exports(&ours).await.unwrap();
+        let list = store
+            .catalog
+            .organization_blob_exports(&ours)
+            .await
+            .unwrap();
         assert_eq!(list, [export(1, at(0))]);
-        let found = store.organization_blob_export(&theirs, "export-1").await;
+        let found = store
+            .catalog
+            .organization_blob_export(&theirs, "export-1")
+            .await;
         assert_eq!(found.unwrap(), None);
         assert!(
             store
+                .catalog
                 .delete_blob_export(&project(2), "export-1")
                 .await
                 .is_err()
         );
 
         store
+            .catalog
             .delete_project(&ours, &project(1), at(1))
             .await
             .unwrap();
         assert!(
             store
+                .catalog
                 .organization_blob_exports(&ours)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        let claimed = store.claim_blob_export(1, at(9), at(2)).await.unwrap();
+        let claimed = store
+            .catalog
+            .claim_blob_export(1, at(9), at(2))
+            .await
+            .unwrap();
         assert_eq!(claimed.unwrap().project, project(2));
         assert_eq!(
-            store.claim_blob_export(2, at(9), at(2)).await.unwrap(),
+            store
+                .catalog
+                .claim_blob_export(2, at(9), at(2))
+                .await
+                .unwrap(),
             None
         );
         store
+            .catalog
             .delete_blob_export(&project(2), "export-2")
             .await
             .unwrap();
-        assert_eq!(store.blob_export(&project(2)).await.unwrap(), None);
+        assert_eq!(store.catalog.blob_export(&project(2)).await.unwrap(), None);
     })
     .await;
 }

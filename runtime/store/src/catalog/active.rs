@@ -6,7 +6,7 @@ use perpend_domain::ids::ProjectId;
 
 use super::evaluators::{self, EvaluatorRow};
 use super::rules::{self, AssignmentRow, RuleRow};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::checked;
 use perpend_sql::{query, query_scalar};
 
@@ -33,7 +33,7 @@ pub struct ActiveCatalog {
 pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision + 1 WHERE id = 1";
 const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
 
-impl Store {
+impl Catalog {
     /// A number that grows with every change of a rule or an evaluator in any project. Crosses tenants:
     /// for the engine.
     ///

@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Cursor, Page, bounds, checked, digest, from_json, to_json};
 use perpend_sql::{Tx, query, query_scalar};
@@ -275,7 +275,7 @@ async fn insert_version(
     Ok(())
 }
 
-impl Store {
+impl Catalog {
     /// The evaluator with its newest version.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 
 use super::SecretHash;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::checked;
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Query, Tx, query, query_scalar};
@@ -199,7 +199,7 @@ const PUBLIC_KEY_USED: Error = Error::Conflict(
      both halves and a new pair is made",
 );
 
-impl Store {
+impl Catalog {
     /// The key with this public half. Asked before its owner is known: the answer names it.
     ///
     /// # Errors

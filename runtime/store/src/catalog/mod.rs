@@ -30,5 +30,21 @@ pub use plugins::{Plugin, PluginUser};
 pub use projects::{Init, Organization, Project};
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};
-pub use sweep::Swept;
+pub use sweep::Deleted;
 pub use users::{MAX_USERS, NewUser, Role, User};
+
+use perpend_sql::Pool;
+
+/// What people set up, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    pub(crate) pool: Pool,
+}
+
+impl Catalog {
+    /// In a database that has all steps of the schema.
+    #[must_use]
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone() }
+    }
+}

@@ -11,7 +11,7 @@ use super::active::RAISE;
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
 use super::{Organization, Project};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query};
 use perpend_sql::{checked, to_json};
@@ -90,7 +90,7 @@ async fn lock_and_count(
         .await
 }
 
-impl Store {
+impl Catalog {
     /// The oldest organizations of the installation. Crosses tenants: for its operator.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::time::Timestamp;
 use semver::Version;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{checked, digest, from_json, to_json};
 use perpend_sql::{query, query_scalar};
@@ -143,7 +143,7 @@ pub(super) const N_COMPONENTS: &str = "SELECT COUNT(*) FROM components WHERE dig
 const COMPONENT: &str = "SELECT bytes FROM components WHERE digest = $1";
 const DIGESTS: &str = "SELECT digest FROM components";
 
-impl Store {
+impl Catalog {
     /// Registers a component under the name and version it gives itself; again is a no-op. `owner` is
     /// `None` for plug-ins that come with the server, which all projects see.
     ///

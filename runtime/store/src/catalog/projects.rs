@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::keys::{claim_public_key, insert_key};
 use super::{KeyOwner, NewApiKey};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{checked, from_json};
 use perpend_sql::{query, query_scalar};
@@ -114,7 +114,7 @@ const INSERT: &str = "
     INSERT INTO projects (id, organization_id, name, metadata, created_at, updated_at)
     VALUES ($1, $2, $3, '{}', $4, $4)";
 
-impl Store {
+impl Catalog {
     /// The project with its organization.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::active::RAISE;
 use super::row;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Cursor, Page, bounds, checked, from_json, to_json};
 use perpend_sql::{Source, Tx, query, query_scalar};
@@ -315,7 +315,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
     Ok(())
 }
 
-impl Store {
+impl Catalog {
     /// The rule with its assignments.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
 
 use super::keys::LOCK_ORGANIZATION;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, query, query_scalar};
 use perpend_sql::{Numbered, checked};
@@ -181,7 +181,7 @@ const SET_PROJECT_ROLE: &str = "
     ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role";
 const LEAVE_PROJECT: &str = "DELETE FROM project_members WHERE project_id = $1 AND user_id = $2";
 
-impl Store {
+impl Catalog {
     async fn one_user(&self, sql: &str, args: &[Arg<'_>]) -> Result<Option<User>, Error> {
         let rows: Vec<UserRow> = self.pool.select(sql, args).await?;
         rows.into_iter().next().map(TryInto::try_into).transpose()

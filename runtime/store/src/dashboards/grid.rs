@@ -5,7 +5,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Content, Dashboard, Placement, Tile};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query, value_list};
 use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
@@ -178,7 +178,7 @@ fn missing(error: Error) -> Error {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Stores a new dashboard with its tiles.
     ///
     /// # Errors

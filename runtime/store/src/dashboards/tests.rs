@@ -50,7 +50,10 @@ fn projects() -> (ProjectId, ProjectId) {
 }
 
 async fn add(store: &Store, project: &ProjectId, new: &NewPlacement) -> Result<Placement, Error> {
-    store.add_placement(project, "d", new, 3, at(7)).await
+    store
+        .catalog
+        .add_placement(project, "d", new, 3, at(7))
+        .await
 }
 
 #[tokio::test]
@@ -59,6 +62,7 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
         let (ours, theirs) = projects();
         for (id, millis) in [("one", 1), ("two", 2)] {
             store
+                .catalog
                 .create_widget(&ours, &widget(id, millis))
                 .await
                 .unwrap();
@@ -66,19 +70,27 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
         let mut changed = widget("one", 1);
         changed.name = "tokens".to_owned();
         changed.updated_at = at(9);
-        store.update_widget(&ours, &changed, at(1)).await.unwrap();
-        let again = store.update_widget(&ours, &changed, at(1)).await;
+        store
+            .catalog
+            .update_widget(&ours, &changed, at(1))
+            .await
+            .unwrap();
+        let again = store.catalog.update_widget(&ours, &changed, at(1)).await;
         assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
-        let found = store.widgets(&ours, Paging::default()).await.unwrap();
+        let found = store
+            .catalog
+            .widgets(&ours, Paging::default())
+            .await
+            .unwrap();
         assert_eq!(
             (found.items, found.n_total),
             (vec![changed, widget("two", 2)], 2)
         );
-        assert_eq!(store.widget(&theirs, "one").await.unwrap(), None);
-        let foreign = store.delete_widget(&theirs, "one").await;
+        assert_eq!(store.catalog.widget(&theirs, "one").await.unwrap(), None);
+        let foreign = store.catalog.delete_widget(&theirs, "one").await;
         assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
-        store.delete_widget(&ours, "one").await.unwrap();
-        assert_eq!(store.widget(&ours, "one").await.unwrap(), None);
+        store.catalog.delete_widget(&ours, "one").await.unwrap();
+        assert_eq!(store.catalog.widget(&ours, "one").await.unwrap(), None);
     })
     .await;
 }
@@ -87,12 +99,18 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
 async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
-        store.create_widget(&ours, &widget("w", 1)).await.unwrap();
         store
+            .catalog
+            .create_widget(&ours, &widget("w", 1))
+            .await
+            .unwrap();
+        store
+            .catalog
             .create_widget(&theirs, &widget("theirs", 1))
             .await
             .unwrap();
         store
+            .catalog
             .create_dashboard(&ours, &dashboard("d", 1))
             .await
             .unwrap();
@@ -118,25 +136,33 @@ async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
             .unwrap();
         let full = add(&store, &ours, &placed("p4", shows)).await;
         assert!(matches!(full, Err(Error::Conflict(_))), "{full:?}");
-        let kept = store.delete_widget(&ours, "w").await;
+        let kept = store.catalog.delete_widget(&ours, "w").await;
         assert!(matches!(kept, Err(Error::Conflict(_))), "{kept:?}");
 
         let tile = Tile { x: 6, ..third.tile };
         store
+            .catalog
             .move_placement(&ours, "d", "p3", tile, at(8))
             .await
             .unwrap();
         store
+            .catalog
             .delete_placement(&ours, "d", "p1", at(9))
             .await
             .unwrap();
         for foreign in [
-            store.move_placement(&theirs, "d", "p3", tile, at(8)).await,
-            store.delete_placement(&ours, "d", "p1", at(9)).await,
+            store
+                .catalog
+                .move_placement(&theirs, "d", "p3", tile, at(8))
+                .await,
+            store
+                .catalog
+                .delete_placement(&ours, "d", "p1", at(9))
+                .await,
         ] {
             assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
         }
-        let found = store.dashboard(&ours, "d").await.unwrap().unwrap();
+        let found = store.catalog.dashboard(&ours, "d").await.unwrap().unwrap();
         let tiles: Vec<_> = found
             .placements
             .iter()
@@ -144,8 +170,8 @@ async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
             .collect();
         assert_eq!(tiles, [("p2", 0), ("p3", 6)]);
         assert_eq!(found.updated_at, at(9));
-        store.delete_dashboard(&ours, "d").await.unwrap();
-        store.delete_widget(&ours, "w").await.unwrap();
+        store.catalog.delete_dashboard(&ours, "d").await.unwrap();
+        store.catalog.delete_widget(&ours, "w").await.unwrap();
     })
     .await;
 }
@@ -167,12 +193,16 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
         };
         let mut made = dashboard("d", 1);
         made.placements = vec![preset("b"), preset("a")];
-        store.create_dashboard(&ours, &made).await.unwrap();
+        store.catalog.create_dashboard(&ours, &made).await.unwrap();
         store
+            .catalog
             .create_dashboard(&theirs, &dashboard("d", 1))
             .await
             .unwrap();
-        assert_eq!(store.dashboard(&ours, "d").await.unwrap(), Some(made));
+        assert_eq!(
+            store.catalog.dashboard(&ours, "d").await.unwrap(),
+            Some(made)
+        );
         let missing = Placement {
             content: Content::Widget("nothing".to_owned()),
             ..preset("c")
@@ -184,6 +214,7 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
             };
             assert!(
                 store
+                    .catalog
                     .update_dashboard(&ours, "d", &patch, at(5))
                     .await
                     .is_err()
@@ -195,13 +226,18 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
             ..DashboardPatch::default()
         };
         let found = store
+            .catalog
             .update_dashboard(&ours, "d", &patch, at(6))
             .await
             .unwrap();
         assert_eq!(found.placements, [preset("c")]);
         assert_eq!((found.name.as_str(), found.updated_at), ("renamed", at(6)));
         assert_eq!(found.filters, dashboard("d", 1).filters);
-        let list = store.dashboards(&theirs, Paging::default()).await.unwrap();
+        let list = store
+            .catalog
+            .dashboards(&theirs, Paging::default())
+            .await
+            .unwrap();
         assert_eq!((list.items, list.n_total), (vec![dashboard("d", 1)], 1));
     })
     .await;

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use super::Widget;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::Arg;
 use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
 
@@ -44,7 +44,7 @@ impl TryFrom<WidgetRow> for Widget {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Stores a new widget.
     ///
     /// # Errors

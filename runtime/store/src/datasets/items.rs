@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::dataset::{DatasetItem, media_ids};
+use perpend_domain::dataset::DatasetItem;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
-use crate::telemetry::media::{LINK_ITEM, RENEW};
-use crate::{Error, Store};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, query, value_list};
+use crate::{Catalog, Error};
+use perpend_sql::{Arg, Tx, query, value_list};
 use perpend_sql::{Cursor, Listed, Numbered, Paging, to_json};
 
 /// A version of an item.
@@ -51,9 +49,6 @@ const TAKE_TURN: &str = "
 const END: &str = "
     UPDATE dataset_items SET valid_to = $4
      WHERE project_id = $1 AND id = $2 AND valid_from = $3 AND valid_to IS NULL";
-/// References of one item that keep their medium.
-const MAX_MEDIA: usize = 300;
-const MAX_MEDIA_ID: usize = 200;
 const INSERT: &str = "
     INSERT INTO dataset_items
         (project_id, id, valid_from, is_deleted, dataset_id, status, input, expected_output, metadata,
@@ -74,7 +69,7 @@ fn page(chosen: &str, limit: u32, offset: u64) -> String {
     )
 }
 
-impl Store {
+impl Catalog {
     /// The newest version of an item, which may be its deletion.
     ///
     /// # Errors
@@ -195,29 +190,7 @@ impl Store {
                   AND i.dataset_id = ${place} ORDER BY i.created_at DESC, i.id DESC LIMIT {limit}) d{place}"
             )
         };
-        self.of_each_dataset(project, dataset_ids, one).await
-    }
-
-    /// Rows of a dataset's id and a text, from one statement over all of these datasets: `one` selects
-    /// those of the dataset at a placeholder.
-    pub(super) async fn of_each_dataset(
-        &self,
-        project: &ProjectId,
-        dataset_ids: &[&str],
-        one: impl Fn(usize) -> String,
-    ) -> Result<HashMap<String, Vec<String>>, Error> {
-        let mut found: HashMap<String, Vec<String>> = HashMap::new();
-        for some in dataset_ids.chunks(PER_STATEMENT) {
-            let parts: Vec<String> = (2..some.len() + 2).map(&one).collect();
-            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-            args.extend(some.iter().map(|id| Arg::from(*id)));
-            let rows: Vec<(String, String)> =
-                self.pool.select(&parts.join(" UNION ALL "), &args).await?;
-            for (dataset, text) in rows {
-                found.entry(dataset).or_default().push(text);
-            }
-        }
-        Ok(found)
+        self.pool.texts_of_each(project, dataset_ids, one).await
     }
 
     /// Items of these ids as they were last, deleted ones too, in no particular order.
@@ -243,95 +216,60 @@ impl Store {
         }
         Ok(found)
     }
-
-    /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the
-    /// version that began at `seen`, or as the first one. `false` when either is not so any more.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn put_dataset_item(
-        &self,
-        project: &ProjectId,
-        version: &ItemVersion,
-        seen: Option<Timestamp>,
-        schema_revision: i64,
-    ) -> Result<bool, Error> {
-        let item = &version.item;
-        let media = media_of(item);
-        Ok(in_transaction!(&self.pool, |tx| {
-            let n_turns = query(TAKE_TURN)
-                .bind(project.as_str())
-                .bind(&item.dataset_id)
-                .bind(schema_revision)
-                .execute(&mut tx)
-                .await?;
-            if n_turns == 0 {
-                return Ok(false);
-            }
-            if let Some(seen) = seen {
-                let n_ended = query(END)
-                    .bind(project.as_str())
-                    .bind(&item.id)
-                    .bind(seen.as_micros())
-                    .bind(item.valid_from.as_micros())
-                    .execute(&mut tx)
-                    .await?;
-                if n_ended == 0 {
-                    return Ok(false);
-                }
-            }
-            let n_made = query(INSERT)
-                .bind(project.as_str())
-                .bind(&item.id)
-                .bind(item.valid_from.as_micros())
-                .bind(version.is_deleted)
-                .bind(&item.dataset_id)
-                .bind(item.status.as_str())
-                .bind(to_json("dataset item", &item.input)?)
-                .bind(to_json("dataset item", &item.expected_output)?)
-                .bind(to_json("dataset item", &item.metadata)?)
-                .bind(item.source_trace_id.as_deref())
-                .bind(item.source_observation_id.as_deref())
-                .bind(item.created_at.as_micros())
-                .execute(&mut tx)
-                .await?;
-            if n_made == 0 {
-                return Ok(false);
-            }
-            // What an item shows outlives the trace that it was made from.
-            for (field, id) in &media {
-                query(RENEW)
-                    .bind(project.as_str())
-                    .bind(*id)
-                    .bind(item.valid_from.as_micros())
-                    .execute(&mut tx)
-                    .await?;
-                query(LINK_ITEM)
-                    .bind(project.as_str())
-                    .bind(&item.dataset_id)
-                    .bind(&item.id)
-                    .bind(*field)
-                    .bind(*id)
-                    .execute(&mut tx)
-                    .await?;
-            }
-            true
-        }))
-    }
 }
 
-/// The media that an item refers to, by field.
-fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
-    let fields = [
-        ("input", &item.input),
-        ("expectedOutput", &item.expected_output),
-        ("metadata", &item.metadata),
-    ];
-    let ids = fields.into_iter().flat_map(|(field, value)| {
-        let ids = media_ids(value).into_iter();
-        // Longer ones are of no medium.
-        ids.filter(|id| id.len() <= MAX_MEDIA_ID)
-            .map(move |id| (field, id))
-    });
-    ids.take(MAX_MEDIA).collect()
+/// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
+/// began at `seen`, or as the first one, inside the caller's transaction. `false` when either is not so any more:
+/// the caller undoes it.
+///
+/// # Errors
+/// When the database fails.
+pub async fn put_item(
+    tx: &mut Tx,
+    project: &ProjectId,
+    version: &ItemVersion,
+    seen: Option<Timestamp>,
+    schema_revision: i64,
+) -> Result<bool, Error> {
+    let item = &version.item;
+    let n_turns = query(TAKE_TURN)
+        .bind(project.as_str())
+        .bind(&item.dataset_id)
+        .bind(schema_revision)
+        .execute(tx)
+        .await?;
+    if n_turns == 0 {
+        return Ok(false);
+    }
+    if let Some(seen) = seen {
+        let n_ended = query(END)
+            .bind(project.as_str())
+            .bind(&item.id)
+            .bind(seen.as_micros())
+            .bind(item.valid_from.as_micros())
+            .execute(tx)
+            .await?;
+        if n_ended == 0 {
+            return Ok(false);
+        }
+    }
+    let n_made = query(INSERT)
+        .bind(project.as_str())
+        .bind(&item.id)
+        .bind(item.valid_from.as_micros())
+        .bind(version.is_deleted)
+        .bind(&item.dataset_id)
+        .bind(item.status.as_str())
+        .bind(to_json("dataset item", &item.input)?)
+        .bind(to_json("dataset item", &item.expected_output)?)
+        .bind(to_json("dataset item", &item.metadata)?)
+        .bind(item.source_trace_id.as_deref())
+        .bind(item.source_observation_id.as_deref())
+        .bind(item.created_at.as_micros())
+        .execute(tx)
+        .await?;
+    if n_made == 0 {
+        return Ok(false);
+    }
+    Ok(true)
 }

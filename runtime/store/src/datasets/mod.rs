@@ -1,4 +1,4 @@
-//! Datasets, their items in versions, and the runs over them.
+//! Datasets, and their items in versions.
 //!
 //! Invariants:
 //! - **Nothing is overwritten.** A change of an item is a further row; so is its deletion. The dataset of a
@@ -6,13 +6,10 @@
 //! - **No write undoes another.** What a write does not say stays as it is, also when two write at once.
 //! - **An item meets the schema it was checked against.** A write names the revision of the schemas it was
 //!   checked with and fails when that has passed; a new schema names the revision of the items.
-//! - **Twice is once.** The same item or the same link of a run written again changes nothing.
+//! - **Twice is once.** The same item written again changes nothing.
 
-mod experiments;
 mod items;
-mod linked;
 mod row;
-mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -21,16 +18,13 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Tx, query};
 use perpend_sql::{Listed, Numbered, Paging, to_json};
 
-pub use experiments::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
-pub use items::{ItemQuery, ItemVersion};
-pub use linked::LinkedRun;
+pub use items::{ItemQuery, ItemVersion, put_item};
 use row::{DatasetRow, VersionRow};
-pub use runs::NewLink;
 
 /// How far schemas and items of a dataset have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +114,7 @@ async fn insert_version(tx: &mut Tx, project: &ProjectId, dataset: &Dataset) -> 
     Ok(())
 }
 
-impl Store {
+impl Catalog {
     /// The dataset of this name.
     ///
     /// # Errors
@@ -219,7 +213,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Dataset>, Error> {
         let mut find = format!("SELECT {COLUMNS} FROM datasets WHERE project_id = $1 AND id = $2");
-        if self.is_postgres() {
+        if self.pool.is_postgres() {
             // SQLite has one writer at a time anyway.
             find.push_str(" FOR UPDATE");
         }

@@ -1,11 +1,10 @@
 //! What stored datasets promise, on each database.
 
-mod experiments;
-
-use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus, run_id};
+use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus};
 use serde_json::json;
 
 use super::*;
+use crate::Store;
 use crate::testing::on_each_database;
 
 fn home() -> ProjectId {
@@ -30,7 +29,7 @@ fn fresh(name: &str, now: Timestamp) -> Dataset {
 }
 
 async fn dataset(store: &Store, name: &str) -> StoredDataset {
-    store.dataset(&home(), name).await.unwrap().unwrap()
+    store.catalog.dataset(&home(), name).await.unwrap().unwrap()
 }
 
 fn input(n: i64) -> ItemPatch {
@@ -52,6 +51,7 @@ async fn put(store: &Store, item: DatasetItem, seen: Option<Timestamp>, is_delet
 
 async fn ids(store: &Store, query: &ItemQuery) -> String {
     let found = store
+        .catalog
         .dataset_items(&home(), query, Paging::default())
         .await
         .unwrap();
@@ -69,12 +69,12 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
     on_each_database(|store| async move {
         let p = home();
         let first = fresh("a/b", at(0));
-        assert!(store.create_dataset(&home(), &first).await.unwrap());
+        assert!(store.catalog.create_dataset(&home(), &first).await.unwrap());
         let taken = Dataset {
             id: "other".to_owned(),
             ..first.clone()
         };
-        assert!(!store.create_dataset(&home(), &taken).await.unwrap());
+        assert!(!store.catalog.create_dataset(&home(), &taken).await.unwrap());
         let seen = dataset(&store, "a/b").await;
         assert_eq!(seen.dataset.metadata, first.metadata);
         assert_eq!(
@@ -86,44 +86,60 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
             ..DatasetPatch::default()
         };
         let second = seen.dataset.patched(schema.clone(), at(10));
-        let update = store.update_dataset(&p, &seen, &schema, at(10));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(10));
         assert_eq!(update.await.unwrap(), Some(second.clone()));
-        let update = store.update_dataset(&p, &seen, &schema, at(11));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(11));
         assert_eq!(update.await.unwrap(), None, "an older state");
         let then = store
+            .catalog
             .dataset_at(&home(), &first.id, at(9))
             .await
             .unwrap()
             .unwrap();
         assert_eq!(then.input_schema, None);
         let then = store
+            .catalog
             .dataset_at(&home(), &first.id, at(10))
             .await
             .unwrap()
             .unwrap();
         assert_eq!(then.of(&second), second);
         assert_eq!(
-            store.dataset_at(&home(), &first.id, at(-1)).await.unwrap(),
+            store
+                .catalog
+                .dataset_at(&home(), &first.id, at(-1))
+                .await
+                .unwrap(),
             None
         );
         let all = store
+            .catalog
             .dataset_versions(&home(), &first.id, Paging::default())
             .await
             .unwrap();
         assert_eq!((all.n_total, all.items[0].valid_from), (2, at(10)));
         store
+            .catalog
             .create_dataset(&home(), &fresh("z", at(5)))
             .await
             .unwrap();
-        let listed = store.datasets(&home(), Paging::default()).await.unwrap();
+        let listed = store
+            .catalog
+            .datasets(&home(), Paging::default())
+            .await
+            .unwrap();
         assert_eq!(
             (listed.n_total, listed.items[0].dataset.name.as_str()),
             (2, "z")
         );
         let foreign = ProjectId::new("foreign").unwrap();
-        assert_eq!(store.dataset(&foreign, "a/b").await.unwrap(), None);
+        assert_eq!(store.catalog.dataset(&foreign, "a/b").await.unwrap(), None);
         assert_eq!(
-            store.dataset_at(&foreign, &first.id, at(9)).await.unwrap(),
+            store
+                .catalog
+                .dataset_at(&foreign, &first.id, at(9))
+                .await
+                .unwrap(),
             None
         );
     })
@@ -134,6 +150,7 @@ async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
 async fn a_dataset_reads_as_it_was_at_any_moment() {
     on_each_database(|store| async move {
         store
+            .catalog
             .create_dataset(&home(), &fresh("d", at(0)))
             .await
             .unwrap();
@@ -182,16 +199,23 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
             ..ItemQuery::default()
         };
         let found = store
+            .catalog
             .dataset_items(&home(), &at_two, Paging::default())
             .await
             .unwrap();
         assert_eq!(found.items[1].item, one, "the value of then");
         let versions = store
+            .catalog
             .dataset_item_versions(&home(), "one", Paging::default())
             .await
             .unwrap();
         assert_eq!((versions.n_total, versions.items[0].is_deleted), (3, true));
-        let now = store.dataset_item(&home(), "one").await.unwrap().unwrap();
+        let now = store
+            .catalog
+            .dataset_item(&home(), "one")
+            .await
+            .unwrap()
+            .unwrap();
         assert!(now.is_deleted);
         let again = DatasetItem::new("one".to_owned(), &d, input(7), at(6));
         assert!(put(&store, again, Some(gone.valid_from), false).await);
@@ -204,6 +228,7 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
 async fn of_two_writers_of_an_item_one_has_to_look_again() {
     on_each_database(|store| async move {
         store
+            .catalog
             .create_dataset(&home(), &fresh("d", at(0)))
             .await
             .unwrap();
@@ -216,6 +241,7 @@ async fn of_two_writers_of_an_item_one_has_to_look_again() {
         let late = item.patched(input(3), at(3));
         assert!(!put(&store, late, Some(item.valid_from), false).await);
         let n = store
+            .catalog
             .dataset_item_versions(&home(), "one", Paging::default())
             .await
             .unwrap();
@@ -229,6 +255,7 @@ async fn what_was_checked_against_another_schema_is_not_written() {
     on_each_database(|store| async move {
         let p = home();
         store
+            .catalog
             .create_dataset(&home(), &fresh("d", at(0)))
             .await
             .unwrap();
@@ -240,16 +267,16 @@ async fn what_was_checked_against_another_schema_is_not_written() {
         let next = seen.dataset.patched(schema.clone(), at(1));
         let item = DatasetItem::new("one".to_owned(), &next, input(1), at(2));
         assert!(put(&store, item, None, false).await);
-        let update = store.update_dataset(&p, &seen, &schema, at(2));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(2));
         assert_eq!(update.await.unwrap(), None, "an item came between");
         let described = DatasetPatch {
             description: Some("new".to_owned()),
             ..DatasetPatch::default()
         };
-        let update = store.update_dataset(&p, &seen, &described, at(3));
+        let update = store.catalog.update_dataset(&p, &seen, &described, at(3));
         assert!(update.await.unwrap().is_some(), "no schema, no matter");
         let seen = dataset(&store, "d").await;
-        let update = store.update_dataset(&p, &seen, &schema, at(4));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(4));
         let next = update.await.unwrap().unwrap();
         let item = DatasetItem::new("two".to_owned(), &next, input(1), at(5));
         let version = ItemVersion {
@@ -277,6 +304,7 @@ async fn what_was_checked_against_another_schema_is_not_written() {
 async fn deep_pages_list_each_item_once_the_newest_first() {
     on_each_database(|store| async move {
         store
+            .catalog
             .create_dataset(&home(), &fresh("d", at(0)))
             .await
             .unwrap();
@@ -292,7 +320,11 @@ async fn deep_pages_list_each_item_once_the_newest_first() {
         let mut seen = Vec::new();
         for page in 1..=3 {
             let paging = Paging { page, limit: 10 };
-            let found = store.dataset_items(&home(), &query, paging).await.unwrap();
+            let found = store
+                .catalog
+                .dataset_items(&home(), &query, paging)
+                .await
+                .unwrap();
             assert_eq!(found.n_total, 25);
             seen.extend(found.items.into_iter().map(|version| version.item.id));
         }
@@ -303,86 +335,10 @@ async fn deep_pages_list_each_item_once_the_newest_first() {
 }
 
 #[tokio::test]
-async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
-    on_each_database(|store| async move {
-        store
-            .create_dataset(&home(), &fresh("d", at(0)))
-            .await
-            .unwrap();
-        let d = dataset(&store, "d").await.dataset;
-        let link = |item: &str, description: Option<&str>| NewLink {
-            run_name: "run".to_owned(),
-            run_description: description.map(str::to_owned),
-            metadata: None,
-            item_id: item.to_owned(),
-            dataset_version: Some(at(1)),
-            trace_id: format!("trace of {item}"),
-            observation_id: None,
-            created_at: at(2),
-        };
-        let first = store
-            .link_run_item(&home(), &d, &link("a", Some("one")), at(3))
-            .await
-            .unwrap();
-        let again = store
-            .link_run_item(&home(), &d, &link("a", None), at(4))
-            .await
-            .unwrap();
-        assert_eq!(first, again);
-        let other = store
-            .link_run_item(&home(), &d, &link("b", Some("two")), at(5))
-            .await
-            .unwrap();
-        assert_eq!(other.run_id, run_id(&home(), &d.id, "run"));
-        let run = store
-            .dataset_run(&home(), &other.run_id)
-            .await
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            (run.description.as_deref(), run.updated_at),
-            (Some("two"), at(5))
-        );
-        assert_eq!((run.metadata, run.created_at), (Value::Null, at(3)));
-        let run = store.dataset_run(&home(), &other.run_id).await;
-        let run = run.unwrap().unwrap();
-        let links = store.run_entries(&home(), &run, None).await.unwrap();
-        assert_eq!(links.n_total, 2);
-        assert_eq!(links.items, [other.clone(), first]);
-        let one = Paging { page: 2, limit: 1 };
-        let page = store.run_entries(&home(), &run, Some(one)).await.unwrap();
-        assert_eq!((page.n_total, &page.items[..]), (2, &links.items[1..]));
-        let late = Period {
-            from: Some(at(9)),
-            to: None,
-        };
-        let none = store.run_activity(&home(), None, late).await.unwrap();
-        assert_eq!(none, []);
-        let foreign = ProjectId::new("foreign").unwrap();
-        store
-            .delete_dataset_run(&foreign, &other.run_id, at(6))
-            .await
-            .unwrap();
-        let all = Period::default();
-        let runs = store.run_activity(&home(), Some(&d.id), all).await.unwrap();
-        assert_eq!(runs.len(), 1, "of another project");
-        store
-            .delete_dataset_run(&home(), &other.run_id, at(6))
-            .await
-            .unwrap();
-        let links = store.run_entries(&home(), &run, None).await.unwrap();
-        assert_eq!(links.n_total, 0);
-        let runs = store.run_activity(&home(), None, all).await.unwrap();
-        assert!(runs.is_empty());
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
     on_each_database(|store| async move {
         let made = fresh("d", at(0));
-        store.create_dataset(&home(), &made).await.unwrap();
+        store.catalog.create_dataset(&home(), &made).await.unwrap();
         for round in 0..10 {
             let seen = dataset(&store, "d").await;
             let described = DatasetPatch {
@@ -395,8 +351,12 @@ async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
             };
             let home = home();
             let (one, other) = tokio::join!(
-                store.update_dataset(&home, &seen, &described, at(round)),
-                store.update_dataset(&home, &seen, &noted, at(round)),
+                store
+                    .catalog
+                    .update_dataset(&home, &seen, &described, at(round)),
+                store
+                    .catalog
+                    .update_dataset(&home, &seen, &noted, at(round)),
             );
             assert!(one.unwrap().is_some() && other.unwrap().is_some());
             let standing = dataset(&store, "d").await.dataset;
@@ -412,9 +372,9 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
     on_each_database(|store| async move {
         let p = home();
         let of = fresh("d", at(0));
-        store.create_dataset(&home(), &of).await.unwrap();
+        store.catalog.create_dataset(&home(), &of).await.unwrap();
         let other = fresh("other", at(0));
-        store.create_dataset(&home(), &other).await.unwrap();
+        store.catalog.create_dataset(&home(), &other).await.unwrap();
         for n in 0..25 {
             // Several of one instant.
             let item = DatasetItem::new(format!("i{n:02}"), &of, input(n), at(n / 4));
@@ -425,7 +385,9 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
         let mut seen = Vec::new();
         let mut after = None;
         loop {
-            let some = store.dataset_items_after(&p, &of.id, after.as_ref(), 4);
+            let some = store
+                .catalog
+                .dataset_items_after(&p, &of.id, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some(last) = some.last() else { break };
             after = Some(crate::Cursor {
@@ -439,13 +401,21 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
         let expected: Vec<String> = (0..25).rev().map(|n| format!("i{n:02}")).collect();
         assert_eq!(seen, expected);
         let of_all = [of.id.as_str(), &other.id, "none"];
-        let ids = store.dataset_item_ids(&p, &of_all, 3).await.unwrap();
+        let ids = store
+            .catalog
+            .dataset_item_ids(&p, &of_all, 3)
+            .await
+            .unwrap();
         assert_eq!(
             (ids[&of.id].len(), &ids[&other.id][..]),
             (3, &["foreign".to_owned()][..])
         );
         let wanted = ["i03", "foreign", "none"];
-        let found = store.dataset_items_by_id(&p, &wanted).await.unwrap();
+        let found = store
+            .catalog
+            .dataset_items_by_id(&p, &wanted)
+            .await
+            .unwrap();
         assert_eq!(found.len(), 2);
     })
     .await;

@@ -12,7 +12,7 @@ use super::counts;
 use super::finish::Attempt;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
-use crate::{Error, Store};
+use crate::{Error, Ledger};
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list};
 use perpend_sql::{Pool, in_transaction};
 
@@ -123,7 +123,7 @@ const REQUEUE: &str = "
            error_class = NULL, error_message = NULL, queue = $4
      WHERE project_id = $1 AND id = $2 AND state = 6";
 
-impl Store {
+impl Ledger {
     /// Takes executions that are due, of each queue its share: pending ones, delayed ones whose time has
     /// come, and running ones whose lease has ended, which counts as an attempt of class `worker_lost`. For
     /// each share what came of it, in order. Crosses tenants: for the engine.

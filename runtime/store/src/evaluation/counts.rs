@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Error, Ledger};
 use perpend_sql::{Tx, query};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
@@ -77,7 +77,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-impl Store {
+impl Ledger {
     /// What happened to targets of a rule since `from`, newest hour first.
     ///
     /// # Errors

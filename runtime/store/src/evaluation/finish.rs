@@ -1,21 +1,17 @@
 //! What executions end in, a whole batch in one transaction with its scores.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use perpend_domain::evaluation::{EndReason, ExecutionState, Target};
-use perpend_domain::ids::{
-    EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId, ScoreId,
-};
+use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
 use super::counts;
 use super::row::state_code;
-use super::supersede::{Judged, leave_the_newest};
-use crate::telemetry::scores::{delete_others, put};
-use crate::{Error, Store};
+use crate::{Error, Ledger};
+use perpend_sql::in_transaction;
 use perpend_sql::{Arg, As, Sized, Tx, query, value_list};
-use perpend_sql::{despite_collisions, in_transaction};
 
 /// The end of one lease of an execution.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +62,7 @@ pub struct Attempt {
     pub message: String,
 }
 
-/// What [`Store::finish_executions`] did.
+/// What became of a batch of ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
     /// Those still under the lease; the results of others were dropped.
@@ -166,12 +162,15 @@ fn health<'f>(
     by_rule
 }
 
-/// The lease that ends, when its calls began, and when they were over.
+/// The lease that ends.
 #[derive(Clone, Copy, Debug)]
-struct Ending {
-    fence: i64,
-    started_at: Timestamp,
-    now: Timestamp,
+pub struct Ending {
+    /// Which one.
+    pub fence: i64,
+    /// When its calls began.
+    pub started_at: Timestamp,
+    /// When they were over.
+    pub now: Timestamp,
 }
 
 /// Completes those of one version that are still under the lease; says which these are.
@@ -216,7 +215,7 @@ async fn complete(
 }
 
 /// Ends one without scores, if it is still under the lease; true when it was.
-async fn end(
+async fn end_one(
     tx: &mut Tx,
     ending: Ending,
     each: &Finished,
@@ -293,76 +292,54 @@ fn completed(finished: &[Finished]) -> BTreeMap<Option<&EvaluatorVersionId>, Vec
     by_version
 }
 
-impl Store {
-    /// Ends leases: states, scores, attempts and counters in one transaction. What is no longer under
-    /// `fence` is left alone, its scores too. Crosses tenants: for the engine.
-    ///
-    /// # Errors
-    /// When the database fails; nothing is written then.
-    pub async fn finish_executions(
-        &self,
-        fence: i64,
-        finished: &[Finished],
-        started_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Ended, Error> {
-        let ending = Ending {
-            fence,
-            started_at,
-            now,
-        };
-        despite_collisions!(self.finish_once(ending, finished).await)
+/// Ends leases, inside the caller's transaction, which writes the scores: states and attempts. What is no longer
+/// under the lease is left alone; gives what was. Crosses tenants: for the engine.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end(
+    tx: &mut Tx,
+    ending: Ending,
+    finished: &[Finished],
+) -> Result<HashSet<i64>, Error> {
+    let mut mine = HashSet::new();
+    for (version, seqs) in completed(finished) {
+        complete(tx, ending, version, &seqs, &mut mine).await?;
     }
-
-    async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
-        let now = ending.now;
-        let mut ended = Ended::default();
-        in_transaction!(&self.pool, |tx| {
-            let mine = &mut ended.mine;
-            for (version, seqs) in completed(finished) {
-                complete(&mut tx, ending, version, &seqs, mine).await?;
-            }
-            for each in finished {
-                if let Some(attempt) = each.outcome.attempt()
-                    && end(&mut tx, ending, each, attempt).await?
-                {
-                    mine.insert(each.seq);
-                }
-            }
-            for (project, scores) in scores_of(finished, mine) {
-                put(&mut tx, project, &scores, now).await?;
-            }
-            for each in finished {
-                // Only an earlier attempt can have left scores that this one does not give.
-                if let (1.., Outcome::Completed(scores)) = (each.n_before, &each.outcome)
-                    && mine.contains(&each.seq)
-                {
-                    let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
-                    delete_others(
-                        &mut tx,
-                        &each.project,
-                        &each.target.trace_id,
-                        &each.id,
-                        &keep,
-                    )
-                    .await?;
-                }
-            }
-            leave_the_newest(&mut tx, &judged(finished, mine)).await?;
-            let outcomes: Vec<_> = finished
-                .iter()
-                .filter(|each| mine.contains(&each.seq))
-                .map(|each| {
-                    let reason = each.outcome.state().as_str();
-                    (each.project.clone(), each.rule.clone(), reason, 1)
-                })
-                .collect();
-            counts::add(&mut tx, &outcomes, now).await?;
-            ended.failures = note_health(&mut tx, health(finished, mine)).await?;
-        });
-        Ok(ended)
+    for each in finished {
+        if let Some(attempt) = each.outcome.attempt()
+            && end_one(tx, ending, each, attempt).await?
+        {
+            mine.insert(each.seq);
+        }
     }
+    Ok(mine)
+}
 
+/// Counts what ended, inside the transaction that ends it, and last there: rules share these rows. Gives rules with
+/// failures in this batch, and how many of them in a row now.
+///
+/// # Errors
+/// When the database fails.
+pub async fn count(
+    tx: &mut Tx,
+    finished: &[Finished],
+    mine: &HashSet<i64>,
+    now: Timestamp,
+) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
+    let outcomes: Vec<_> = finished
+        .iter()
+        .filter(|each| mine.contains(&each.seq))
+        .map(|each| {
+            let reason = each.outcome.state().as_str();
+            (each.project.clone(), each.rule.clone(), reason, 1)
+        })
+        .collect();
+    counts::add(tx, &outcomes, now).await?;
+    note_health(tx, health(finished, mine)).await
+}
+
+impl Ledger {
     /// Forgets the failures of a rule, when it is let go on after a pause.
     ///
     /// # Errors
@@ -377,37 +354,4 @@ impl Store {
         });
         Ok(())
     }
-}
-
-/// The traces that executions which are ours judged to a good end.
-fn judged<'f>(finished: &'f [Finished], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
-    let ended_well = |each: &&Finished| {
-        matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
-            && each.target.observation_id.is_none()
-            && mine.contains(&each.seq)
-    };
-    let judged = finished.iter().filter(ended_well).map(|each| Judged {
-        project: &each.project,
-        trace: &each.target.trace_id,
-        rule: &each.rule,
-        evaluator: &each.evaluator,
-    });
-    judged.collect()
-}
-
-/// Scores of the executions that are ours, by project.
-fn scores_of<'f>(
-    finished: &'f [Finished],
-    mine: &HashSet<i64>,
-) -> BTreeMap<&'f ProjectId, Vec<NewScore>> {
-    let mut by_project: BTreeMap<_, Vec<NewScore>> = BTreeMap::new();
-    for each in finished {
-        if let Outcome::Completed(scores) = &each.outcome
-            && mine.contains(&each.seq)
-        {
-            let all = by_project.entry(&each.project).or_default();
-            all.extend(scores.iter().cloned());
-        }
-    }
-    by_project
 }

@@ -10,24 +10,9 @@ use super::claim::Lease;
 use super::counts;
 use super::queue;
 use super::row::{id_bytes, origin_code, state_code};
-use crate::telemetry::touched_body;
-use crate::{Error, Store};
-use perpend_sql::{Arg, Sized, Tx, query, value_list, value_rows};
+use crate::{Error, Ledger};
+use perpend_sql::{Arg, Sized, Tx, query, value_rows};
 use perpend_sql::{Numbers, Table, checked};
-use perpend_sql::{despite_collisions, in_transaction};
-
-/// What one ingest request touched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Touched {
-    /// Its place in the order of arrival.
-    pub seq: i64,
-    /// The tenant.
-    pub project: ProjectId,
-    /// When it was received.
-    pub received_at: Timestamp,
-    /// The observations written, in the order of the request.
-    pub observations: Vec<(TraceId, ObservationId)>,
-}
 
 /// A target that was not complete for every rule when it was last looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,11 +60,9 @@ pub struct Making {
     pub execution: NewExecution,
 }
 
-/// All that follows from a stretch of touched rows and due watches.
+/// All that follows from a stretch of touched rows and due watches, the ends of both apart.
 #[derive(Clone, Debug, Default)]
 pub struct MatchBatch {
-    /// Touched rows that are dealt with.
-    pub touched: Vec<i64>,
     /// Watches to set, move or drop.
     pub watches: Vec<NewWatch>,
     /// Traces whose root was received, and when: their observations that wait are looked at again.
@@ -97,15 +80,6 @@ pub struct MatchBatch {
 pub struct Made {
     /// For each execution of the batch its place in the ledger; `None` when it existed already.
     pub seqs: Vec<Option<i64>>,
-}
-
-perpend_sql::record! {
-    struct TouchedRow {
-        seq: i64,
-        project_id: String,
-        received_at: i64,
-        body: Vec<u8>,
-    }
 }
 
 perpend_sql::record! {
@@ -140,8 +114,6 @@ impl TryFrom<WatchRow> for Watch {
     }
 }
 
-const TOUCHED: &str = "
-    SELECT seq, project_id, received_at, body FROM touched ORDER BY seq LIMIT $1";
 const DUE_WATCHES: &str = "
     SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
       FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
@@ -150,8 +122,6 @@ const WATCH: &str = "
     SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
       FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
 
-static DELETE_TOUCHED: Sized =
-    Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 /// A watch that came due is moved only from where it was read: somebody else may have moved it.
 const MOVE_WATCH: &str = "
     UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3
@@ -189,12 +159,6 @@ static INSERT: Sized = Sized::repeatable(|n| {
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
-
-/// Forgets touched rows. `false` when another matcher has taken some of them.
-async fn take_touched(tx: &mut Tx, seqs: &[i64]) -> Result<bool, Error> {
-    let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
-    Ok(tx.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
-}
 
 fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
     let observation = watch.observation.as_ref();
@@ -291,27 +255,7 @@ async fn insert(
     Ok(seqs.into_iter().map(made).collect())
 }
 
-impl Store {
-    /// The oldest touched rows that nobody has dealt with. Crosses tenants: for the engine.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn touched(&self, limit: u32) -> Result<Vec<Touched>, Error> {
-        let rows: Vec<TouchedRow> = query(TOUCHED)
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await?;
-        let touched = rows.into_iter().map(|row| {
-            Ok(Touched {
-                seq: row.seq,
-                project: checked("touched", &row.project_id)?,
-                received_at: Timestamp::from_micros(row.received_at),
-                observations: touched_body(&row.body)?,
-            })
-        });
-        touched.collect()
-    }
-
+impl Ledger {
     /// Watches that are due. Crosses tenants: for the engine.
     ///
     /// # Errors
@@ -343,62 +287,48 @@ impl Store {
             .await?;
         row.map(TryInto::try_into).transpose()
     }
+}
 
-    /// Makes executions and forgets what led to them, in one transaction. Those that are to start out running
-    /// do so under `lease`.
-    ///
-    /// `None` when another matcher has dealt with a part of it meanwhile: nothing is written then, and
-    /// the caller reads again. Crosses tenants: for the engine.
-    ///
-    /// # Errors
-    /// When the database fails; nothing is written then.
-    pub async fn commit_matches(
-        &self,
-        batch: &MatchBatch,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Option<Made>, Error> {
-        despite_collisions!(self.commit_matches_once(batch, lease, now).await)
+/// Makes executions and sets watches, inside the caller's transaction, which forgets what led to them. Executions
+/// that are to start out running do so under `lease`.
+///
+/// `None` when another matcher has moved a watch meanwhile: the caller undoes the transaction and reads again.
+/// Crosses tenants: for the engine.
+///
+/// # Errors
+/// When the database fails.
+pub async fn make(
+    tx: &mut Tx,
+    batch: &MatchBatch,
+    lease: Lease,
+    now: Timestamp,
+) -> Result<Option<Made>, Error> {
+    if !set_watches(tx, &batch.watches).await? {
+        return Ok(None);
     }
-
-    async fn commit_matches_once(
-        &self,
-        batch: &MatchBatch,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Option<Made>, Error> {
-        let mut made = Made::default();
-        in_transaction!(&self.pool, |tx| {
-            if !take_touched(&mut tx, &batch.touched).await?
-                || !set_watches(&mut tx, &batch.watches).await?
-            {
-                return Ok(None);
-            }
-            for ((project, trace), from) in &batch.rooted {
-                let (now, from) = (now.as_micros().into(), from.as_micros().into());
-                let args = [project.as_str().into(), trace.as_str().into(), now, from];
-                tx.execute(WAKE_OF_TRACE, &args).await?;
-            }
-            made.seqs = insert(&mut tx, &batch.executions, lease, now).await?;
-            for (project, id, n_late) in &batch.late {
-                let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
-                let n_late = i64::from(*n_late);
-                let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
-                tx.execute(NOTE_LATE, &args).await?;
-            }
-            let mut all = batch.counts.clone();
-            let executions = batch.executions.iter().zip(&made.seqs);
-            all.extend(executions.map(|(each, seq)| {
-                let reason = if seq.is_some() { "made" } else { "duplicate" };
-                (
-                    each.project.clone(),
-                    each.execution.rule_id.clone(),
-                    reason,
-                    1,
-                )
-            }));
-            counts::add(&mut tx, &all, now).await?;
-        });
-        Ok(Some(made))
+    for ((project, trace), from) in &batch.rooted {
+        let (now, from) = (now.as_micros().into(), from.as_micros().into());
+        let args = [project.as_str().into(), trace.as_str().into(), now, from];
+        tx.execute(WAKE_OF_TRACE, &args).await?;
     }
+    let seqs = insert(tx, &batch.executions, lease, now).await?;
+    for (project, id, n_late) in &batch.late {
+        let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
+        let n_late = i64::from(*n_late);
+        let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
+        tx.execute(NOTE_LATE, &args).await?;
+    }
+    let mut all = batch.counts.clone();
+    let executions = batch.executions.iter().zip(&seqs);
+    all.extend(executions.map(|(each, seq)| {
+        let reason = if seq.is_some() { "made" } else { "duplicate" };
+        (
+            each.project.clone(),
+            each.execution.rule_id.clone(),
+            reason,
+            1,
+        )
+    }));
+    counts::add(tx, &all, now).await?;
+    Ok(Some(Made { seqs }))
 }

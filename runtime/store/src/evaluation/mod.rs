@@ -16,12 +16,30 @@ mod queue;
 mod read;
 mod row;
 mod supersede;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
 pub use claim::{Lease, Leased, Release, Share};
 pub use counts::RuleCount;
-pub use finish::{Attempt, Ended, Finished, Outcome};
-pub use matches::{Made, Making, MatchBatch, NewWatch, Touched, Watch};
+pub use finish::{Attempt, Ended, Ending, Finished, Outcome, count, end};
+pub use matches::{Made, Making, MatchBatch, NewWatch, Watch, make};
 pub use queue::Queue;
-pub use read::{Attempted, Ledger, StateCount};
+pub use read::{Attempted, LedgerEntry, StateCount};
+pub use supersede::{Replaced, replaced};
+
+use perpend_sql::Pool;
+
+/// Executions and what leads to them, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pool: Pool,
+}
+
+impl Ledger {
+    /// In a database that has all steps of the schema.
+    #[must_use]
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone() }
+    }
+}

@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use super::Making;
 use super::codes::Coded as _;
 use super::row::{class_code, lane_code};
-use crate::{Error, Store};
+use crate::{Error, Ledger};
 use perpend_sql::checked;
 use perpend_sql::{As, Tx, query};
 
@@ -111,7 +111,7 @@ pub(super) const fn key(making: &Making) -> Key<'_> {
     (&making.project, &making.execution.rule_id, making.kind)
 }
 
-impl Store {
+impl Ledger {
     /// All queues with executions that are not held, also those of which nothing is due. Crosses tenants: for
     /// the engine.
     ///

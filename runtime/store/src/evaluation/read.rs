@@ -6,13 +6,13 @@ use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
 use super::row::{COLUMNS, ExecutionRow, id_bytes};
-use crate::{Error, Store};
+use crate::{Error, Ledger};
 use perpend_sql::query;
 use perpend_sql::{Cursor, Page, checked};
 
 /// An execution with what only readers ask for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ledger {
+pub struct LedgerEntry {
     /// Its place in the ledger.
     pub seq: i64,
     /// The execution.
@@ -81,7 +81,7 @@ perpend_sql::record! {
     }
 }
 
-impl TryFrom<ExecutionRow> for Ledger {
+impl TryFrom<ExecutionRow> for LedgerEntry {
     type Error = Error;
 
     fn try_from(row: ExecutionRow) -> Result<Self, Error> {
@@ -97,7 +97,7 @@ fn select(rest: &str) -> String {
     format!("SELECT {COLUMNS}{rest}")
 }
 
-impl Store {
+impl Ledger {
     /// One execution.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Store {
         &self,
         project: &ProjectId,
         id: &ExecutionId,
-    ) -> Result<Option<Ledger>, Error> {
+    ) -> Result<Option<LedgerEntry>, Error> {
         let Some(bytes) = id_bytes(id) else {
             return Ok(None);
         };
@@ -126,7 +126,7 @@ impl Store {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-    ) -> Result<Vec<Ledger>, Error> {
+    ) -> Result<Vec<LedgerEntry>, Error> {
         let rows: Vec<ExecutionRow> = query(select(BY_TRACE))
             .bind(project.as_str())
             .bind(trace.as_str())
@@ -144,7 +144,7 @@ impl Store {
         project: &ProjectId,
         after: Option<(Timestamp, &ExecutionId)>,
         limit: u32,
-    ) -> Result<Page<Ledger>, Error> {
+    ) -> Result<Page<LedgerEntry>, Error> {
         let at = after.map_or(i64::MAX, |(at, _)| at.as_micros());
         let id = after.and_then(|(_, id)| id_bytes(id)).unwrap_or_default();
         let rows: Vec<ExecutionRow> = query(select(DEAD))
@@ -155,7 +155,7 @@ impl Store {
             .fetch_all(&self.pool)
             .await?;
         let rows = rows.into_iter().map(TryInto::try_into);
-        let rows = rows.collect::<Result<Vec<Ledger>, _>>()?;
+        let rows = rows.collect::<Result<Vec<LedgerEntry>, _>>()?;
         Ok(Page::cut(rows, limit, |row| Cursor {
             at: row
                 .execution

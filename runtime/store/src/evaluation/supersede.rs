@@ -1,23 +1,23 @@
 //! Of several executions over one target, the newest that ended well speaks: the scores of the others are put
 //! aside (evaluation.md 1.12).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, TraceId};
 use sha2::{Digest as _, Sha256};
 
+use super::finish::{Finished, Outcome};
 use super::row::id_of;
 use crate::Error;
-use crate::telemetry::scores::put_aside;
 use perpend_sql::{Arg, As, Tx};
 
 /// A trace, and what judges it. Only traces are judged again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Judged<'f> {
-    pub(super) project: &'f ProjectId,
-    pub(super) trace: &'f TraceId,
-    pub(super) rule: &'f RuleId,
-    pub(super) evaluator: &'f EvaluatorId,
+struct Judged<'f> {
+    project: &'f ProjectId,
+    trace: &'f TraceId,
+    rule: &'f RuleId,
+    evaluator: &'f EvaluatorId,
 }
 
 /// How often it was judged, or is to be, beyond the first time.
@@ -66,12 +66,46 @@ impl Judged<'_> {
     }
 }
 
-/// Leaves of each only the scores of the newest execution that ended well.
-pub(super) async fn leave_the_newest(
+/// An execution whose scores another one took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced<'f> {
+    /// The tenant.
+    pub project: &'f ProjectId,
+    /// What both judged.
+    pub trace: &'f TraceId,
+    /// The older one.
+    pub execution: ExecutionId,
+    /// The newest that ended well.
+    pub newest: ExecutionId,
+}
+
+/// The traces that executions which are ours judged to a good end.
+fn judged<'f>(finished: &'f [Finished], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
+    let ended_well = |each: &&Finished| {
+        matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
+            && each.target.observation_id.is_none()
+            && mine.contains(&each.seq)
+    };
+    let judged = finished.iter().filter(ended_well).map(|each| Judged {
+        project: &each.project,
+        trace: &each.target.trace_id,
+        rule: &each.rule,
+        evaluator: &each.evaluator,
+    });
+    judged.collect()
+}
+
+/// Whose scores are to be put aside after these ended, inside the transaction that ended those that are `mine`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replaced<'f>(
     tx: &mut Tx,
-    judged: &BTreeSet<Judged<'_>>,
-) -> Result<(), Error> {
-    for each in judged {
+    finished: &'f [Finished],
+    mine: &HashSet<i64>,
+) -> Result<Vec<Replaced<'f>>, Error> {
+    let mut replaced = Vec::new();
+    for each in judged(finished, mine) {
         if tx.integer(GENERATION, &each.args()).await? == 0 {
             continue;
         }
@@ -82,9 +116,12 @@ pub(super) async fn leave_the_newest(
         let Some((newest, others)) = all.split_first() else {
             continue;
         };
-        for other in others {
-            put_aside(tx, (each.project, each.trace), other, newest).await?;
-        }
+        replaced.extend(others.iter().map(|other| Replaced {
+            project: each.project,
+            trace: each.trace,
+            execution: other.clone(),
+            newest: newest.clone(),
+        }));
     }
-    Ok(())
+    Ok(replaced)
 }

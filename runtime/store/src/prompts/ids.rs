@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::Arg;
 
 /// Versions of one statement.
 const PER_STATEMENT: usize = 100;
 
-impl Store {
+impl Catalog {
     /// The ids of these versions, as far as the project has them.
     ///
     /// # Errors

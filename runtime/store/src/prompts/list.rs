@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::labels;
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::{Arg, value_list};
 use perpend_sql::{Numbered, Paging, Sql, checked, from_json};
 
@@ -213,7 +213,7 @@ fn conditions(project: &ProjectId, query: &PromptQuery) -> Sql {
     sql
 }
 
-impl Store {
+impl Catalog {
     /// A numbered page, from 1, of the prompts of a project, the newest first: the order does not change
     /// while prompts get versions. Only where a filter or a tag is asked for are prompts looked at that
     /// are not shown, and never more than some of them held.

@@ -18,7 +18,7 @@ use perpend_domain::prompt::{PromptBody, PromptKind, PromptName};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
@@ -113,7 +113,7 @@ async fn read_prompt(
     row.map(Prompt::try_from).transpose()
 }
 
-impl Store {
+impl Catalog {
     /// A version of a prompt.
     ///
     /// # Errors

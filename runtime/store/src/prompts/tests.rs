@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Paging;
+use crate::Store;
 use crate::testing::on_each_database;
 
 fn project(name: &str) -> ProjectId {
@@ -44,6 +45,7 @@ fn label(label: &str) -> Selector {
 async fn labels_of(store: &Store, prompt: &str, version: i64) -> Vec<String> {
     let (home, name) = (project("home"), name(prompt));
     let found = store
+        .catalog
         .prompt(&home, &name, &Selector::Version(version))
         .await;
     found.unwrap().unwrap().labels
@@ -54,7 +56,7 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
     on_each_database(|store| async move {
         let home = project("home");
         let new = text("a/tone", "one", &["production"]);
-        let one = store.create_prompt(&home, &new, at(0));
+        let one = store.catalog.create_prompt(&home, &new, at(0));
         let one = one.await.unwrap();
         assert_eq!(
             (one.version, one.labels.as_slice()),
@@ -63,11 +65,12 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
         assert_eq!(one.config, json!({ "temperature": 0.5 }));
         assert_eq!(one.commit_message.as_deref(), Some("why\u{fffd}"));
         let new = text("a/tone", "two", &["production"]);
-        let two = store.create_prompt(&home, &new, at(1));
+        let two = store.catalog.create_prompt(&home, &new, at(1));
         assert_eq!(two.await.unwrap().version, 2);
         assert_eq!(labels_of(&store, "a/tone", 1).await, Vec::<String>::new());
         let moved = ["staging".to_owned(), "production".to_owned()];
         let moved = store
+            .catalog
             .label_prompt(&home, &name("a/tone"), 1, &moved, at(2))
             .await
             .unwrap();
@@ -75,15 +78,18 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
         assert_eq!((moved.created_at, moved.updated_at), (at(0), at(2)));
         assert_eq!(labels_of(&store, "a/tone", 2).await, [LATEST]);
         let found = store
+            .catalog
             .prompt(&home, &name("a/tone"), &label("production"))
             .await
             .unwrap();
         assert_eq!(found, Some(moved));
         let foreign = store
+            .catalog
             .prompt(&project("foreign"), &name("a/tone"), &label(LATEST))
             .await;
         assert_eq!(foreign.unwrap(), None);
         let none = store
+            .catalog
             .label_prompt(&home, &name("a/tone"), 9, &[], at(2))
             .await;
         assert!(matches!(none, Err(Error::NotFound)));
@@ -100,6 +106,7 @@ async fn versions_made_at_the_same_time_get_numbers_of_their_own() {
             async move {
                 let new = text("busy", &format!("text {n}"), &["production"]);
                 store
+                    .catalog
                     .create_prompt(&home, &new, at(n))
                     .await
                     .unwrap()
@@ -110,6 +117,7 @@ async fn versions_made_at_the_same_time_get_numbers_of_their_own() {
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
         let newest = store
+            .catalog
             .prompt(&home, &name("busy"), &label(LATEST))
             .await
             .unwrap();
@@ -124,25 +132,36 @@ async fn tags_belong_to_the_prompt_and_its_kind_does_not_change() {
         let home = project("home");
         let mut new = text("a", "one", &[]);
         new.tags = Some(vec!["x".to_owned(), "y".to_owned()]);
-        store.create_prompt(&home, &new, at(0)).await.unwrap();
+        store
+            .catalog
+            .create_prompt(&home, &new, at(0))
+            .await
+            .unwrap();
         let kept = store
+            .catalog
             .create_prompt(&home, &text("a", "two", &[]), at(1))
             .await
             .unwrap();
         assert_eq!(kept.tags, ["x", "y"]);
         let mut new = text("a", "three", &[]);
         new.tags = Some(Vec::new());
-        store.create_prompt(&home, &new, at(2)).await.unwrap();
+        store
+            .catalog
+            .create_prompt(&home, &new, at(2))
+            .await
+            .unwrap();
         let first = store
+            .catalog
             .prompt(&home, &name("a"), &Selector::Version(1))
             .await
             .unwrap();
         assert_eq!(first.unwrap().tags, Vec::<String>::new());
         let mut chat = text("a", "four", &[]);
         chat.body = PromptBody::Chat(Vec::new());
-        let chat = store.create_prompt(&home, &chat, at(3)).await;
+        let chat = store.catalog.create_prompt(&home, &chat, at(3)).await;
         assert!(matches!(chat, Err(Error::Conflict(_))), "{chat:?}");
         let newest = store
+            .catalog
             .prompt(&home, &name("a"), &label(LATEST))
             .await
             .unwrap();
@@ -157,10 +176,15 @@ async fn latest_moves_back_when_the_newest_version_goes() {
         let home = project("home");
         for text_of in ["one", "two", "three"] {
             let new = text("a", text_of, &["production"]);
-            store.create_prompt(&home, &new, at(0)).await.unwrap();
+            store
+                .catalog
+                .create_prompt(&home, &new, at(0))
+                .await
+                .unwrap();
         }
         let delete = async |which: Option<Selector>| {
             store
+                .catalog
                 .delete_prompt(&home, &name("a"), which.as_ref(), at(1))
                 .await
                 .unwrap()
@@ -172,6 +196,7 @@ async fn latest_moves_back_when_the_newest_version_goes() {
         assert_eq!(delete(None).await, Deleted::Done);
         assert_eq!(delete(None).await, Deleted::NotFound);
         let again = store
+            .catalog
             .create_prompt(&home, &text("a", "again", &[]), at(2))
             .await
             .unwrap();
@@ -186,15 +211,24 @@ async fn what_others_include_stays() {
         let home = project("home");
         for text_of in ["one", "two", "three"] {
             let new = text("part", text_of, &[]);
-            store.create_prompt(&home, &new, at(0)).await.unwrap();
+            store
+                .catalog
+                .create_prompt(&home, &new, at(0))
+                .await
+                .unwrap();
         }
         let include = |what: &str| format!("@@@langfusePrompt:name=part|{what}@@@");
         for (prompt, what) in [("by number", "version=1"), ("by label", "label=latest")] {
             let new = text(prompt, &include(what), &[]);
-            store.create_prompt(&home, &new, at(0)).await.unwrap();
+            store
+                .catalog
+                .create_prompt(&home, &new, at(0))
+                .await
+                .unwrap();
         }
         let delete = async |prompt: &str, which: Option<Selector>| {
             store
+                .catalog
                 .delete_prompt(&home, &name(prompt), which.as_ref(), at(1))
                 .await
                 .unwrap()
@@ -226,14 +260,19 @@ async fn the_list_has_one_entry_per_prompt_in_an_order_that_new_versions_do_not_
             let mut new = text(prompt, "one", &["production"]);
             new.tags = Some(vec![format!("tag {n}")]);
             store
+                .catalog
                 .create_prompt(&home, &new, at(n as i64))
                 .await
                 .unwrap();
         }
         let new = text("first", "two", &["staging"]);
-        store.create_prompt(&home, &new, at(9)).await.unwrap();
+        store
+            .catalog
+            .create_prompt(&home, &new, at(9))
+            .await
+            .unwrap();
         let names = async |query: PromptQuery, paging: Paging| {
-            let page = store.prompts(&home, &query, paging).await.unwrap();
+            let page = store.catalog.prompts(&home, &query, paging).await.unwrap();
             let names: Vec<String> = page.items.into_iter().map(|prompt| prompt.name).collect();
             (names.join(","), page.n_total)
         };
@@ -248,6 +287,7 @@ async fn the_list_has_one_entry_per_prompt_in_an_order_that_new_versions_do_not_
             ("first".to_owned(), 3)
         );
         let page = store
+            .catalog
             .prompts(&home, &PromptQuery::default(), second_page)
             .await
             .unwrap();
@@ -296,20 +336,28 @@ async fn protected_labels_are_a_list_of_the_project() {
     on_each_database(|store| async move {
         let home = project("home");
         let labels = ["production".to_owned(), "eu".to_owned()];
-        store.protect_labels(&home, &labels).await.unwrap();
+        store.catalog.protect_labels(&home, &labels).await.unwrap();
         assert_eq!(
-            store.protected_labels(&home).await.unwrap(),
+            store.catalog.protected_labels(&home).await.unwrap(),
             ["eu", "production"]
         );
         assert!(
             store
+                .catalog
                 .protected_labels(&project("other"))
                 .await
                 .unwrap()
                 .is_empty()
         );
-        store.protect_labels(&home, &[]).await.unwrap();
-        assert!(store.protected_labels(&home).await.unwrap().is_empty());
+        store.catalog.protect_labels(&home, &[]).await.unwrap();
+        assert!(
+            store
+                .catalog
+                .protected_labels(&home)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     })
     .await;
 }
@@ -319,11 +367,16 @@ async fn nul_in_what_callers_ask_for_finds_nothing_on_either_database() {
     on_each_database(|store| async move {
         let home = project("home");
         let new = text("a", "@@@langfusePrompt:name=x\0|version=1@@@", &[]);
-        store.create_prompt(&home, &new, at(0)).await.unwrap();
-        let found = store.prompt(&home, &name("a"), &label("\0")).await;
+        store
+            .catalog
+            .create_prompt(&home, &new, at(0))
+            .await
+            .unwrap();
+        let found = store.catalog.prompt(&home, &name("a"), &label("\0")).await;
         assert_eq!(found.unwrap(), None);
         assert_eq!(
             store
+                .catalog
                 .included_prompt(&home, &new.references[0])
                 .await
                 .unwrap(),
@@ -333,7 +386,10 @@ async fn nul_in_what_callers_ask_for_finds_nothing_on_either_database() {
             name: Some("\0".to_owned()),
             ..PromptQuery::default()
         };
-        let listed = store.prompts(&home, &query, Paging::default()).await;
+        let listed = store
+            .catalog
+            .prompts(&home, &query, Paging::default())
+            .await;
         assert_eq!(listed.unwrap().n_total, 0);
     })
     .await;

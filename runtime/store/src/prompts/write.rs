@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::{Tx, query, query_scalar};
 use perpend_sql::{from_json, to_json};
@@ -243,7 +243,7 @@ impl Plan {
     }
 }
 
-impl Store {
+impl Catalog {
     /// Makes the next version of a prompt, and the prompt with its first one.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::{Arg, value_list};
 use perpend_sql::{Numbered, Paging, from_json};
 
@@ -234,7 +234,7 @@ fn of_hashes<'a>(
     (sql, args)
 }
 
-impl Store {
+impl Catalog {
     /// A version of a skill.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::Store;
 use crate::testing::on_each_database;
 
 fn at(millis: i64) -> Timestamp {
@@ -36,7 +37,7 @@ async fn get(store: &Store, project: &ProjectId, which: &str) -> Option<(i64, Ve
         Ok(version) => Selector::Version(version),
         Err(_) => Selector::Label(which.to_owned()),
     };
-    let found = store.skill(project, "pdf", &which).await.unwrap();
+    let found = store.catalog.skill(project, "pdf", &which).await.unwrap();
     found.map(|skill| (skill.version, skill.labels))
 }
 
@@ -50,7 +51,11 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
         let (ours, theirs) = projects();
         for (version, text) in [(1, "one"), (2, "two"), (3, "one")] {
             let new = new("pdf", text, text);
-            let made = store.create_skill(&ours, &new, at(version)).await.unwrap();
+            let made = store
+                .catalog
+                .create_skill(&ours, &new, at(version))
+                .await
+                .unwrap();
             assert_eq!((made.version, made.labels), (version, strings(&["latest"])));
         }
         assert_eq!(get(&store, &ours, "1").await, Some((1, Vec::new())));
@@ -60,6 +65,7 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
             let (store, ours, labels) = (store.clone(), ours.clone(), strings(labels));
             async move {
                 store
+                    .catalog
                     .label_skill(&ours, "pdf", version, &labels, at(millis))
                     .await
             }
@@ -69,6 +75,7 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
         assert_eq!(moved.labels, ["latest", "production"]);
         assert_eq!(get(&store, &ours, "1").await, Some((1, strings(&["eu"]))));
         let robbed = store
+            .catalog
             .skill(&ours, "pdf", &Selector::Version(1))
             .await
             .unwrap();
@@ -77,26 +84,32 @@ async fn versions_count_up_labels_move_and_latest_is_the_newest_there_is() {
         assert_eq!(get(&store, &ours, "eu").await, None);
         assert!(matches!(label(9, &[], 7).await, Err(Error::NotFound)));
 
-        let foreign = store.delete_skill(&theirs, "pdf", 3, at(8)).await;
+        let foreign = store.catalog.delete_skill(&theirs, "pdf", 3, at(8)).await;
         assert!(matches!(foreign, Err(Error::NotFound)), "{foreign:?}");
-        store.delete_skill(&ours, "pdf", 3, at(8)).await.unwrap();
+        store
+            .catalog
+            .delete_skill(&ours, "pdf", 3, at(8))
+            .await
+            .unwrap();
         assert_eq!(
             get(&store, &ours, "latest").await,
             Some((2, strings(&["latest"])))
         );
         assert_eq!(get(&store, &ours, "production").await, None);
         let made = store
+            .catalog
             .create_skill(&ours, &new("pdf", "four", "x"), at(9))
             .await;
         assert_eq!(made.unwrap().version, 4, "a number is not used twice");
         for version in [1, 2, 4] {
             store
+                .catalog
                 .delete_skill(&ours, "pdf", version, at(10))
                 .await
                 .unwrap();
         }
         let all = SkillQuery::default();
-        let list = store.skills(&ours, &all, Paging::default()).await;
+        let list = store.catalog.skills(&ours, &all, Paging::default()).await;
         assert_eq!(list.unwrap(), Numbered::empty());
     })
     .await;
@@ -108,6 +121,7 @@ async fn texts_are_kept_once_per_project_and_outlive_their_versions() {
         let (ours, theirs) = projects();
         for id in ["v1", "v2"] {
             let made = store
+                .catalog
                 .create_skill(&ours, &new("pdf", id, "text"), at(1))
                 .await;
             assert_eq!(made.unwrap().files[0].size, 7);
@@ -115,12 +129,19 @@ async fn texts_are_kept_once_per_project_and_outlive_their_versions() {
         let hashes = strings(&["hash of text", "hash of nothing"]);
         let read = |project: ProjectId| {
             let (store, hashes) = (store.clone(), hashes.clone());
-            async move { store.skill_contents(&project, &hashes).await.unwrap() }
+            async move {
+                store
+                    .catalog
+                    .skill_contents(&project, &hashes)
+                    .await
+                    .unwrap()
+            }
         };
         for version in [1, 2] {
             let found = read(ours.clone()).await;
             assert_eq!(found, [("hash of text".to_owned(), "text".to_owned())]);
             store
+                .catalog
                 .delete_skill(&ours, "pdf", version, at(2))
                 .await
                 .unwrap();
@@ -192,15 +213,20 @@ async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
             ("pdf", "tables", 3),
         ] {
             let new = new(name, text, text);
-            let made = store.create_skill(&ours, &new, at(millis)).await;
+            let made = store.catalog.create_skill(&ours, &new, at(millis)).await;
             made.unwrap();
         }
         let tags = strings(&["office"]);
-        let tagged = store.tag_skill(&ours, "pdf", &tags, at(4)).await.unwrap();
+        let tagged = store
+            .catalog
+            .tag_skill(&ours, "pdf", &tags, at(4))
+            .await
+            .unwrap();
         assert_eq!((tagged.version, &tagged.tags), (2, &tags));
-        let missing = store.tag_skill(&theirs, "pdf", &tags, at(4)).await;
+        let missing = store.catalog.tag_skill(&theirs, "pdf", &tags, at(4)).await;
         assert!(matches!(missing, Err(Error::NotFound)), "{missing:?}");
         store
+            .catalog
             .label_skill(&ours, "pdf", 1, &strings(&["production"]), at(5))
             .await
             .unwrap();
@@ -208,6 +234,7 @@ async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
             let (store, ours) = (store.clone(), ours.clone());
             async move {
                 let found = store
+                    .catalog
                     .skills(&ours, &query, Paging::default())
                     .await
                     .unwrap();
@@ -223,6 +250,7 @@ async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
         }
         let page = Paging { page: 2, limit: 1 };
         let second = store
+            .catalog
             .skills(&ours, &SkillQuery::default(), page)
             .await
             .unwrap();

@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Skill, SkillFile};
-use crate::{Error, Store};
+use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::to_json;
 use perpend_sql::{Arg, query_scalar};
@@ -72,7 +72,7 @@ const DELETE_EMPTY: &str = "
     DELETE FROM skills WHERE project_id = $1 AND name = $2
        AND NOT EXISTS (SELECT 1 FROM skill_versions v WHERE v.project_id = $1 AND v.name = $2)";
 
-impl Store {
+impl Catalog {
     /// Makes the next version of a skill, and the skill with its first one.
     ///
     /// # Errors

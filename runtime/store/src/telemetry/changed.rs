@@ -6,8 +6,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{StoredObservation, StoredTrace};
-use crate::blob_exports::Changed;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
+use perpend_sql::Changed;
 use perpend_sql::Sql;
 
 /// A time, and a place in it.
@@ -50,7 +50,7 @@ fn push_page(
     Ok(())
 }
 
-impl Store {
+impl Telemetry {
     /// Traces whose last change is in the window, with content, after a place; each with its own.
     ///
     /// # Errors

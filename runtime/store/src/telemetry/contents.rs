@@ -6,7 +6,7 @@ use perpend_domain::observation::Content;
 
 use super::block;
 use super::row::OwnRow;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Sized, query, value_list};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
@@ -34,7 +34,7 @@ struct Wanted {
     place: i64,
 }
 
-impl Store {
+impl Telemetry {
     /// One content per row, in order; `None` for a row that has been deleted since it was read. A content
     /// that was replaced since is read where it stands now: never is it taken for empty.
     pub(super) async fn contents(&self, rows: &[&OwnRow]) -> Result<Vec<Option<Content>>, Error> {

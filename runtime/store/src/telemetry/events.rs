@@ -20,7 +20,7 @@ use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Arg, As, Cell, Tx};
 use perpend_sql::{despite_collisions, in_transaction};
 
@@ -293,7 +293,7 @@ pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Resu
     Ok(())
 }
 
-impl Store {
+impl Telemetry {
     /// Takes create and update events. When this returns `Ok`, all of it survives power loss; the same
     /// events again change nothing, in whatever order or grouping; of events of one time the later one holds. Many of them take several transactions.
     ///

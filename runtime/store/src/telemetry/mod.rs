@@ -1,14 +1,14 @@
 //! Traces, observations, sessions, scores and media: written by the batch, read by page, asked for metrics.
 //!
 //! Invariants:
-//! - **Returned means committed.** [`Store::write_batch`] answers after the commit that holds the batch;
+//! - **Returned means committed.** [`Telemetry::write_batch`] answers after the commit that holds the batch;
 //!   many batches share one commit, and one that fails does not take the others along.
 //! - **The set decides.** Rows depend on the set of observations received, not on order, grouping or
 //!   repetition; an identical repeat changes nothing, the time of the last change included.
 //! - **Ingest costs no more for large traces.** A batch never reads the rest of a trace it adds to: it
 //!   marks the trace stale, and whoever reads it next, or a quiet moment, folds it anew.
 //!
-//! [`Store::write_batch`]: crate::Store::write_batch
+//! [`Telemetry::write_batch`]: crate::Telemetry::write_batch
 
 mod apply;
 mod block;
@@ -16,6 +16,7 @@ mod cells;
 mod changed;
 mod contents;
 mod events;
+pub mod experiments;
 mod gathered;
 pub mod media;
 pub mod metrics;
@@ -30,9 +31,11 @@ pub(crate) mod rollup;
 mod row;
 pub mod scores;
 pub mod sessions;
+mod sweep;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod touched;
 mod trace_list;
 mod trace_marks;
 mod walk;
@@ -45,7 +48,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use crate::Error;
+use perpend_sql::Pool;
 
 pub(crate) use cells::{ObservationCells, TraceCells, is_about};
 pub use changed::Window;
@@ -54,6 +57,7 @@ pub use prepare::{Prepared, Preparing, Serialised};
 pub(crate) use queue::Writer;
 pub use reader::TraceReader;
 pub use targets::Progress;
+pub use touched::{Touched, take_touched};
 pub(crate) use trace_marks::Marked;
 pub use walk::Walk;
 
@@ -267,43 +271,33 @@ pub struct StoredMedia {
     pub created_at: Timestamp,
 }
 
-/// The body of a touched row: observations by trace, in the order of the request.
-pub(crate) fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
-    let wrong = |detail: String| Error::Inconsistent {
-        what: "touched row",
-        detail,
-    };
-    let traces: Vec<(&str, Vec<&str>)> =
-        postcard::from_bytes(body).map_err(|error| wrong(error.to_string()))?;
-    let mut found = Vec::new();
-    for (trace, observations) in traces {
-        let trace = TraceId::new(trace).map_err(|error| wrong(error.to_string()))?;
-        for id in observations {
-            let id = ObservationId::new(id).map_err(|error| wrong(error.to_string()))?;
-            found.push((trace.clone(), id));
-        }
-    }
-    Ok(found)
-}
-
-/// What [`touched_body`] reads.
-fn to_touched_body(changed: &[(&TraceId, &ObservationId)]) -> Result<Vec<u8>, Error> {
-    let mut traces: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (trace, id) in changed {
-        match traces.last_mut() {
-            Some((last, ids)) if *last == trace.as_str() => ids.push(id.as_str()),
-            _ => traces.push((trace.as_str(), vec![id.as_str()])),
-        }
-    }
-    postcard::to_allocvec(&traces).map_err(|error| Error::Inconsistent {
-        what: "touched row",
-        detail: error.to_string(),
-    })
-}
-
 /// A tenant and its number in this database.
 #[derive(Clone, Debug)]
 struct Tenant {
     project: ProjectId,
     number: i64,
+}
+
+/// What was sent and scored, cheap to clone. Batches that are written at the same time share a commit.
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    pool: Pool,
+    writer: Arc<Writer>,
+}
+
+impl Telemetry {
+    /// In a database that has all steps of the schema. Starts the tasks that write and fold; on the present
+    /// runtime.
+    #[must_use]
+    pub fn start(pool: &Pool) -> Self {
+        Self {
+            pool: pool.clone(),
+            writer: Writer::start(pool),
+        }
+    }
+
+    /// Takes no more batches, writes those it has taken, and ends its tasks.
+    pub async fn close(&self) {
+        self.writer.close().await;
+    }
 }

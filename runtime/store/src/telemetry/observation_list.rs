@@ -20,7 +20,7 @@ use super::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
 };
 use crate::telemetry::metrics::rollup_column;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::Arg;
 use perpend_sql::{Expr, Sql};
 
@@ -224,7 +224,7 @@ fn among(
     ))
 }
 
-impl Store {
+impl Telemetry {
     /// Observations, newest start first. Only with `with_content`, or where the filter looks at it, is
     /// any content read. A page that was given up holds what was found up to there.
     ///
@@ -261,7 +261,7 @@ impl Store {
         query: &ObservationQuery,
     ) -> Result<List, Error> {
         let filter = &query.filter;
-        let is_postgres = self.is_postgres();
+        let is_postgres = self.pool.is_postgres();
         let is_by_name = filter
             .conditions
             .iter()
@@ -295,7 +295,7 @@ impl Store {
         tenant: i64,
         filter: &Filter,
     ) -> Result<Option<Sql>, Error> {
-        let is_postgres = self.is_postgres();
+        let is_postgres = self.pool.is_postgres();
         for condition in &filter.conditions {
             let mut sql = Sql::default();
             let number = sql.bind(tenant.into());
@@ -364,7 +364,7 @@ impl Store {
         });
         let (mut n_known, mut n_unknown) = (0, 0);
         for condition in others {
-            match sql.condition(condition, rollup_column, self.is_postgres()) {
+            match sql.condition(condition, rollup_column, self.pool.is_postgres()) {
                 true => n_known += 1,
                 false => n_unknown += 1,
             }
@@ -399,7 +399,7 @@ impl Store {
         if list.is_by_name && hours.total() > FEW.unsigned_abs() {
             return Ok(());
         }
-        if list.is_by_name && !self.is_postgres() {
+        if list.is_by_name && !self.pool.is_postgres() {
             let mut sql = Sql::default();
             let number = sql.bind(tenant.into());
             sql.push(&format!(

@@ -16,7 +16,7 @@ use super::gathered::Gathered;
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::{Tenant, refresh};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Pool, despite_collisions, in_transaction};
 use perpend_sql::{query, query_scalar};
 
@@ -231,7 +231,7 @@ const FIND_TENANT: &str = "SELECT number FROM tenants WHERE project_id = $1";
 const MAKE_TENANT: &str = "
     INSERT INTO tenants (project_id) VALUES ($1) ON CONFLICT (project_id) DO NOTHING";
 
-impl Store {
+impl Telemetry {
     /// The number of a project, if it has ever sent anything.
     pub(crate) async fn tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         if let Some(number) = lock(&self.writer.tenants).get(project) {

@@ -12,10 +12,10 @@ use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Tx, query, query_scalar};
 use perpend_sql::{Expr, Sql};
-use perpend_sql::{Pool, despite_collisions, in_transaction};
+use perpend_sql::{despite_collisions, in_transaction};
 
 /// Rows named in one statement.
 pub(super) const LIST: usize = 200;
@@ -179,11 +179,7 @@ pub(super) async fn observation_row(
     query(sql).bind_all(&args).fetch_optional(tx).await
 }
 
-impl Store {
-    pub(crate) const fn is_postgres(&self) -> bool {
-        matches!(self.pool, Pool::Postgres(_))
-    }
-
+impl Telemetry {
     /// The number of a project whose traces are folded up to now; none when it never sent anything.
     pub(crate) async fn fresh_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         let tenant = self.tenant(project).await?;
@@ -368,7 +364,7 @@ impl Store {
         let sql = format!(
             "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
              WHERE {} AND t.tenant = $1 ORDER BY +o.started_at DESC LIMIT 1",
-            super::observation_list::by_id("$2", self.is_postgres())
+            super::observation_list::by_id("$2", self.pool.is_postgres())
         );
         let args = [
             tenant.into(),

@@ -7,7 +7,7 @@ use perpend_domain::ids::{ProjectId, TraceId};
 
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use super::{OfTrace, StoredObservation, block};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Sized, query, query_scalar, value_list};
 
 /// Rows read at once, without their contents.
@@ -53,7 +53,7 @@ impl TraceReader {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// Begins to read the observations of a trace by start and id; `None` when the project has no such trace.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Numbered, Paging, Sql};
 
 /// A session.
@@ -49,7 +49,7 @@ impl From<SessionRow> for Session {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// Sessions, newest first.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::checked;
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list, value_rows};
 
@@ -88,7 +88,7 @@ fn count(n: i64) -> u32 {
     u32::try_from(n).unwrap_or(0)
 }
 
-impl Store {
+impl Telemetry {
     /// Those of these observations that exist, in no particular order. What their trace says of them is
     /// not filled in.
     ///

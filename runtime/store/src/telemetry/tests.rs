@@ -117,7 +117,12 @@ async fn all(store: &Store, project: &ProjectId) -> Vec<StoredObservation> {
         with_content: true,
         ..ObservationQuery::default()
     };
-    store.observations(project, &query).await.unwrap().items
+    store
+        .telemetry
+        .observations(project, &query)
+        .await
+        .unwrap()
+        .items
 }
 
 #[tokio::test]
@@ -126,14 +131,25 @@ async fn what_was_written_is_read_and_listed_at_once() {
         let p = project("p1");
         let spans = vec![span(1, 1, None), span(1, 2, Some(1)), span(2, 3, None)];
         store
+            .telemetry
             .write_batch(&p, batch(spans.clone()), at(0))
             .await
             .unwrap();
-        let page = store.traces(&p, &TraceQuery::default()).await.unwrap();
+        let page = store
+            .telemetry
+            .traces(&p, &TraceQuery::default())
+            .await
+            .unwrap();
         assert_eq!(page.n_total, 2);
-        let stored = store.trace(&p, &trace_id(1), true).await.unwrap().unwrap();
+        let stored = store
+            .telemetry
+            .trace(&p, &trace_id(1), true)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(Some(stored.trace), fold(&spans[..2]));
         let one = store
+            .telemetry
             .observation_of(&p, &trace_id(1), &span_id(2))
             .await
             .unwrap()
@@ -143,6 +159,7 @@ async fn what_was_written_is_read_and_listed_at_once() {
         // Another project sees nothing of it.
         assert_eq!(
             store
+                .telemetry
                 .trace(&project("p2"), &trace_id(1), true)
                 .await
                 .unwrap(),
@@ -159,26 +176,35 @@ async fn an_identical_repeat_changes_nothing() {
         let p = project("p1");
         let spans = vec![span(1, 1, None), span(1, 2, Some(1))];
         store
+            .telemetry
             .write_batch(&p, batch(spans.clone()), at(0))
             .await
             .unwrap();
         let before = (
             all(&store, &p).await,
-            store.trace(&p, &trace_id(1), true).await.unwrap(),
+            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
         );
-        let n_touched = store.touched(100).await.unwrap().len();
+        let n_touched = store.telemetry.touched(100).await.unwrap().len();
         let mut more = spans.clone();
         more.push(span(1, 3, Some(1)));
-        store.write_batch(&p, batch(spans), at(9)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, batch(spans), at(9))
+            .await
+            .unwrap();
         let after = (
             all(&store, &p).await,
-            store.trace(&p, &trace_id(1), true).await.unwrap(),
+            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
         );
         assert_eq!(before, after);
-        assert_eq!(store.touched(100).await.unwrap().len(), n_touched);
+        assert_eq!(store.telemetry.touched(100).await.unwrap().len(), n_touched);
         // Only what is new in a partial repeat is touched.
-        store.write_batch(&p, batch(more), at(10)).await.unwrap();
-        let touched = store.touched(100).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, batch(more), at(10))
+            .await
+            .unwrap();
+        let touched = store.telemetry.touched(100).await.unwrap();
         assert_eq!(
             touched.last().unwrap().observations,
             [(trace_id(1), span_id(3))]
@@ -205,6 +231,7 @@ async fn of_two_versions_the_later_end_stays_then_the_richer() {
         for order in [[&short, &long], [&long, &short]] {
             for version in order {
                 store
+                    .telemetry
                     .write_batch(&p, batch(vec![version.clone()]), at(5))
                     .await
                     .unwrap();
@@ -215,10 +242,12 @@ async fn of_two_versions_the_later_end_stays_then_the_richer() {
         rich.attribute_count = 9;
         rich.content.output = Some(Payload::Text("rich".to_owned()));
         store
+            .telemetry
             .write_batch(&p, batch(vec![rich.clone()]), at(6))
             .await
             .unwrap();
         store
+            .telemetry
             .write_batch(&p, batch(vec![long]), at(7))
             .await
             .unwrap();
@@ -246,6 +275,7 @@ async fn log_records_reach_a_span_of_the_same_commit_though_earlier_batches_of_i
     on_each_database(|store| async move {
         let p = project("p1");
         store
+            .telemetry
             .write_batch(&p, batch(vec![span(9, 9, None)]), at(0))
             .await
             .unwrap();
@@ -259,9 +289,13 @@ async fn log_records_reach_a_span_of_the_same_commit_though_earlier_batches_of_i
         };
         // All three stand in the queue before the first is taken from it.
         let (another, records, own) = futures_util::future::join3(
-            store.write_batch(&p, batch(vec![span(2, 1, None)]), at(1)),
-            store.write_batch(&p, only_logs, at(1)),
-            store.write_batch(&p, batch(vec![bare.clone()]), at(1)),
+            store
+                .telemetry
+                .write_batch(&p, batch(vec![span(2, 1, None)]), at(1)),
+            store.telemetry.write_batch(&p, only_logs, at(1)),
+            store
+                .telemetry
+                .write_batch(&p, batch(vec![bare.clone()]), at(1)),
         )
         .await;
         another.and(records).and(own).unwrap();
@@ -289,18 +323,22 @@ async fn log_records_reach_their_span_whichever_side_comes_first() {
         };
         let (first, second, third) = (project("p1"), project("p2"), project("p3"));
         store
+            .telemetry
             .write_batch(&first, only_logs(logs.clone()), at(0))
             .await
             .unwrap();
         store
+            .telemetry
             .write_batch(&first, batch(vec![bare.clone()]), at(1))
             .await
             .unwrap();
         store
+            .telemetry
             .write_batch(&second, batch(vec![bare.clone()]), at(0))
             .await
             .unwrap();
         store
+            .telemetry
             .write_batch(&second, only_logs(logs.clone()), at(1))
             .await
             .unwrap();
@@ -309,7 +347,11 @@ async fn log_records_reach_their_span_whichever_side_comes_first() {
             logs: logs.clone(),
             ..Batch::default()
         };
-        store.write_batch(&third, both, at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&third, both, at(0))
+            .await
+            .unwrap();
         let mut expected = bare.clone();
         perpend_domain::join::join_logs(&mut expected, &logs);
         for p in [&first, &second, &third] {
@@ -318,6 +360,7 @@ async fn log_records_reach_their_span_whichever_side_comes_first() {
         // The span again, without its logs: nothing changes.
         let before = all(&store, &first).await;
         store
+            .telemetry
             .write_batch(&first, batch(vec![bare]), at(9))
             .await
             .unwrap();
@@ -360,11 +403,19 @@ async fn scores_and_media_of_a_batch_stand_with_it() {
             media: vec![media],
             logs: Vec::new(),
         };
-        store.write_batch(&p, whole.clone(), at(0)).await.unwrap();
-        store.write_batch(&p, whole, at(1)).await.unwrap();
-        let scores = store.scores_of_traces(&p, &[trace_id(1)]).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, whole.clone(), at(0))
+            .await
+            .unwrap();
+        store.telemetry.write_batch(&p, whole, at(1)).await.unwrap();
+        let scores = store
+            .telemetry
+            .scores_of_traces(&p, &[trace_id(1)])
+            .await
+            .unwrap();
         assert_eq!(scores.len(), 1);
-        let stored = store.media(&p, "m1").await.unwrap().unwrap();
+        let stored = store.telemetry.media(&p, "m1").await.unwrap().unwrap();
         assert_eq!((stored.bytes, stored.created_at), (vec![1, 2, 3], at(0)));
         // Scores take part in filters.
         let raw = json!({"type": "numberObject", "column": "scores_avg", "key": "relevance",
@@ -373,15 +424,20 @@ async fn scores_and_media_of_a_batch_stand_with_it() {
             filter: Filter::parse(&[raw], TRACES).unwrap(),
             ..TraceQuery::default()
         };
-        assert_eq!(store.traces(&p, &query).await.unwrap().n_total, 1);
+        assert_eq!(store.telemetry.traces(&p, &query).await.unwrap().n_total, 1);
         store
+            .telemetry
             .delete_traces(&p, &[trace_id(1), trace_id(9)])
             .await
             .unwrap();
-        assert_eq!(store.trace(&p, &trace_id(1), true).await.unwrap(), None);
+        assert_eq!(
+            store.telemetry.trace(&p, &trace_id(1), true).await.unwrap(),
+            None
+        );
         assert!(all(&store, &p).await.is_empty());
         assert!(
             store
+                .telemetry
                 .scores_of_traces(&p, &[trace_id(1)])
                 .await
                 .unwrap()
@@ -399,14 +455,18 @@ async fn pages_by_cursor_neither_repeat_nor_leave_out() {
         for span in &mut spans {
             span.start = at(span.start.as_millis() % 4);
         }
-        store.write_batch(&p, batch(spans), at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, batch(spans), at(0))
+            .await
+            .unwrap();
         let mut seen = Vec::new();
         let mut query = ObservationQuery {
             limit: 4,
             ..ObservationQuery::default()
         };
         loop {
-            let page = store.observations(&p, &query).await.unwrap();
+            let page = store.telemetry.observations(&p, &query).await.unwrap();
             seen.extend(
                 page.items
                     .iter()
@@ -438,14 +498,18 @@ async fn many_requests_at_once_are_all_kept() {
             let (store, p) = (store.clone(), p.clone());
             async move {
                 let spans = (0..4).map(|k| span(n % 7, 4 * n + k, None)).collect();
-                store.write_batch(&p, batch(spans), at(0)).await
+                store.telemetry.write_batch(&p, batch(spans), at(0)).await
             }
         });
         for result in futures_util::future::join_all(writes).await {
             result.unwrap();
         }
         assert_eq!(all(&store, &p).await.len(), 240);
-        let page = store.traces(&p, &TraceQuery::default()).await.unwrap();
+        let page = store
+            .telemetry
+            .traces(&p, &TraceQuery::default())
+            .await
+            .unwrap();
         let n: u32 = page
             .items
             .iter()
@@ -466,6 +530,7 @@ async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
     let store = Store::open(database.url(), &options).await.unwrap();
     let p = project("p1");
     store
+        .telemetry
         .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
         .await
         .unwrap();
@@ -477,11 +542,13 @@ async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
         .unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let refused = store
+        .telemetry
         .write_batch(&p, batch(vec![span(1, 2, None)]), at(1))
         .await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     lock.rollback().await.unwrap();
     store
+        .telemetry
         .write_batch(&p, batch(vec![span(1, 2, None)]), at(2))
         .await
         .unwrap();
@@ -495,6 +562,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let store = database.open().await;
     let p = project("p1");
     store
+        .telemetry
         .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
         .await
         .unwrap();
@@ -507,14 +575,18 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         .await
         .unwrap();
     let many = |n: u32| batch((0..500).map(|k| span(n, k, None)).collect());
-    let refused = store.write_batch(&p, many(2), at(1)).await;
+    let refused = store.telemetry.write_batch(&p, many(2), at(1)).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert_eq!(all(&store, &p).await.len(), 1);
     sqlx::query("PRAGMA max_page_count = 1000000")
         .execute(writer)
         .await
         .unwrap();
-    store.write_batch(&p, many(2), at(2)).await.unwrap();
+    store
+        .telemetry
+        .write_batch(&p, many(2), at(2))
+        .await
+        .unwrap();
     assert_eq!(all(&store, &p).await.len(), 501);
     store.close().await;
 }
@@ -581,11 +653,13 @@ async fn order_splitting_and_repetition_do_not_matter() {
             shuffled.extend_from_within(..shuffled.len() / 2);
             let (one, many) = (project(&format!("a{round}")), project(&format!("b{round}")));
             store
+                .telemetry
                 .write_batch(&one, batch(spans.clone()), at(0))
                 .await
                 .unwrap();
             for part in shuffled.chunks(1 + round % 3) {
                 store
+                    .telemetry
                     .write_batch(&many, batch(part.to_vec()), at(0))
                     .await
                     .unwrap();
@@ -605,7 +679,7 @@ async fn order_splitting_and_repetition_do_not_matter() {
                 with_observation_ids: true,
                 ..TraceQuery::default()
             };
-            let traces = [&one, &many].map(|p| store.traces(p, &query));
+            let traces = [&one, &many].map(|p| store.telemetry.traces(p, &query));
             let [a, b] = futures_util::future::join_all(traces)
                 .await
                 .try_into()
@@ -718,7 +792,11 @@ async fn a_filter_means_the_same_in_memory_and_in_sql() {
         let p = project("p1");
         let spans = prop::collection::vec(odd_span(), 60..61);
         let spans = spans.new_tree(&mut runner).unwrap().current();
-        store.write_batch(&p, batch(spans), at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, batch(spans), at(0))
+            .await
+            .unwrap();
         let stored = all(&store, &p).await;
         for _ in 0..400 {
             let raw = prop::collection::vec(any_condition(), 1..3);
@@ -740,7 +818,7 @@ async fn a_filter_means_the_same_in_memory_and_in_sql() {
                 with_total: true,
                 ..ObservationQuery::default()
             };
-            let page = store.observations(&p, &query).await.unwrap();
+            let page = store.telemetry.observations(&p, &query).await.unwrap();
             let found: Vec<_> = page
                 .items
                 .iter()

@@ -15,7 +15,7 @@ use super::read::{LIST, Rest, nothing, trace_column};
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Arg, query_scalar, value_list};
 use perpend_sql::{Expr, Sql};
 
@@ -222,7 +222,7 @@ fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// A page of traces.
     ///
     /// # Errors
@@ -238,11 +238,11 @@ impl Store {
         refresh::of_tenant(&self.pool, tenant).await?;
         let limit = u64::from(query.limit);
         let skip = u64::from(query.page.max(1) - 1) * limit;
-        let shape = Shape::new(project, tenant, query, self.is_postgres(), false);
+        let shape = Shape::new(project, tenant, query, self.pool.is_postgres(), false);
         let (numbers, n_total) = if shape.rest.is_empty() {
             let count = format!("SELECT COUNT(*){}", shape.from);
             let n_total = self.count(&count, &shape.args).await?;
-            let in_time = Shape::new(project, tenant, query, self.is_postgres(), true);
+            let in_time = Shape::new(project, tenant, query, self.pool.is_postgres(), true);
             let shape = match shape.has_lead || n_total <= FEW {
                 true => shape,
                 false => in_time,
@@ -283,7 +283,7 @@ impl Store {
         }
         let behind = n_total - skip - take;
         let is_reversed = behind < skip;
-        let is_sorted = !self.is_postgres() && !shape.has_lead && n_total <= FEW;
+        let is_sorted = !self.pool.is_postgres() && !shape.has_lead && n_total <= FEW;
         let mut sql = Sql {
             text: format!("SELECT {}{}", shape.number, shape.from_traces),
             args: shape.args.clone(),

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use super::StoredObservation;
 use super::row::READ;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::Sql;
 
 /// A step through the observations of a trace.
@@ -24,7 +24,7 @@ pub struct Walk {
     pub limit: u32,
 }
 
-impl Store {
+impl Telemetry {
     /// Observations of one trace by start and id, with content; none when the project has no such trace.
     ///
     /// # Errors

@@ -199,6 +199,7 @@ impl World {
             let info = workers.inspect_cached(bytes).await;
             let info = info.map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
             let digest = store
+                .catalog
                 .put_plugin(None, &info, bytes, SystemClock.now())
                 .await?;
             plugins.insert(digest, info);
@@ -254,7 +255,11 @@ impl World {
                 fingerprint: Digest::of(project.as_str().as_bytes()),
             },
         };
-        let evaluator = self.store.create_evaluator(project, &new, now).await?;
+        let evaluator = self
+            .store
+            .catalog
+            .create_evaluator(project, &new, now)
+            .await?;
         let rule = Rule {
             id: format!("rule-{project}").parse()?,
             name: "everything".to_owned(),
@@ -275,7 +280,7 @@ impl World {
             created_at: now,
             updated_at: now,
         };
-        self.store.create_rule(project, &rule).await?;
+        self.store.catalog.create_rule(project, &rule).await?;
         Ok(rule)
     }
 
@@ -289,6 +294,7 @@ impl World {
             ..Batch::default()
         };
         self.store
+            .telemetry
             .write_batch(project, batch, SystemClock.now())
             .await?;
         self.scheduler.wake();
@@ -341,7 +347,7 @@ impl World {
             fence: 0,
             until: now,
         };
-        self.store.commit_matches(&batch, lease, now).await?;
+        self.store.commit_matches(&[], &batch, lease, now).await?;
         Ok(())
     }
 

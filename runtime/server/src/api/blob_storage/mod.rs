@@ -532,6 +532,7 @@ async fn list_integrations(
 ) -> Result<Json<Integrations>, Problem> {
     let found = app
         .store
+        .catalog
         .organization_blob_exports(&caller.organization)
         .await?;
     let data = found.into_iter().map(Into::into).collect();
@@ -545,7 +546,7 @@ async fn put_integration(
 ) -> Result<Json<Integration>, Problem> {
     input.check()?;
     let project = projects::find(&app, &caller.organization, &input.project_id).await?;
-    let standing = app.store.blob_export(&project.id).await?;
+    let standing = app.store.catalog.blob_export(&project.id).await?;
     let (now, is_enabled) = (app.clock.now(), input.enabled);
     let owner = owner(project.id.as_str());
     let broken = |error: crate::vault::Error| {
@@ -604,13 +605,17 @@ async fn put_integration(
         updated_at: now,
     };
     try_out(&app, &export, &secret).await?;
-    app.store.put_blob_export(&export).await?;
-    let stored = app.store.blob_export(&export.project).await?;
+    app.store.catalog.put_blob_export(&export).await?;
+    let stored = app.store.catalog.blob_export(&export.project).await?;
     Ok(Json(stored.unwrap_or(export).into()))
 }
 
 async fn find(app: &App, organization: &OrganizationId, id: &str) -> Result<BlobExport, Problem> {
-    let found = app.store.organization_blob_export(organization, id).await?;
+    let found = app
+        .store
+        .catalog
+        .organization_blob_export(organization, id)
+        .await?;
     found.ok_or_else(|| Problem::not_found("blob storage integration"))
 }
 
@@ -637,6 +642,7 @@ async fn delete_integration(
     let export = find(&app, &caller.organization, &id).await?;
     match app
         .store
+        .catalog
         .delete_blob_export(&export.project, &export.id)
         .await
     {

@@ -1,7 +1,8 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
 use perpend_domain::ids::ProjectId;
-use perpend_store::blob_exports::{Changed, ExportSettings, ExportSource};
+use perpend_sql::Changed;
+use perpend_store::blob_exports::{ExportSettings, ExportSource};
 use perpend_store::telemetry::Window;
 use serde_json::{Value, json};
 
@@ -251,7 +252,7 @@ impl Table {
         settings: &ExportSettings,
         asked: Asked<'_>,
     ) -> Result<Read, Problem> {
-        let read = app.store.changed_observations(
+        let read = app.store.telemetry.changed_observations(
             asked.project,
             asked.window,
             asked.after,
@@ -290,9 +291,10 @@ impl Table {
 type Read = (Vec<Value>, Option<Changed>, usize);
 
 async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
-    let read = app
-        .store
-        .changed_traces(asked.project, asked.window, asked.after, asked.limit);
+    let read =
+        app.store
+            .telemetry
+            .changed_traces(asked.project, asked.window, asked.after, asked.limit);
     let read = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
     let view = |(_, stored): &(Changed, _)| traces::plain(asked.project, stored);
@@ -300,9 +302,10 @@ async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
 }
 
 async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
-    let read = app
-        .store
-        .changed_scores(asked.project, asked.window, asked.after, asked.limit);
+    let read =
+        app.store
+            .telemetry
+            .changed_scores(asked.project, asked.window, asked.after, asked.limit);
     let read = read.await?;
     let scores = || read.iter().map(|(_, score)| score);
     let categories = Categories::of(app, asked.project, scores()).await?;

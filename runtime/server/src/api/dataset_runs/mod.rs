@@ -8,7 +8,8 @@ use axum::extract::{Path, State};
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
-use perpend_store::datasets::{ItemVersion, NewLink, Period};
+use perpend_store::datasets::ItemVersion;
+use perpend_store::telemetry::experiments::{NewLink, Period};
 use perpend_store::{Numbered, Paging};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -114,7 +115,7 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
             .map_err(bad("traceId"))?
             .to_string()),
         (None, Some(id)) => {
-            let found = app.store.observation(project, &id).await?;
+            let found = app.store.telemetry.observation(project, &id).await?;
             let found = found.ok_or_else(|| Problem::not_found("observation"))?;
             Ok(found.observation.trace_id.to_string())
         }
@@ -144,13 +145,18 @@ async fn link_item(
     let missing = || Problem::not_found("dataset item");
     let item = match app
         .store
+        .catalog
         .dataset_item(project, &input.dataset_item_id)
         .await?
     {
         Some(ItemVersion { item, is_deleted }) if !is_deleted || dataset_version.is_some() => item,
         _ => return Err(missing()),
     };
-    let stored = app.store.dataset_by_id(project, &item.dataset_id).await?;
+    let stored = app
+        .store
+        .catalog
+        .dataset_by_id(project, &item.dataset_id)
+        .await?;
     let dataset = stored.ok_or_else(missing)?.dataset;
     let link = NewLink {
         run_name: input.run_name,
@@ -164,6 +170,7 @@ async fn link_item(
     };
     let made = app
         .store
+        .telemetry
         .link_run_item(project, &dataset, &link, now)
         .await?;
     Ok(Json(link_view(&made)))
@@ -208,11 +215,16 @@ async fn list_links(
     };
     let (dataset_id, run_name) = (needed("datasetId")?, needed("runName")?);
     let paging = page::paging(&params)?;
-    let stored = app.store.dataset_by_id(&caller.project, dataset_id).await?;
+    let stored = app
+        .store
+        .catalog
+        .dataset_by_id(&caller.project, dataset_id)
+        .await?;
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
     let run = named(&app, &caller.project, &dataset, &[run_name]).await?;
     let found = app
         .store
+        .telemetry
         .run_entries(&caller.project, &run, Some(paging))
         .await?;
     Ok(page::answer(paging, &found, link_view))
@@ -226,13 +238,17 @@ async fn recorded(
     known: &HashSet<&str>,
 ) -> Result<Vec<DatasetRun>, Problem> {
     let all = Period::default();
-    let active = app.store.span_activity(project, all).await?;
+    let active = app.store.telemetry.span_activity(project, all).await?;
     let ids: Vec<&str> = active
         .iter()
         .map(|(id, _)| id.as_str())
         .filter(|id| !known.contains(id))
         .collect();
-    let found = app.store.span_experiments(project, &ids, all).await?;
+    let found = app
+        .store
+        .telemetry
+        .span_experiments(project, &ids, all)
+        .await?;
     let of_dataset = found
         .into_iter()
         .filter(|found| found.link.dataset_id.as_deref() == Some(&dataset.id));
@@ -260,6 +276,7 @@ async fn runs_of(
 ) -> Result<Numbered<DatasetRun>, Problem> {
     let linked = app
         .store
+        .telemetry
         .run_activity(project, Some(&dataset.id), Period::default())
         .await?;
     let known: HashSet<&str> = linked.iter().map(|(id, _, _)| id.as_str()).collect();
@@ -284,7 +301,12 @@ async fn runs_of(
         .take(paging.limit as usize)
         .map(|(_, id)| id.as_str())
         .collect();
-    for run in app.store.dataset_runs_by_id(project, &shown).await? {
+    for run in app
+        .store
+        .telemetry
+        .dataset_runs_by_id(project, &shown)
+        .await?
+    {
         recorded.insert(run.id.clone(), run);
     }
     Ok(Numbered {
@@ -314,7 +336,7 @@ async fn named(
 ) -> Result<DatasetRun, Problem> {
     for name in names {
         let id = run_id(project, &dataset.id, name);
-        if let Some(run) = app.store.dataset_run(project, &id).await? {
+        if let Some(run) = app.store.telemetry.dataset_run(project, &id).await? {
             return Ok(run);
         }
     }
@@ -343,7 +365,11 @@ async fn get_run(
     Path(names): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
-    let items = app.store.run_entries(&caller.project, &run, None).await?;
+    let items = app
+        .store
+        .telemetry
+        .run_entries(&caller.project, &run, None)
+        .await?;
     let mut view = run_view(&run);
     view["datasetRunItems"] = items.items.iter().map(link_view).collect();
     Ok(Json(view))
@@ -356,6 +382,7 @@ async fn delete_run(
 ) -> Result<Json<Value>, Problem> {
     let run = existing(&app, &caller, &names).await?;
     app.store
+        .telemetry
         .delete_dataset_run(&caller.project, &run.id, app.clock.now())
         .await?;
     Ok(Json(

@@ -166,7 +166,7 @@ async fn put_item(
     let id = id.unwrap_or_else(|| app.ids.uuid().to_string());
     for _ in 0..MAX_TRIES {
         let stored = super::existing(&app, &caller, &name).await?;
-        let standing = app.store.dataset_item(&caller.project, &id).await?;
+        let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
         if standing
             .as_ref()
             .is_some_and(|known| known.item.dataset_id != stored.dataset.id)
@@ -258,6 +258,7 @@ async fn list_items(
     };
     let found = app
         .store
+        .catalog
         .dataset_items(&caller.project, &query, paging)
         .await?;
     let items = found.items.iter().map(|version| &version.item);
@@ -290,7 +291,7 @@ async fn shown(
 
 /// The item as it is now.
 async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
-    match app.store.dataset_item(project, id).await? {
+    match app.store.catalog.dataset_item(project, id).await? {
         Some(ItemVersion {
             item,
             is_deleted: false,
@@ -319,6 +320,7 @@ async fn delete_item(
         let item = existing(&app, &caller.project, &id).await?;
         let stored = app
             .store
+            .catalog
             .dataset_by_id(&caller.project, &item.dataset_id)
             .await?;
         let revision = stored
@@ -355,6 +357,7 @@ async fn list_versions(
     let paging = page::paging(&params)?;
     let found = app
         .store
+        .catalog
         .dataset_item_versions(&caller.project, &id, paging)
         .await?;
     if found.n_total == 0 {

@@ -99,12 +99,12 @@ pub(super) async fn existing(
     caller: &Act,
     name: &str,
 ) -> Result<StoredDataset, Problem> {
-    if let Some(found) = app.store.dataset(&caller.project, name).await? {
+    if let Some(found) = app.store.catalog.dataset(&caller.project, name).await? {
         return Ok(found);
     }
     let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
     if let Some(decoded) = decoded.ok().filter(|decoded| decoded != name)
-        && let Some(found) = app.store.dataset(&caller.project, &decoded).await?
+        && let Some(found) = app.store.catalog.dataset(&caller.project, &decoded).await?
     {
         return Ok(found);
     }
@@ -117,7 +117,7 @@ async fn list_datasets(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.datasets(&caller.project, paging).await?;
+    let found = app.store.catalog.datasets(&caller.project, paging).await?;
     Ok(page::answer(paging, &found, |stored| {
         view::dataset(&caller.project, &stored.dataset)
     }))
@@ -136,6 +136,7 @@ async fn get_dataset(
     let at = perpend_domain::dataset::as_of(moment);
     let then = app
         .store
+        .catalog
         .dataset_at(&caller.project, &stored.dataset.id, at)
         .await?;
     let then = then.ok_or_else(|| Problem::not_found("dataset at that moment"))?;
@@ -155,6 +156,7 @@ async fn list_versions(
     let paging = page::paging(&params)?;
     let found = app
         .store
+        .catalog
         .dataset_versions(&caller.project, &stored.dataset.id, paging)
         .await?;
     Ok(page::answer(paging, &found, |version| {
@@ -170,13 +172,15 @@ async fn list_old(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let found = app.store.datasets(&caller.project, paging).await?;
+    let found = app.store.catalog.datasets(&caller.project, paging).await?;
     let datasets: Vec<&str> = found.items.iter().map(|s| s.dataset.id.as_str()).collect();
     let (store, project) = (&app.store, &caller.project);
     let mut items = store
+        .catalog
         .dataset_item_ids(project, &datasets, MAX_INLINE)
         .await?;
     let mut runs = store
+        .telemetry
         .dataset_run_names(project, &datasets, MAX_INLINE)
         .await?;
     let mut views = Vec::with_capacity(found.items.len());
@@ -201,6 +205,7 @@ async fn get_old(
     view["items"] = items_of(&app, &caller, id).await?.into();
     let mut runs = app
         .store
+        .telemetry
         .dataset_run_names(&caller.project, &[id], MAX_INLINE)
         .await?;
     view["runs"] = runs.remove(id).unwrap_or_default().into();
@@ -214,7 +219,12 @@ async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<Value
     let mut after: Option<Cursor> = None;
     while shown.len() < MAX_INLINE as usize && n_bytes < MAX_INLINE_BYTES {
         let store = &app.store;
-        let some = store.dataset_items_after(&caller.project, dataset_id, after.as_ref(), PER_READ);
+        let some = store.catalog.dataset_items_after(
+            &caller.project,
+            dataset_id,
+            after.as_ref(),
+            PER_READ,
+        );
         let some = some.await?;
         let is_last = some.len() < PER_READ as usize;
         after = some.last().map(|item| Cursor {

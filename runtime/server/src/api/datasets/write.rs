@@ -72,7 +72,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
     };
     for _ in 0..MAX_TRIES {
         let now = app.clock.now();
-        let standing = app.store.dataset(project, name.as_str()).await?;
+        let standing = app.store.catalog.dataset(project, name.as_str()).await?;
         let Some(seen) = standing else {
             let fresh = Dataset {
                 id: app.ids.uuid().to_string(),
@@ -87,7 +87,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
             let dataset = fresh.patched(patch.clone(), now);
             // Whether they are schemas.
             schema::violations(app, project, &dataset, &[]).await?;
-            if app.store.create_dataset(project, &dataset).await? {
+            if app.store.catalog.create_dataset(project, &dataset).await? {
                 return Ok(dataset);
             }
             continue;
@@ -99,7 +99,10 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
         if seen.dataset.changes_schema(&next) {
             check_items(app, project, &next).await?;
         }
-        let updated = app.store.update_dataset(project, &seen, &patch, now);
+        let updated = app
+            .store
+            .catalog
+            .update_dataset(project, &seen, &patch, now);
         if let Some(dataset) = updated.await? {
             return Ok(dataset);
         }
@@ -123,6 +126,7 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
     loop {
         let items = app
             .store
+            .catalog
             .dataset_items_after(project, &dataset.id, after.as_ref(), PER_PAGE)
             .await?;
         let found = schema::violations(app, project, dataset, &items).await?;

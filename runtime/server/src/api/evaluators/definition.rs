@@ -140,7 +140,11 @@ impl Definition {
         project: &ProjectId,
     ) -> Result<NewVersion, Problem> {
         components::register(app, &self.plugin).await?;
-        let plugin = app.store.resolve_plugin(project, &self.plugin).await?;
+        let plugin = app
+            .store
+            .catalog
+            .resolve_plugin(project, &self.plugin)
+            .await?;
         let plugin = plugin.ok_or_else(|| components::missing(app, &self.plugin))?;
         let found = plugin
             .info

@@ -146,7 +146,7 @@ pub(super) async fn existing(
     project: &ProjectId,
     id: &str,
 ) -> Result<Evaluator, Problem> {
-    let found = app.store.evaluator(project, &known(id)?).await?;
+    let found = app.store.catalog.evaluator(project, &known(id)?).await?;
     found.ok_or_else(|| Problem::not_found("evaluator"))
 }
 
@@ -174,7 +174,11 @@ pub(super) async fn shown(
     evaluator: &Evaluator,
     headers: &HeaderMap,
 ) -> Result<Value, Problem> {
-    let uses = app.store.evaluator_uses(project, &evaluator.id).await?;
+    let uses = app
+        .store
+        .catalog
+        .evaluator_uses(project, &evaluator.id)
+        .await?;
     let is_closed = view::is_closed_client(headers);
     Ok(view::evaluator(evaluator, &uses, is_closed))
 }
@@ -194,6 +198,7 @@ pub(super) async fn create_evaluator(
     };
     let made = app
         .store
+        .catalog
         .create_evaluator(&caller.project, &new, app.clock.now())
         .await?;
     Ok(Json(view::evaluator(
@@ -213,6 +218,7 @@ async fn list_evaluators(
     let after = cursor::place(&params)?;
     let page = app
         .store
+        .catalog
         .evaluators(&caller.project, after.as_ref(), limit)
         .await?;
     let is_closed = view::is_closed_client(&headers);
@@ -220,6 +226,7 @@ async fn list_evaluators(
     for evaluator in &page.items {
         let uses = app
             .store
+            .catalog
             .evaluator_uses(&caller.project, &evaluator.id)
             .await?;
         data.push(view::evaluator(evaluator, &uses, is_closed));
@@ -238,6 +245,7 @@ pub(super) async fn get_evaluator(
     let evaluator = existing(&app, &caller.project, &id).await?;
     let uses = app
         .store
+        .catalog
         .evaluator_uses(&caller.project, &evaluator.id)
         .await?;
     Ok(Json(view::evaluator(
@@ -275,7 +283,7 @@ pub(super) async fn patch_evaluator(
     };
     if name.is_some() || patch.description.is_some() {
         let description = patch.description.as_deref().map(Some);
-        let renamed = app.store.rename_evaluator(
+        let renamed = app.store.catalog.rename_evaluator(
             &caller.project,
             &evaluator.id,
             name.as_deref(),
@@ -285,12 +293,14 @@ pub(super) async fn patch_evaluator(
         evaluator = renamed.await?;
     }
     if let Some(version) = version {
-        let added = app
-            .store
-            .add_evaluator_version(&caller.project, &evaluator.id, &version, now);
+        let added =
+            app.store
+                .catalog
+                .add_evaluator_version(&caller.project, &evaluator.id, &version, now);
         evaluator = added.await?;
         if evaluator.paused.is_some() {
             app.store
+                .catalog
                 .unpause_evaluator(&caller.project, &evaluator.id, now)
                 .await?;
             evaluator.paused = None;
@@ -298,6 +308,7 @@ pub(super) async fn patch_evaluator(
     }
     let uses = app
         .store
+        .catalog
         .evaluator_uses(&caller.project, &evaluator.id)
         .await?;
     Ok(Json(view::evaluator(
@@ -314,6 +325,7 @@ pub(super) async fn delete_evaluator(
 ) -> Result<Json<Value>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
     app.store
+        .catalog
         .delete_evaluator(&caller.project, &evaluator.id, app.clock.now())
         .await?;
     Ok(Json(json!({ "id": evaluator.id })))
@@ -337,6 +349,7 @@ async fn list_versions(
     };
     let found = app
         .store
+        .catalog
         .evaluator_versions(&caller.project, &evaluator.id, before, limit)
         .await?;
     let is_closed = view::is_closed_client(&headers);

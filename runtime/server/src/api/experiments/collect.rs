@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perpend_domain::dataset::DatasetRun;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_store::datasets::{LinkedRun, Period, SpanExperiment};
+use perpend_store::telemetry::experiments::{LinkedRun, Period, SpanExperiment};
 use serde_json::Value;
 
 use crate::App;
@@ -75,8 +75,12 @@ pub(super) async fn active(
     period: Period,
 ) -> Result<Vec<(Timestamp, String)>, Problem> {
     let mut newest: HashMap<String, Timestamp> = HashMap::new();
-    let spans = app.store.span_activity(project, period).await?;
-    let runs = app.store.run_activity(project, None, period).await?;
+    let spans = app.store.telemetry.span_activity(project, period).await?;
+    let runs = app
+        .store
+        .telemetry
+        .run_activity(project, None, period)
+        .await?;
     let runs = runs.into_iter().map(|(id, _, linked)| (id, linked));
     for (id, at) in spans.into_iter().chain(runs) {
         let known = newest.entry(id).or_insert(at);
@@ -97,10 +101,14 @@ pub(super) async fn experiments(
 ) -> Result<Vec<Experiment>, Problem> {
     let store = &app.store;
     let mut found: HashMap<String, Experiment> = HashMap::new();
-    for spans in store.span_experiments(project, ids, period).await? {
+    for spans in store
+        .telemetry
+        .span_experiments(project, ids, period)
+        .await?
+    {
         found.insert(spans.id.clone(), Experiment::of_spans(spans));
     }
-    for links in store.linked_runs(project, ids, period).await? {
+    for links in store.telemetry.linked_runs(project, ids, period).await? {
         match found.get_mut(&links.id) {
             Some(experiment) => experiment.add_links(&links),
             None => {
@@ -108,7 +116,7 @@ pub(super) async fn experiments(
             }
         }
     }
-    for run in store.dataset_runs_by_id(project, ids).await? {
+    for run in store.telemetry.dataset_runs_by_id(project, ids).await? {
         if let Some(experiment) = found.get_mut(&run.id) {
             experiment.add_run(run);
         }

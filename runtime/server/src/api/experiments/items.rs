@@ -11,7 +11,7 @@ use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_store::Cursor;
-use perpend_store::datasets::{ExperimentSpan, Period, SpanQuery};
+use perpend_store::telemetry::experiments::{ExperimentSpan, Period, SpanQuery};
 use serde_json::{Value, json};
 
 use super::{groups, period};
@@ -225,7 +225,11 @@ async fn spans(
         after: None,
     };
     loop {
-        let (page, next) = app.store.experiment_spans(project, &query).await?;
+        let (page, next) = app
+            .store
+            .telemetry
+            .experiment_spans(project, &query)
+            .await?;
         for span in page {
             if wanted.add(&mut found, Item::Span(Box::new(span))) {
                 return Ok(found);
@@ -250,6 +254,7 @@ async fn links(
     loop {
         let page = app
             .store
+            .telemetry
             .links_without_spans(project, which, after.as_ref(), PER_READ)
             .await?;
         let is_last = page.len() < PER_READ as usize;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
-use perpend_store::datasets::Period;
+use perpend_store::telemetry::experiments::Period;
 use perpend_store::telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,11 @@ async fn scores_of_experiments(
     limit: u32,
 ) -> Result<HashMap<String, Value>, Problem> {
     let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
-    let found = app.store.newest_scores(project, &places, limit).await?;
+    let found = app
+        .store
+        .telemetry
+        .newest_scores(project, &places, limit)
+        .await?;
     let shown = found.iter().map(|scores| shown(project, scores));
     Ok(ids.iter().map(|id| (*id).to_owned()).zip(shown).collect())
 }

@@ -45,7 +45,7 @@ pub(super) async fn put_content(
         request.headers(),
     );
     let project = opened(&app, "PUT", &id, &params, sender, IngestWrite).await?;
-    let medium = app.store.medium(&project, &id).await?;
+    let medium = app.store.telemetry.medium(&project, &id).await?;
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let n_announced = usize::try_from(medium.content_length).unwrap_or_default();
     if let Some(account) = Account::of(request.extensions()) {
@@ -63,6 +63,7 @@ pub(super) async fn put_content(
         ));
     }
     app.store
+        .telemetry
         .store_media(&project, &medium, &bytes, app.clock.now())
         .await?;
     Ok(StatusCode::OK)
@@ -126,7 +127,12 @@ pub(super) async fn get_content(
 ) -> Result<Response, Problem> {
     let project = opened(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
     let missing = || Problem::not_found("medium");
-    let medium = app.store.medium(&project, &id).await?.ok_or_else(missing)?;
+    let medium = app
+        .store
+        .telemetry
+        .medium(&project, &id)
+        .await?
+        .ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);
     let n_kib = kibibytes(&medium);
     let room = downloads.acquire_many_owned(n_kib);
@@ -136,6 +142,7 @@ pub(super) async fn get_content(
         .map_err(|_| Problem::internal())?;
     let bytes = app
         .store
+        .telemetry
         .media_bytes(&project, &id)
         .await?
         .ok_or_else(missing)?;

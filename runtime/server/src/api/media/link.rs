@@ -70,7 +70,11 @@ impl Signer {
     ) -> Result<Hmac<Sha256>, Problem> {
         let key = self.key.get_or_try_init(|| async {
             let fresh = format!("{}{}", app.ids.uuid().simple(), app.ids.uuid().simple());
-            let key = app.store.secret(KEY_NAME, || fresh.into_bytes()).await?;
+            let key = app
+                .store
+                .catalog
+                .secret(KEY_NAME, || fresh.into_bytes())
+                .await?;
             // HMAC takes a key of any length, an empty one included.
             let signer = Hmac::new_from_slice(&key);
             Ok::<_, perpend_store::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))

@@ -175,11 +175,15 @@ async fn announce_media(
     let new = input.check()?;
     let project = &caller.project;
     if let MediaPlace::Item(dataset, _) = &new.place {
-        let known = app.store.dataset_by_id(project, dataset).await?;
+        let known = app.store.catalog.dataset_by_id(project, dataset).await?;
         known.ok_or_else(|| Problem::not_found("dataset"))?;
     }
     let now = app.clock.now();
-    let is_there = app.store.announce_media(project, &new, now).await?;
+    let is_there = app
+        .store
+        .telemetry
+        .announce_media(project, &new, now)
+        .await?;
     let url = match is_there {
         true => None,
         false => Some(origin.link(&app, "PUT", project, &new.id).await?.0),
@@ -211,7 +215,11 @@ async fn report_upload(
         http_error: input.upload_http_error,
         time_ms: input.upload_time_ms,
     };
-    let reported = app.store.report_upload(&caller.project, &id, &report).await;
+    let reported = app
+        .store
+        .telemetry
+        .report_upload(&caller.project, &id, &report)
+        .await;
     reported.map_err(|error| match error {
         perpend_store::Error::NotFound => Problem::not_found("medium"),
         error => error.into(),
@@ -225,7 +233,7 @@ async fn get_medium(
     origin: Origin,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let medium = app.store.medium(&caller.project, &id).await?;
+    let medium = app.store.telemetry.medium(&caller.project, &id).await?;
     let medium = medium.filter(|medium| medium.uploaded_at.is_some());
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
     let mut view = view(&app, &caller.project, &origin, &medium).await?;

@@ -59,7 +59,7 @@ pub(in crate::api) async fn of_items(
     let all: Vec<Vec<Found<'_>>> = items.map(of_item).collect();
     let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
-    let there = app.store.media_there(project, &ids).await?;
+    let there = app.store.telemetry.media_there(project, &ids).await?;
     let mut views: HashMap<&str, Value> = HashMap::with_capacity(there.len());
     for (id, medium) in &there {
         views.insert(id, view(app, project, origin, medium).await?);

@@ -133,12 +133,12 @@ async fn by_day(
         &PER_MODEL,
     )?;
     let mut days: BTreeMap<Timestamp, Day> = BTreeMap::new();
-    let found = app.store.metrics(&caller.project, &traces).await;
+    let found = app.store.telemetry.metrics(&caller.project, &traces).await;
     for group in found.map_err(refused)? {
         let Some(at) = group.at else { continue };
         days.entry(at).or_default().n_traces = results(&traces, &group)[0].clone();
     }
-    let found = app.store.metrics(&caller.project, &models).await;
+    let found = app.store.telemetry.metrics(&caller.project, &models).await;
     for group in found.map_err(refused)? {
         let Some(at) = group.at else { continue };
         let day = days.entry(at).or_default();
@@ -203,7 +203,7 @@ async fn add_traces(
     )?;
     traces.from = traces.from.max(*oldest);
     traces.to = traces.to.min(Granularity::Day.next(*newest));
-    let found = app.store.metrics(&caller.project, &traces).await;
+    let found = app.store.telemetry.metrics(&caller.project, &traces).await;
     for group in found.map_err(refused)? {
         let day = shown.iter_mut().find(|(at, _)| Some(*at) == group.at);
         let Some((_, day)) = day else { continue };

@@ -36,7 +36,7 @@ impl LookedUp {
         let wanted: BTreeSet<(String, i64)> = observations.clone().filter_map(version).collect();
         if !wanted.is_empty() {
             let wanted: Vec<_> = wanted.into_iter().collect();
-            found.prompt_ids = app.store.prompt_ids(project, &wanted).await?;
+            found.prompt_ids = app.store.catalog.prompt_ids(project, &wanted).await?;
         }
         if observations.into_iter().any(|one| one.price_id.is_some()) {
             let table = app.prices.of(&app.store, project, app.clock.now());

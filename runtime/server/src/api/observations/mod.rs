@@ -221,7 +221,11 @@ async fn list_v2(
         max_tested: MAX_TESTED,
         ..ObservationQuery::default()
     };
-    let page = app.store.observations(&caller.project, &query).await?;
+    let page = app
+        .store
+        .telemetry
+        .observations(&caller.project, &query)
+        .await?;
     let known = match groups.has("prompt") || groups.has("usage") {
         true => looked_up(&app, &caller.project, &page.items).await?,
         false => LookedUp::default(),
@@ -267,7 +271,11 @@ async fn list_v1(State(app): State<App>, caller: Act, params: Params) -> Result<
         max_tested: MAX_TESTED,
         ..ObservationQuery::default()
     };
-    let found = app.store.observations(&caller.project, &query).await?;
+    let found = app
+        .store
+        .telemetry
+        .observations(&caller.project, &query)
+        .await?;
     if let Some(given_up) = &found.given_up_at {
         return Err(cannot_count(given_up));
     }
@@ -285,7 +293,11 @@ async fn get_v1(
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
-    let found = app.store.observation(&caller.project, &id).await?;
+    let found = app
+        .store
+        .telemetry
+        .observation(&caller.project, &id)
+        .await?;
     let found = found.ok_or_else(missing)?;
     let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
     Ok(Json(Whole::new(&found, &known)).into_response())

@@ -26,7 +26,11 @@ async fn all_evaluators(app: &App, project: &ProjectId) -> Result<Vec<Evaluator>
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let page = app.store.evaluators(project, after.as_ref(), CHUNK).await?;
+        let page = app
+            .store
+            .catalog
+            .evaluators(project, after.as_ref(), CHUNK)
+            .await?;
         all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next),
@@ -40,7 +44,11 @@ async fn all_rules(app: &App, project: &ProjectId) -> Result<Vec<Rule>, Problem>
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let page = app.store.rules(project, after.as_ref(), CHUNK).await?;
+        let page = app
+            .store
+            .catalog
+            .rules(project, after.as_ref(), CHUNK)
+            .await?;
         all.extend(page.items);
         match page.next {
             Some(next) => after = Some(next),

@@ -88,7 +88,7 @@ async fn list_plugins(
     caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let plugins = app.store.plugins(&caller.project).await?;
+    let plugins = app.store.catalog.plugins(&caller.project).await?;
     let name = params.text("name");
     let wanted = plugins
         .iter()
@@ -105,7 +105,7 @@ async fn existing(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin
         .unwrap_or(digest)
         .parse()
         .map_err(|_| missing())?;
-    let plugin = app.store.plugin(project, &digest).await?;
+    let plugin = app.store.catalog.plugin(project, &digest).await?;
     plugin.ok_or_else(missing)
 }
 
@@ -116,8 +116,12 @@ async fn get_plugin(
 ) -> Result<Json<Value>, Problem> {
     let project = &caller.project;
     let plugin = existing(&app, project, &digest).await?;
-    let all = app.store.plugins(project).await?;
-    let users = app.store.plugin_users(project, &plugin.digest).await?;
+    let all = app.store.catalog.plugins(project).await?;
+    let users = app
+        .store
+        .catalog
+        .plugin_users(project, &plugin.digest)
+        .await?;
     Ok(Json(view::detailed(&plugin, &all, &users)))
 }
 
@@ -127,7 +131,7 @@ async fn get_component(
     Path(digest): Path<String>,
 ) -> Result<(HeaderMap, Vec<u8>), Problem> {
     let plugin = existing(&app, &caller.project, &digest).await?;
-    let bytes = app.store.component(&plugin.digest).await?;
+    let bytes = app.store.catalog.component(&plugin.digest).await?;
     let bytes = bytes.ok_or_else(|| Problem::not_found("plug-in"))?;
     let mut headers = HeaderMap::new();
     let wasm = HeaderValue::from_static("application/wasm");
@@ -158,11 +162,18 @@ async fn delete_plugin(
         );
         return Err(Problem::new(Code::AccessDenied, message));
     }
-    let users = app.store.plugin_users(project, &plugin.digest).await?;
+    let users = app
+        .store
+        .catalog
+        .plugin_users(project, &plugin.digest)
+        .await?;
     if !users.is_empty() {
         return Err(in_use(&plugin, &users));
     }
-    app.store.delete_plugin(project, &plugin.digest).await?;
+    app.store
+        .catalog
+        .delete_plugin(project, &plugin.digest)
+        .await?;
     Ok(Json(json!({ "digest": plugin.digest })))
 }
 

@@ -96,7 +96,11 @@ pub(super) async fn roll_back(
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
         let now = app.clock.now();
-        let numbers = app.store.add_successors(project, &successors, now).await?;
+        let numbers = app
+            .store
+            .catalog
+            .add_successors(project, &successors, now)
+            .await?;
         let made = moves.iter().zip(numbers);
         made.map(|(one, number)| one.shown(Some(number))).collect()
     };
@@ -115,7 +119,7 @@ fn issue(evaluator: &Evaluator, why: &str) -> Issue {
 
 /// What is registered under a name, lowest version first.
 async fn registered(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Plugin>, Problem> {
-    let mut all = app.store.plugins(project).await?;
+    let mut all = app.store.catalog.plugins(project).await?;
     all.retain(|plugin| plugin.is_named(name));
     if all.is_empty() {
         let message =
@@ -141,7 +145,11 @@ async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluat
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = app.store.evaluators(project, after.as_ref(), PAGE).await?;
+        let page = app
+            .store
+            .catalog
+            .evaluators(project, after.as_ref(), PAGE)
+            .await?;
         let using = page.items.into_iter();
         found.extend(using.filter(|evaluator| evaluator.version.plugin_name == name));
         after = page.next;
@@ -192,6 +200,7 @@ async fn moved(
     // had when it used that one is known to do.
     let former = app
         .store
+        .catalog
         .evaluator_versions(project, &evaluator.id, None, MAX_VERSIONS)
         .await?;
     let former = former

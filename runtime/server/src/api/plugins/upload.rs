@@ -56,7 +56,7 @@ pub(super) async fn upload_plugin(
     let bytes = body.bytes;
     // The digest is the identity: what is registered is neither compiled nor written again.
     let digest = Digest::of(&bytes);
-    if let Some(known) = app.store.plugin(project, &digest).await? {
+    if let Some(known) = app.store.catalog.plugin(project, &digest).await? {
         return Ok((StatusCode::OK, Json(view::plugin(&known))));
     }
     let _turn = app.inspections.wait(project).await?;
@@ -64,9 +64,10 @@ pub(super) async fn upload_plugin(
     check_name(&app, project, &info, digest).await?;
     let digest = app
         .store
+        .catalog
         .put_plugin(Some(project), &info, &bytes, app.clock.now())
         .await?;
-    let plugin = app.store.plugin(project, &digest).await?;
+    let plugin = app.store.catalog.plugin(project, &digest).await?;
     let plugin = plugin.ok_or_else(Problem::internal)?;
     Ok((StatusCode::CREATED, Json(view::plugin(&plugin))))
 }
@@ -115,7 +116,7 @@ async fn check_name(
         let problem = refused(vec![perpend_protocol::Problem::new("name", message)]);
         return Err(problem.with("field", "name"));
     }
-    let all = app.store.plugins(project).await?;
+    let all = app.store.catalog.plugins(project).await?;
     let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
     if same_name.clone().any(|plugin| plugin.owner.is_none()) {
         let message = format!("{name} is a plug-in of the server: give yours another name");

@@ -124,7 +124,7 @@ async fn list_keys(
     Path(id): Path<String>,
 ) -> Result<Json<ApiKeys>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
-    Ok(key_views(&app.store.api_keys(&project.id).await?))
+    Ok(key_views(&app.store.catalog.api_keys(&project.id).await?))
 }
 
 async fn create_key(
@@ -149,7 +149,10 @@ async fn create_key(
     let pair = given.unwrap_or_else(|| KeyPair::made(app.ids.as_ref()));
     let key = pair.to_key(app.ids.as_ref(), note, input.expires_at);
     let key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
-    app.store.create_api_key(&project.id, &key, now).await?;
+    app.store
+        .catalog
+        .create_api_key(&project.id, &key, now)
+        .await?;
     // A moment ago somebody may have asked with it, and "unknown" was remembered.
     app.keys.forget_all();
     Ok(Json(json!({
@@ -170,7 +173,7 @@ async fn delete_key(
     Path((id, key)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
-    let deleted = app.store.delete_api_key(&project.id, &key).await;
+    let deleted = app.store.catalog.delete_api_key(&project.id, &key).await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => {
             Problem::new(Code::NotFound, "no such key in this project")

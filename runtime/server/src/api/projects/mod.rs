@@ -159,14 +159,19 @@ pub(super) async fn find(
     id: &str,
 ) -> Result<catalog::Project, Problem> {
     let found = match ProjectId::new(id) {
-        Ok(id) => app.store.organization_project(organization, &id).await?,
+        Ok(id) => {
+            app.store
+                .catalog
+                .organization_project(organization, &id)
+                .await?
+        }
         Err(_) => None,
     };
     found.ok_or_else(|| Problem::new(Code::NotFound, "no such project in this organization"))
 }
 
 async fn get_projects(State(app): State<App>, caller: Act) -> Result<Json<Projects>, Problem> {
-    let project = app.store.project(&caller.project).await?;
+    let project = app.store.catalog.project(&caller.project).await?;
     let project = project.ok_or_else(|| Problem::not_found("project"))?;
     let data = [project.into()];
     Ok(Json(Projects { data }))
@@ -190,6 +195,7 @@ async fn create_project(
     };
     let now = app.clock.now();
     app.store
+        .catalog
         .create_project(&caller.organization, &project, now)
         .await?;
     let made = find(&app, &caller.organization, &id).await?;
@@ -207,6 +213,7 @@ async fn update_project(
     let now = app.clock.now();
     let changed = app
         .store
+        .catalog
         .update_project(&caller.organization, &project.id, &patch, now)
         .await?;
     Ok(Json(changed.into()))
@@ -220,6 +227,7 @@ async fn delete_project(
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.clock.now();
     app.store
+        .catalog
         .delete_project(&caller.organization, &project.id, now)
         .await?;
     app.keys.forget_all();

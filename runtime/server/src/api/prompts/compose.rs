@@ -33,7 +33,12 @@ pub(super) async fn whole(
             )));
         }
         for reference in missing {
-            let Some(part) = app.store.included_prompt(project, &reference).await? else {
+            let Some(part) = app
+                .store
+                .catalog
+                .included_prompt(project, &reference)
+                .await?
+            else {
                 return Err(refused(format!(
                     "it includes {reference}, which does not exist"
                 )));

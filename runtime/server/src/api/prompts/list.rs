@@ -53,6 +53,10 @@ pub(super) async fn list_prompts(
         to: params.time("toUpdatedAt")?,
         filter,
     };
-    let found = app.store.prompts(&caller.project, &query, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .prompts(&caller.project, &query, paging)
+        .await?;
     Ok(page::answer(paging, &found, view::summary))
 }

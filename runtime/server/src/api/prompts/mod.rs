@@ -160,7 +160,11 @@ async fn existing(
     name: &PromptName,
     selector: &Selector,
 ) -> Result<Prompt, Problem> {
-    let found = app.store.prompt(&caller.project, name, selector).await?;
+    let found = app
+        .store
+        .catalog
+        .prompt(&caller.project, name, selector)
+        .await?;
     found.ok_or_else(|| {
         let name = name.as_str();
         let which = match selector {
@@ -246,6 +250,7 @@ async fn update_labels(
     let now = app.clock.now();
     let labelled = app
         .store
+        .catalog
         .label_prompt(&caller.project, &name, version, &input.new_labels, now)
         .await;
     let prompt = labelled.map_err(|error| match error {
@@ -271,6 +276,7 @@ async fn delete_prompt(
     let now = app.clock.now();
     let deleted = app
         .store
+        .catalog
         .delete_prompt(&caller.project, &name, which.as_ref(), now);
     match deleted.await? {
         Deleted::Done => Ok(StatusCode::NO_CONTENT),
@@ -300,7 +306,7 @@ struct Protected {
 }
 
 async fn get_protected(State(app): State<App>, caller: Act) -> Result<Json<Value>, Problem> {
-    let labels = app.store.protected_labels(&caller.project).await?;
+    let labels = app.store.catalog.protected_labels(&caller.project).await?;
     Ok(Json(json!({ "labels": labels })))
 }
 
@@ -313,6 +319,7 @@ async fn set_protected(
     input.labels.sort_unstable();
     input.labels.dedup();
     app.store
+        .catalog
         .protect_labels(&caller.project, &input.labels)
         .await?;
     Ok(Json(json!({ "labels": input.labels })))

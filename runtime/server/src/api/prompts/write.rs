@@ -143,6 +143,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
     }
     let made = app
         .store
+        .catalog
         .create_prompt(&caller.project, &new, app.clock.now())
         .await;
     made.map_err(|error| match error {

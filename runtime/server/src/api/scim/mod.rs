@@ -97,7 +97,7 @@ fn not_found() -> Problem {
 
 async fn find(app: &App, caller: &OrganizationAct, id: &str) -> Result<User, Problem> {
     let user = match UserId::new(id) {
-        Ok(id) => app.store.user(&caller.organization, &id).await?,
+        Ok(id) => app.store.catalog.user(&caller.organization, &id).await?,
         Err(_) => None,
     };
     user.ok_or_else(not_found)
@@ -116,14 +116,21 @@ async fn list_users(
     let limit = u32::try_from(count).unwrap_or(0);
     let (users, n_total) = match params.text("filter") {
         None => {
-            let found = app.store.users(&caller.organization, offset, limit).await?;
+            let found = app
+                .store
+                .catalog
+                .users(&caller.organization, offset, limit)
+                .await?;
             (found.items, found.n_total)
         }
         Some(text) => {
             let wanted = Wanted::parse(text).map_err(|error| Problem::query("filter", error))?;
             let found = match &wanted {
                 Wanted::UserName(name) => {
-                    app.store.user_by_name(&caller.organization, name).await?
+                    app.store
+                        .catalog
+                        .user_by_name(&caller.organization, name)
+                        .await?
                 }
                 Wanted::Id(id) => find(&app, &caller, id).await.ok(),
             };
@@ -151,7 +158,10 @@ async fn create_user(
     let id = UserId::new(&id).map_err(|_| Problem::internal())?;
     let user = person.into_user(id)?;
     let now = app.clock.now();
-    let made = app.store.create_user(&caller.organization, &user, now);
+    let made = app
+        .store
+        .catalog
+        .create_user(&caller.organization, &user, now);
     Ok((StatusCode::CREATED, Json(view(&made.await?))))
 }
 
@@ -194,7 +204,10 @@ async fn store(
 ) -> Result<Json<Value>, Problem> {
     let user = person.into_user(known.made.id)?;
     let now = app.clock.now();
-    let changed = app.store.update_user(&caller.organization, &user, now);
+    let changed = app
+        .store
+        .catalog
+        .update_user(&caller.organization, &user, now);
     Ok(Json(view(&changed.await?)))
 }
 
@@ -206,6 +219,7 @@ async fn delete_user(
     let known = find(&app, &caller, &id).await?;
     let now = app.clock.now();
     app.store
+        .catalog
         .remove_member(&caller.organization, &known.made.id, now)
         .await?;
     // Clients of this contract read a body here.

@@ -91,7 +91,11 @@ async fn delete_score(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    let deleted = app.store.delete_score(&caller.project, &known(&id)?).await;
+    let deleted = app
+        .store
+        .telemetry
+        .delete_score(&caller.project, &known(&id)?)
+        .await;
     deleted.map_err(|error| match error {
         perpend_store::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
@@ -112,6 +116,7 @@ async fn list_v3(
     let after = cursor::place(&params)?;
     let page = app
         .store
+        .telemetry
         .scores(&caller.project, &wanted, after.as_ref(), limit)
         .await?;
     let data: Vec<Value> = page
@@ -161,7 +166,10 @@ async fn numbered(
     wanted: &ScoreQuery,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(params)?;
-    let found = app.store.scores_page(&caller.project, wanted, paging);
+    let found = app
+        .store
+        .telemetry
+        .scores_page(&caller.project, wanted, paging);
     let found = found.await?;
     let categories = Categories::of(app, &caller.project, &found.items).await?;
     let traces = match query::has_trace_group(params) {
@@ -199,7 +207,7 @@ async fn traces_of(
         limit: ids.len() as u32,
         ..TraceQuery::default()
     };
-    let found = app.store.traces(&caller.project, &query).await?;
+    let found = app.store.telemetry.traces(&caller.project, &query).await?;
     let member = |stored: StoredTrace| {
         let trace = stored.trace;
         let view = json!({
@@ -218,7 +226,11 @@ async fn get_v2(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let score = app.store.score(&caller.project, &known(&id)?).await?;
+    let score = app
+        .store
+        .telemetry
+        .score(&caller.project, &known(&id)?)
+        .await?;
     let score = score.ok_or_else(|| Problem::not_found("score"))?;
     let categories = Categories::of(&app, &caller.project, [&score]).await?;
     Ok(Json(view::v2(&score, &categories)))
@@ -230,7 +242,11 @@ async fn get_v1(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let missing = || Problem::not_found("score");
-    let score = app.store.score(&caller.project, &known(&id)?).await?;
+    let score = app
+        .store
+        .telemetry
+        .score(&caller.project, &known(&id)?)
+        .await?;
     let score = score.ok_or_else(missing)?;
     let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
     if is_correction || view::place(&score.written.subject).is_none() {

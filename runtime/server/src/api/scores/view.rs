@@ -113,7 +113,7 @@ impl Categories {
         };
         let ids: BTreeSet<String> = scores.into_iter().filter_map(of_categorical).collect();
         let ids: Vec<String> = ids.into_iter().collect();
-        let found = app.store.score_configs_by_id(project, &ids).await?;
+        let found = app.store.catalog.score_configs_by_id(project, &ids).await?;
         let by_id = found.into_iter().map(|config| (config.id.clone(), config));
         Ok(Self(by_id.collect()))
     }

@@ -118,9 +118,12 @@ pub(in crate::api) async fn put(
 ) -> Result<BTreeSet<ScoreId>, Problem> {
     let (store, project) = (&app.store, &caller.project);
     match &caller.public_half {
-        Some(half) => Ok(store.put_scores_of_half(project, scores, half, now).await?),
+        Some(half) => Ok(store
+            .telemetry
+            .put_scores_of_half(project, scores, half, now)
+            .await?),
         None => {
-            store.put_scores(project, scores, now).await?;
+            store.telemetry.put_scores(project, scores, now).await?;
             Ok(BTreeSet::new())
         }
     }
@@ -157,6 +160,7 @@ pub(in crate::api) async fn read_scores(
     wanted.dedup();
     let configs: HashMap<String, ScoreConfig> = app
         .store
+        .catalog
         .score_configs_by_id(project, &wanted)
         .await?
         .into_iter()

@@ -85,7 +85,7 @@ struct Known {
 /// The text with this hash, which the project had a moment ago.
 async fn stored(app: &App, project: &ProjectId, hash: &str) -> Result<String, Problem> {
     let hashes = [hash.to_owned()];
-    let found = app.store.skill_contents(project, &hashes).await?;
+    let found = app.store.catalog.skill_contents(project, &hashes).await?;
     let text = found.into_iter().next().map(|(_, text)| text);
     text.ok_or_else(|| Problem::not_found("text of a skill"))
 }
@@ -139,7 +139,7 @@ impl NewVersion {
             .iter()
             .filter_map(|file| file.sha256_hash.clone());
         let hashes: Vec<String> = hashes.collect();
-        Ok(app.store.skill_sizes(project, &hashes).await?)
+        Ok(app.store.catalog.skill_sizes(project, &hashes).await?)
     }
 
     /// Everything about the version but its number.

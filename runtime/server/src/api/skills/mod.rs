@@ -212,7 +212,11 @@ async fn list_skills(
         from: params.time("fromUpdatedAt")?,
         to: params.time("toUpdatedAt")?,
     };
-    let found = app.store.skills(&caller.project, &query, paging).await?;
+    let found = app
+        .store
+        .catalog
+        .skills(&caller.project, &query, paging)
+        .await?;
     let Json(mut answer) = page::answer(paging, &found, summary);
     let seen = paging.offset().saturating_add(paging.limit.into());
     answer["meta"]["hasNextPage"] = (seen < found.n_total).into();
@@ -227,6 +231,7 @@ async fn create_version(
     let new = input.read(&app, &caller.project).await?;
     let made = app
         .store
+        .catalog
         .create_skill(&caller.project, &new, app.clock.now())
         .await?;
     Ok(Json(view(&caller.project, &made)))
@@ -247,7 +252,11 @@ async fn get_skill(
             return Err(Problem::query("label", message));
         }
     };
-    let found = app.store.skill(&caller.project, &name, &which).await?;
+    let found = app
+        .store
+        .catalog
+        .skill(&caller.project, &name, &which)
+        .await?;
     Ok(Json(view(&caller.project, &found.ok_or_else(missing)?)))
 }
 
@@ -271,6 +280,7 @@ async fn update_tags(
     let now = app.clock.now();
     let tagged = app
         .store
+        .catalog
         .tag_skill(&caller.project, &name, &input.tags, now);
     Ok(Json(view(
         &caller.project,
@@ -295,7 +305,11 @@ async fn set_labels(
         check_label(label).map_err(refuse)?;
     }
     let which = Selector::Version(version);
-    let standing = app.store.skill(&caller.project, &name, &which).await?;
+    let standing = app
+        .store
+        .catalog
+        .skill(&caller.project, &name, &which)
+        .await?;
     let standing = standing.ok_or_else(missing)?;
     let is_latest = |label: &String| label == LATEST;
     if input.labels.iter().any(is_latest) && !standing.labels.iter().any(is_latest) {
@@ -307,6 +321,7 @@ async fn set_labels(
     let now = app.clock.now();
     let labelled = app
         .store
+        .catalog
         .label_skill(&caller.project, &name, version, &labels, now);
     Ok(Json(view(
         &caller.project,
@@ -321,7 +336,10 @@ async fn delete_version(
 ) -> Result<Json<Value>, Problem> {
     let version = numbered(&version)?;
     let now = app.clock.now();
-    let deleted = app.store.delete_skill(&caller.project, &name, version, now);
+    let deleted = app
+        .store
+        .catalog
+        .delete_skill(&caller.project, &name, version, now);
     deleted.await.map_err(or_missing)?;
     Ok(Json(json!({ "deleted": true })))
 }
@@ -344,7 +362,11 @@ async fn get_contents(
     // Each text is answered once, however often it is asked for: the limit counts it once.
     let mut seen = std::collections::HashSet::new();
     hashes.retain(|hash| seen.insert(hash.clone()));
-    let sizes = app.store.skill_sizes(&caller.project, &hashes).await?;
+    let sizes = app
+        .store
+        .catalog
+        .skill_sizes(&caller.project, &hashes)
+        .await?;
     let n_bytes: u64 = sizes.values().sum();
     if 1 < sizes.len() && MAX_CONTENTS < n_bytes {
         let max = MAX_CONTENTS;
@@ -352,7 +374,11 @@ async fn get_contents(
             "these texts have {n_bytes} bytes, more than the {max} of one answer: ask for some of them"
         ));
     }
-    let found = app.store.skill_contents(&caller.project, &hashes).await?;
+    let found = app
+        .store
+        .catalog
+        .skill_contents(&caller.project, &hashes)
+        .await?;
     let mut data = Vec::with_capacity(hashes.len());
     for hash in &hashes {
         let text = found.iter().find(|(known, _)| known == hash);

@@ -207,14 +207,19 @@ async fn list_traces(
 ) -> Result<Json<Value>, Problem> {
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
-    let page = app.store.traces(&caller.project, &query).await?;
+    let page = app.store.telemetry.traces(&caller.project, &query).await?;
     let ids: Vec<TraceId> = page
         .items
         .iter()
         .map(|stored| stored.trace.id.clone())
         .collect();
     let scores = match fields.has("scores") && !ids.is_empty() {
-        true => app.store.scores_of_traces(&caller.project, &ids).await?,
+        true => {
+            app.store
+                .telemetry
+                .scores_of_traces(&caller.project, &ids)
+                .await?
+        }
         false => Vec::new(),
     };
     let of = |trace: &TraceId| -> Vec<&str> {
@@ -252,10 +257,14 @@ async fn get_trace(
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let project = &caller.project;
     let fields = Fields::read(&params);
-    let stored = app.store.trace(project, &id, fields.has("io")).await?;
+    let stored = app
+        .store
+        .telemetry
+        .trace(project, &id, fields.has("io"))
+        .await?;
     let stored = stored.ok_or_else(missing)?;
     let observations = match fields.has("observations") {
-        true => app.store.read_trace(project, &id).await?,
+        true => app.store.telemetry.read_trace(project, &id).await?,
         false => None,
     };
     let trace = view(project, &stored, &fields);
@@ -295,7 +304,10 @@ async fn delete_traces(
         .iter()
         .filter_map(|id| TraceId::new(id).ok())
         .collect();
-    app.store.delete_traces(&caller.project, &ids).await?;
+    app.store
+        .telemetry
+        .delete_traces(&caller.project, &ids)
+        .await?;
     Ok(Json(json!({ "message": "Traces deleted" })))
 }
 
@@ -305,7 +317,10 @@ async fn delete_trace(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     if let Ok(id) = TraceId::new(&id) {
-        app.store.delete_traces(&caller.project, &[id]).await?;
+        app.store
+            .telemetry
+            .delete_traces(&caller.project, &[id])
+            .await?;
     }
     Ok(Json(json!({ "message": "Trace deleted" })))
 }

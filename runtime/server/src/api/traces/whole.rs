@@ -76,7 +76,7 @@ impl Rest {
     /// Appends the next observations, and after the last of them the scores; whether that was all.
     async fn write_part(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         if let Some(reader) = &mut self.observations {
-            let steps = self.app.store.next_observations(reader).await?;
+            let steps = self.app.store.telemetry.next_observations(reader).await?;
             let is_done = reader.is_done();
             let steps = steps
                 .iter()
@@ -107,6 +107,7 @@ impl Rest {
         let found = self
             .app
             .store
+            .telemetry
             .scores_of_traces(&self.project, trace)
             .await?;
         // The score model of this answer knows no corrections.

@@ -58,7 +58,13 @@ async fn seal(store: &Store, vault: &Vault, provider: &str) {
         updated_at: Timestamp::from_millis(1),
     };
     let project = ProjectId::new("p").unwrap();
-    assert!(store.put_connection(&project, &connection).await.unwrap());
+    assert!(
+        store
+            .catalog
+            .put_connection(&project, &connection)
+            .await
+            .unwrap()
+    );
 }
 
 /// The refusal of a start, which names the ways out.
@@ -174,7 +180,7 @@ async fn an_installation_from_before_the_proof_proves_its_key_with_what_it_has_s
         refused(&store, &config).await;
         assert!(!key_file(&dir).exists());
         refused(&store, &with_key(&dir, &key_of(2))).await;
-        assert_eq!(store.known_secret(CANARY).await.unwrap(), None);
+        assert_eq!(store.catalog.known_secret(CANARY).await.unwrap(), None);
         // A key that was lost and replaced before: what is lost does not take down what works.
         seal(&store, &vault_of(2), "third").await;
         open(&store, &with_key(&dir, &key_of(2)), &RandomIds)
@@ -230,7 +236,7 @@ async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
         assert_eq!(lost(&old).await, Vec::<String>::new());
         reset(&store, &old, &RandomIds).await.unwrap();
         let vault = open(&store, &old, &RandomIds).await.unwrap();
-        let sealed = store.sealed_values().await.unwrap();
+        let sealed = store.catalog.sealed_values().await.unwrap();
         assert_eq!(unreadable(&vault, &sealed), Vec::<String>::new());
     })
     .await;

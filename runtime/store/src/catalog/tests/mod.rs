@@ -109,7 +109,10 @@ pub(super) async fn evaluator(
     now: Timestamp,
 ) -> Evaluator {
     let text = info("perpend/text", "0.1.0");
-    let digest = store.put_plugin(None, &text, b"component", now).await;
+    let digest = store
+        .catalog
+        .put_plugin(None, &text, b"component", now)
+        .await;
     assert_eq!(digest.unwrap(), version(id).plugin);
     let new = NewEvaluator {
         id: evaluator_id(id),
@@ -117,7 +120,11 @@ pub(super) async fn evaluator(
         description: None,
         version: version(&format!("{id}-v1")),
     };
-    store.create_evaluator(project, &new, now).await.unwrap()
+    store
+        .catalog
+        .create_evaluator(project, &new, now)
+        .await
+        .unwrap()
 }
 
 pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {

@@ -1,12 +1,9 @@
 //! What organizations manage: projects, keys of their own, people, and what is left of what they delete.
 
-use crate::testing::{OpenStore as _, TempDatabase};
-use std::collections::BTreeSet;
-
 use perpend_domain::ids::UserId;
 
 use super::*;
-use crate::catalog::sweep::tables_swept;
+use crate::Store;
 use crate::catalog::{NewProject, NewUser, ProjectPatch, Role};
 
 fn org(id: &str) -> OrganizationId {
@@ -40,7 +37,11 @@ async fn start(store: &Store) {
             organization_name: format!("Organization {n}"),
             ..init(n, &format!("pk-{n}"))
         };
-        store.create_first_project(&init, at(0)).await.unwrap();
+        store
+            .catalog
+            .create_first_project(&init, at(0))
+            .await
+            .unwrap();
     }
 }
 
@@ -58,26 +59,43 @@ async fn projects_are_made_and_changed_within_their_organization() {
         start(&store).await;
         let (ours, theirs) = (org("org-1"), org("org-2"));
         let made = new_project("p", "Search");
-        store.create_project(&ours, &made, at(1)).await.unwrap();
+        store
+            .catalog
+            .create_project(&ours, &made, at(1))
+            .await
+            .unwrap();
         conflict(
             store
+                .catalog
                 .create_project(&ours, &new_project("q", "Search"), at(1))
                 .await,
         );
         let same = new_project("theirs", "Search");
-        store.create_project(&theirs, &same, at(1)).await.unwrap();
-        not_found(store.create_project(&org("none"), &made, at(1)).await);
+        store
+            .catalog
+            .create_project(&theirs, &same, at(1))
+            .await
+            .unwrap();
+        not_found(
+            store
+                .catalog
+                .create_project(&org("none"), &made, at(1))
+                .await,
+        );
         let names = |list: Vec<crate::catalog::Project>| {
             let names = list.into_iter().map(|project| project.name);
             names.collect::<Vec<_>>()
         };
-        let listed = store.organization_projects(&ours).await.unwrap();
+        let listed = store.catalog.organization_projects(&ours).await.unwrap();
         assert_eq!(names(listed), ["Support bot", "Search"]);
         let patch = ProjectPatch {
             retention_days: Some(30),
             ..ProjectPatch::default()
         };
-        let changed = store.update_project(&ours, &made.id, &patch, at(2)).await;
+        let changed = store
+            .catalog
+            .update_project(&ours, &made.id, &patch, at(2))
+            .await;
         let changed = changed.unwrap();
         assert_eq!(
             (
@@ -91,10 +109,24 @@ async fn projects_are_made_and_changed_within_their_organization() {
             name: Some("Support bot".to_owned()),
             ..ProjectPatch::default()
         };
-        conflict(store.update_project(&ours, &made.id, &taken, at(3)).await);
-        not_found(store.update_project(&theirs, &made.id, &patch, at(3)).await);
-        not_found(store.delete_project(&theirs, &made.id, at(3)).await);
-        let foreign = store.organization_project(&theirs, &made.id).await.unwrap();
+        conflict(
+            store
+                .catalog
+                .update_project(&ours, &made.id, &taken, at(3))
+                .await,
+        );
+        not_found(
+            store
+                .catalog
+                .update_project(&theirs, &made.id, &patch, at(3))
+                .await,
+        );
+        not_found(store.catalog.delete_project(&theirs, &made.id, at(3)).await);
+        let foreign = store
+            .catalog
+            .organization_project(&theirs, &made.id)
+            .await
+            .unwrap();
         assert_eq!(foreign, None);
     })
     .await;
@@ -109,39 +141,79 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
             expires_at: Some(at(9)),
             ..key_of(7, "pk-org")
         };
-        store.create_key(&owner, &key, at(1)).await.unwrap();
-        let stored = store.api_key(&key.public_key).await.unwrap().unwrap();
+        store.catalog.create_key(&owner, &key, at(1)).await.unwrap();
+        let stored = store
+            .catalog
+            .api_key(&key.public_key)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((&stored.owner, &stored.made), (&owner, &key));
-        store.note_key_use("key-7", at(5)).await.unwrap();
-        store.note_key_use("key-7", at(4)).await.unwrap();
-        let listed = store.organization_keys(&org("org-1")).await.unwrap();
+        store.catalog.note_key_use("key-7", at(5)).await.unwrap();
+        store.catalog.note_key_use("key-7", at(4)).await.unwrap();
+        let listed = store
+            .catalog
+            .organization_keys(&org("org-1"))
+            .await
+            .unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].last_used_at, Some(at(5)));
-        assert_eq!(store.organization_keys(&org("org-2")).await.unwrap(), []);
         assert_eq!(
-            store.api_keys(&project("project-1")).await.unwrap().len(),
+            store
+                .catalog
+                .organization_keys(&org("org-2"))
+                .await
+                .unwrap(),
+            []
+        );
+        assert_eq!(
+            store
+                .catalog
+                .api_keys(&project("project-1"))
+                .await
+                .unwrap()
+                .len(),
             1
         );
         let again = key_of(8, "pk-org");
         conflict(
             store
+                .catalog
                 .create_api_key(&project("project-1"), &again, at(2))
                 .await,
         );
-        conflict(store.create_first_project(&init(9, "pk-org"), at(2)).await);
+        conflict(
+            store
+                .catalog
+                .create_first_project(&init(9, "pk-org"), at(2))
+                .await,
+        );
         let nobody = KeyOwner::Organization(org("none"));
-        not_found(store.create_key(&nobody, &key_of(8, "pk-8"), at(2)).await);
+        not_found(
+            store
+                .catalog
+                .create_key(&nobody, &key_of(8, "pk-8"), at(2))
+                .await,
+        );
 
-        let of_project = store.api_keys(&project("project-1")).await.unwrap();
+        let of_project = store.catalog.api_keys(&project("project-1")).await.unwrap();
         let of_project = &of_project[0].made.public_key;
-        not_found(store.delete_organization_key(of_project).await);
+        not_found(store.catalog.delete_organization_key(of_project).await);
         store
+            .catalog
             .delete_organization_key(&key.public_key)
             .await
             .unwrap();
-        not_found(store.delete_organization_key(&key.public_key).await);
-        assert_eq!(store.organization_keys(&org("org-1")).await.unwrap(), []);
-        assert!(store.api_key(of_project).await.unwrap().is_some());
+        not_found(store.catalog.delete_organization_key(&key.public_key).await);
+        assert_eq!(
+            store
+                .catalog
+                .organization_keys(&org("org-1"))
+                .await
+                .unwrap(),
+            []
+        );
+        assert!(store.catalog.api_key(of_project).await.unwrap().is_some());
     })
     .await;
 }
@@ -152,45 +224,71 @@ async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_b
         start(&store).await;
         let (ours, theirs, home) = (org("org-1"), org("org-2"), project("project-1"));
         let ada = person("u1", "ada@example.com");
-        let made = store.create_user(&ours, &ada, at(1)).await.unwrap();
+        let made = store.catalog.create_user(&ours, &ada, at(1)).await.unwrap();
         assert_eq!(made.made, ada);
         conflict(
             store
+                .catalog
                 .create_user(&ours, &person("u2", "ada@example.com"), at(1))
                 .await,
         );
         let same = person("u3", "ada@example.com");
-        store.create_user(&theirs, &same, at(1)).await.unwrap();
-        assert_eq!(store.user(&theirs, &ada.id).await.unwrap(), None);
-        not_found(store.set_member(&theirs, &ada.id, Role::Owner, at(2)).await);
-        assert!(store.is_member(&home, "u1").await.unwrap());
-        assert!(!store.is_member(&home, "u3").await.unwrap());
-        assert!(!store.is_member(&project("none"), "u1").await.unwrap());
+        store
+            .catalog
+            .create_user(&theirs, &same, at(1))
+            .await
+            .unwrap();
+        assert_eq!(store.catalog.user(&theirs, &ada.id).await.unwrap(), None);
+        not_found(
+            store
+                .catalog
+                .set_member(&theirs, &ada.id, Role::Owner, at(2))
+                .await,
+        );
+        assert!(store.catalog.is_member(&home, "u1").await.unwrap());
+        assert!(!store.catalog.is_member(&home, "u3").await.unwrap());
+        assert!(
+            !store
+                .catalog
+                .is_member(&project("none"), "u1")
+                .await
+                .unwrap()
+        );
 
         let in_project = (&ada.id, Role::Viewer);
         let member = store
+            .catalog
             .set_project_member(&ours, &home, in_project, at(2))
             .await;
         assert_eq!(member.unwrap().made.role, Role::Viewer);
-        let of_project = store.project_members(&ours, &home).await.unwrap();
+        let of_project = store.catalog.project_members(&ours, &home).await.unwrap();
         assert_eq!(of_project[0].made.role, Role::Viewer);
         assert_eq!(
-            store.members(&ours).await.unwrap()[0].made.role,
+            store.catalog.members(&ours).await.unwrap()[0].made.role,
             Role::Member
         );
         let stranger = (&same.id, Role::Viewer);
         not_found(
             store
+                .catalog
                 .set_project_member(&ours, &home, stranger, at(2))
                 .await,
         );
 
-        store.remove_member(&ours, &ada.id, at(3)).await.unwrap();
-        not_found(store.remove_member(&ours, &ada.id, at(3)).await);
-        assert!(!store.is_member(&home, "u1").await.unwrap());
-        assert_eq!(store.user(&ours, &ada.id).await.unwrap(), None);
-        assert_eq!(store.project_members(&ours, &home).await.unwrap(), []);
+        store
+            .catalog
+            .remove_member(&ours, &ada.id, at(3))
+            .await
+            .unwrap();
+        not_found(store.catalog.remove_member(&ours, &ada.id, at(3)).await);
+        assert!(!store.catalog.is_member(&home, "u1").await.unwrap());
+        assert_eq!(store.catalog.user(&ours, &ada.id).await.unwrap(), None);
+        assert_eq!(
+            store.catalog.project_members(&ours, &home).await.unwrap(),
+            []
+        );
         let back = store
+            .catalog
             .create_user(&ours, &person("u9", "ada@example.com"), at(4))
             .await;
         assert_eq!(back.unwrap().made.id, ada.id, "the same person");
@@ -200,32 +298,46 @@ async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_b
             user_name: "ada@example.org".to_owned(),
             ..ada.clone()
         };
-        let changed = store.update_user(&ours, &asleep, at(5)).await.unwrap();
+        let changed = store
+            .catalog
+            .update_user(&ours, &asleep, at(5))
+            .await
+            .unwrap();
         assert_eq!(changed.made, asleep);
-        assert_eq!(store.members(&ours).await.unwrap(), []);
-        assert!(!store.is_member(&home, "u1").await.unwrap());
+        assert_eq!(store.catalog.members(&ours).await.unwrap(), []);
+        assert!(!store.catalog.is_member(&home, "u1").await.unwrap());
         not_found(
             store
+                .catalog
                 .set_project_member(&ours, &home, in_project, at(6))
                 .await,
         );
-        let page = store.users(&ours, 0, 10).await.unwrap();
+        let page = store.catalog.users(&ours, 0, 10).await.unwrap();
         assert_eq!((page.items, page.n_total), (vec![changed], 1));
-        let page = store.users(&ours, 1, 10).await.unwrap();
+        let page = store.catalog.users(&ours, 1, 10).await.unwrap();
         assert_eq!((page.items.len(), page.n_total), (0, 1));
         let awake = store
+            .catalog
             .set_member(&ours, &ada.id, Role::Owner, at(7))
             .await
             .unwrap();
         assert!(awake.made.is_active);
         let second = person("u5", "bob@example.com");
-        store.create_user(&ours, &second, at(8)).await.unwrap();
+        store
+            .catalog
+            .create_user(&ours, &second, at(8))
+            .await
+            .unwrap();
         let taken = NewUser {
             user_name: "ada@example.org".to_owned(),
             ..second
         };
-        conflict(store.update_user(&ours, &taken, at(9)).await);
-        let found = store.user_by_name(&ours, "ada@example.org").await.unwrap();
+        conflict(store.catalog.update_user(&ours, &taken, at(9)).await);
+        let found = store
+            .catalog
+            .user_by_name(&ours, "ada@example.org")
+            .await
+            .unwrap();
         assert_eq!(found.unwrap().made.id, ada.id);
     })
     .await;
@@ -239,28 +351,37 @@ async fn a_deleted_project_is_closed_at_once_and_gone_after_two_sweeps() {
         let own = info("acme/own", "1.0.0");
         let owner = Some(&home);
         let digest = store
+            .catalog
             .put_plugin(owner, &own, b"their bytes", at(1))
             .await
             .unwrap();
         evaluator(&store, &home, "e1", at(1)).await;
         let rule = rule("r1", &["e1"], at(1));
-        store.create_rule(&home, &rule).await.unwrap();
-        let before = store.catalog_revision().await.unwrap();
-        store.delete_project(&ours, &home, at(10)).await.unwrap();
-        not_found(store.delete_project(&ours, &home, at(10)).await);
-        assert_eq!(store.project(&home).await.unwrap(), None);
-        assert_eq!(store.active_rules().await.unwrap().rules, []);
-        assert_eq!(store.api_keys(&home).await.unwrap(), []);
-        assert!(before < store.catalog_revision().await.unwrap());
+        store.catalog.create_rule(&home, &rule).await.unwrap();
+        let before = store.catalog.catalog_revision().await.unwrap();
+        store
+            .catalog
+            .delete_project(&ours, &home, at(10))
+            .await
+            .unwrap();
+        not_found(store.catalog.delete_project(&ours, &home, at(10)).await);
+        assert_eq!(store.catalog.project(&home).await.unwrap(), None);
+        assert_eq!(store.catalog.active_rules().await.unwrap().rules, []);
+        assert_eq!(store.catalog.api_keys(&home).await.unwrap(), []);
+        assert!(before < store.catalog.catalog_revision().await.unwrap());
         let key = key_of(9, "pk-9");
-        not_found(store.create_api_key(&home, &key, at(11)).await);
+        not_found(store.catalog.create_api_key(&home, &key, at(11)).await);
         // The name is free again.
         let heir = new_project("heir", "Support bot");
-        store.create_project(&ours, &heir, at(11)).await.unwrap();
+        store
+            .catalog
+            .create_project(&ours, &heir, at(11))
+            .await
+            .unwrap();
 
         let first = store.sweep(at(11)).await.unwrap();
         assert_eq!((first.n_gone, first.n_lingering), (0, 1));
-        assert!(store.component(&digest).await.unwrap().is_none());
+        assert!(store.catalog.component(&digest).await.unwrap().is_none());
         let second = store.sweep(at(12)).await.unwrap();
         assert_eq!(
             (second.n_gone, second.n_lingering),
@@ -270,9 +391,17 @@ async fn a_deleted_project_is_closed_at_once_and_gone_after_two_sweeps() {
         let third = store.sweep(at(10 + 120)).await.unwrap();
         assert_eq!((third.n_gone, third.n_lingering), (1, 0));
         assert_eq!(store.sweep(at(10 + 240)).await.unwrap(), Default::default());
-        assert!(store.project(&project("heir")).await.unwrap().is_some());
         assert!(
             store
+                .catalog
+                .project(&project("heir"))
+                .await
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            store
+                .catalog
                 .project(&project("project-2"))
                 .await
                 .unwrap()
@@ -280,23 +409,4 @@ async fn a_deleted_project_is_closed_at_once_and_gone_after_two_sweeps() {
         );
     })
     .await;
-}
-
-#[tokio::test]
-async fn every_table_with_rows_of_projects_is_swept() {
-    let database = TempDatabase::sqlite();
-    let store = database.open().await;
-    const TABLES: &str = "
-        SELECT DISTINCT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
-         WHERE m.type = 'table' AND c.name IN ('project_id', 'tenant') ORDER BY m.name";
-    let rows: Vec<(String,)> = store.pool.select(TABLES, &[]).await.unwrap();
-    let known: BTreeSet<String> = rows.into_iter().map(|(name,)| name).collect();
-    let mut swept: BTreeSet<String> = tables_swept().map(str::to_owned).collect();
-    // The number of a project is no data, and stays.
-    assert!(swept.insert("tenants".to_owned()));
-    assert_eq!(
-        known, swept,
-        "left: in the schema; right: what catalog/sweep.rs empties"
-    );
-    store.close().await;
 }

@@ -7,6 +7,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
 use super::*;
+use crate::Store;
 use crate::testing::{OpenStore as _, TempDatabase};
 
 const N_SETS: usize = 4;
@@ -93,7 +94,11 @@ async fn populate(store: &Store, n: usize, versions: &[Made]) -> ProjectId {
             tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
             ..text(NAMES[*prompt], "body", &labels)
         };
-        store.create_prompt(&home, &new, at(second)).await.unwrap();
+        store
+            .catalog
+            .create_prompt(&home, &new, at(second))
+            .await
+            .unwrap();
     }
     home
 }
@@ -103,7 +108,7 @@ async fn listed(store: &Store, home: &ProjectId, query: &PromptQuery) -> (Vec<St
     let mut names = Vec::new();
     for page in 1.. {
         let paging = Paging { page, limit: 2 };
-        let found = store.prompts(home, query, paging).await.unwrap();
+        let found = store.catalog.prompts(home, query, paging).await.unwrap();
         names.extend(found.items.iter().map(|prompt| prompt.name.clone()));
         if found.items.is_empty() {
             return (names, found.n_total);

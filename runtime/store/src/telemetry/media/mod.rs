@@ -13,12 +13,13 @@ mod tests;
 
 use std::collections::HashMap;
 
+use perpend_domain::dataset::{DatasetItem, media_ids};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::in_transaction;
-use perpend_sql::{Arg, query, query_scalar, value_list};
+use perpend_sql::{Arg, Tx, query, query_scalar, value_list};
 
 /// What a client wants to upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +95,10 @@ impl From<MediumRow> for Medium {
     }
 }
 
+/// References of one item that keep their medium.
+const MAX_MEDIA: usize = 300;
+const MAX_MEDIA_ID: usize = 200;
+
 /// Half a day in microseconds. Projects keep their data for days: a younger medium is in no danger, and its
 /// row, which holds the bytes, is not written anew.
 macro_rules! young {
@@ -129,7 +134,7 @@ const ANNOUNCE: &str = concat!(
     young!()
 );
 /// A medium that is linked at `$3`, so that it is not taken away as old.
-pub(crate) const RENEW: &str = concat!(
+const RENEW: &str = concat!(
     "
     UPDATE media SET created_at = $3
      WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2
@@ -141,7 +146,7 @@ const LINK_TRACE: &str = "
     INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
     SELECT number, $2, $3, $4, $5 FROM tenants WHERE project_id = $1
     ON CONFLICT (tenant, trace_id, observation_id, field, media_id) DO NOTHING";
-pub(crate) const LINK_ITEM: &str = "
+const LINK_ITEM: &str = "
     INSERT INTO media_item_links (project_id, dataset_id, item_id, field, media_id)
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (project_id, dataset_id, item_id, field, media_id) DO NOTHING";
@@ -171,7 +176,7 @@ const BYTES: &str = "
     SELECT bytes FROM media
      WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2";
 
-impl Store {
+impl Telemetry {
     /// Notes that a client wants to upload a medium, and where it stands. `true` when its bytes are
     /// there already.
     ///
@@ -347,4 +352,45 @@ impl Store {
             .fetch_optional(&self.pool)
             .await
     }
+}
+
+/// Links the media that an item of a dataset refers to, inside the transaction that writes the item: what it shows
+/// outlives the trace that it was made from.
+///
+/// # Errors
+/// When the database fails.
+pub async fn link_item(tx: &mut Tx, project: &ProjectId, item: &DatasetItem) -> Result<(), Error> {
+    for (field, id) in media_of(item) {
+        query(RENEW)
+            .bind(project.as_str())
+            .bind(id)
+            .bind(item.valid_from.as_micros())
+            .execute(tx)
+            .await?;
+        query(LINK_ITEM)
+            .bind(project.as_str())
+            .bind(&item.dataset_id)
+            .bind(&item.id)
+            .bind(field)
+            .bind(id)
+            .execute(tx)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The media that an item refers to, by field.
+fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
+    let fields = [
+        ("input", &item.input),
+        ("expectedOutput", &item.expected_output),
+        ("metadata", &item.metadata),
+    ];
+    let ids = fields.into_iter().flat_map(|(field, value)| {
+        let ids = media_ids(value).into_iter();
+        // Longer ones are of no medium.
+        ids.filter(|id| id.len() <= MAX_MEDIA_ID)
+            .map(move |id| (field, id))
+    });
+    ids.take(MAX_MEDIA).collect()
 }

@@ -1,6 +1,7 @@
 //! What stored media promise, on each database.
 
 use super::*;
+use crate::Store;
 use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
 use perpend_sql::Pool;
 
@@ -29,14 +30,24 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
         let in_trace = new(MediaPlace::Trace("t".to_owned(), None));
         assert!(
             !store
+                .telemetry
                 .announce_media(&home(), &in_trace, at(0))
                 .await
                 .unwrap()
         );
-        let medium = store.medium(&home(), &in_trace.id).await.unwrap().unwrap();
+        let medium = store
+            .telemetry
+            .medium(&home(), &in_trace.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((medium.uploaded_at, medium.content_length), (None, 5));
         assert_eq!(
-            store.media_bytes(&home(), &in_trace.id).await.unwrap(),
+            store
+                .telemetry
+                .media_bytes(&home(), &in_trace.id)
+                .await
+                .unwrap(),
             None
         );
         let report = UploadReport {
@@ -45,23 +56,37 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
             time_ms: Some(3),
         };
         store
+            .telemetry
             .report_upload(&home(), &in_trace.id, &report)
             .await
             .unwrap();
-        let medium = store.medium(&home(), &in_trace.id).await.unwrap().unwrap();
+        let medium = store
+            .telemetry
+            .medium(&home(), &in_trace.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(medium.uploaded_at, None, "a report brings no bytes");
         store
+            .telemetry
             .store_media(&home(), &medium, b"bytes", at(1))
             .await
             .unwrap();
         store
+            .telemetry
             .store_media(&home(), &medium, b"bytes", at(2))
             .await
             .unwrap();
-        let medium = store.medium(&home(), &in_trace.id).await.unwrap().unwrap();
+        let medium = store
+            .telemetry
+            .medium(&home(), &in_trace.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(medium.uploaded_at, Some(at(1)));
         assert_eq!(
             store
+                .telemetry
                 .media_bytes(&home(), &medium.id)
                 .await
                 .unwrap()
@@ -71,24 +96,39 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
         let in_item = new(MediaPlace::Item("d".to_owned(), "i".to_owned()));
         assert!(
             store
+                .telemetry
                 .announce_media(&home(), &in_item, at(3))
                 .await
                 .unwrap(),
             "the bytes are there"
         );
         let foreign = ProjectId::new("foreign").unwrap();
-        assert_eq!(store.medium(&foreign, &medium.id).await.unwrap(), None);
-        assert_eq!(store.media_bytes(&foreign, &medium.id).await.unwrap(), None);
+        assert_eq!(
+            store.telemetry.medium(&foreign, &medium.id).await.unwrap(),
+            None
+        );
+        assert_eq!(
+            store
+                .telemetry
+                .media_bytes(&foreign, &medium.id)
+                .await
+                .unwrap(),
+            None
+        );
         assert!(
             !store
+                .telemetry
                 .announce_media(&foreign, &in_item, at(3))
                 .await
                 .unwrap()
         );
         for id in ["unknown", "\0"] {
-            let unknown = store.report_upload(&home(), id, &report).await;
+            let unknown = store.telemetry.report_upload(&home(), id, &report).await;
             assert!(matches!(unknown, Err(Error::NotFound)), "{unknown:?}");
-            assert_eq!(store.media_bytes(&home(), id).await.unwrap(), None);
+            assert_eq!(
+                store.telemetry.media_bytes(&home(), id).await.unwrap(),
+                None
+            );
         }
     })
     .await;
@@ -99,9 +139,19 @@ const DAY: i64 = 86_400;
 /// A medium whose bytes came at the beginning of time.
 async fn stored(store: &Store) -> NewMedia {
     let new = new(MediaPlace::Trace("t".to_owned(), None));
-    store.announce_media(&home(), &new, at(0)).await.unwrap();
-    let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
     store
+        .telemetry
+        .announce_media(&home(), &new, at(0))
+        .await
+        .unwrap();
+    let medium = store
+        .telemetry
+        .medium(&home(), &new.id)
+        .await
+        .unwrap()
+        .unwrap();
+    store
+        .telemetry
         .store_media(&home(), &medium, b"bytes", at(0))
         .await
         .unwrap();
@@ -113,30 +163,44 @@ async fn expire_unlinked(store: &Store) {
     for sql in ["DELETE FROM media_links", "DELETE FROM media_item_links"] {
         store.pool.change(sql, &[]).await.unwrap();
     }
-    store.expire(&home(), at(30 * DAY)).await.unwrap();
+    store.telemetry.expire(&home(), at(30 * DAY)).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_medium_is_as_old_as_the_last_time_it_was_linked() {
     on_each_database(|store| async move {
         let new = stored(&store).await;
-        let is_there = store.announce_media(&home(), &new, at(31 * DAY)).await;
+        let is_there = store
+            .telemetry
+            .announce_media(&home(), &new, at(31 * DAY))
+            .await;
         assert!(is_there.unwrap());
         expire_unlinked(&store).await;
-        let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
+        let medium = store
+            .telemetry
+            .medium(&home(), &new.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(
             (medium.uploaded_at, medium.content_length),
             (Some(at(0)), 5)
         );
-        let bytes = store.media_bytes(&home(), &new.id).await.unwrap();
+        let bytes = store.telemetry.media_bytes(&home(), &new.id).await.unwrap();
         assert_eq!(bytes.as_deref(), Some(&b"bytes"[..]));
     })
     .await;
     on_each_database(|store| async move {
         let new = stored(&store).await;
         expire_unlinked(&store).await;
-        assert_eq!(store.medium(&home(), &new.id).await.unwrap(), None);
-        assert_eq!(store.media_bytes(&home(), &new.id).await.unwrap(), None);
+        assert_eq!(
+            store.telemetry.medium(&home(), &new.id).await.unwrap(),
+            None
+        );
+        assert_eq!(
+            store.telemetry.media_bytes(&home(), &new.id).await.unwrap(),
+            None
+        );
     })
     .await;
 }
@@ -171,7 +235,8 @@ async fn what_is_linked_while_it_is_taken_away_stays() {
             query.execute(&mut *linking).await.unwrap();
         }
         let sweeping = store.clone();
-        let sweep = tokio::spawn(async move { sweeping.expire(&home(), at(30 * DAY)).await });
+        let sweep =
+            tokio::spawn(async move { sweeping.telemetry.expire(&home(), at(30 * DAY)).await });
         let waiting = "SELECT COUNT(*) FROM pg_stat_activity
                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
         while 0
@@ -182,9 +247,14 @@ async fn what_is_linked_while_it_is_taken_away_stays() {
         {}
         linking.commit().await.unwrap();
         sweep.await.unwrap().unwrap();
-        let bytes = store.media_bytes(&home(), &new.id).await.unwrap();
+        let bytes = store.telemetry.media_bytes(&home(), &new.id).await.unwrap();
         assert_eq!(bytes.as_deref(), Some(&b"bytes"[..]));
-        let medium = store.medium(&home(), &new.id).await.unwrap().unwrap();
+        let medium = store
+            .telemetry
+            .medium(&home(), &new.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(medium.uploaded_at, Some(at(0)));
         store.close().await;
     }

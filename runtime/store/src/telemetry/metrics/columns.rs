@@ -11,7 +11,7 @@ use super::Groups;
 use crate::telemetry::Marked;
 use crate::telemetry::read::{observation_column, trace_column, where_of};
 use crate::telemetry::rollup::IS_STEP;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Arg, As, Cell, Row, query};
 use perpend_sql::{Expr, Sql};
 
@@ -401,7 +401,7 @@ impl Selected {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// Hands the rows of a statement of metrics on, one after the other.
     pub(super) async fn each_metric_row(
         &self,
@@ -439,7 +439,7 @@ impl Store {
         question: &Question,
         groups: &mut Groups,
     ) -> Result<bool, Error> {
-        let Some(selected) = Selected::new(question, self.is_postgres()) else {
+        let Some(selected) = Selected::new(question, self.pool.is_postgres()) else {
             return Ok(false);
         };
         let (sums, values) = (selected.sums(question), selected.values(question));
@@ -553,12 +553,12 @@ impl Store {
         }
         let mut filter: Filter = question.filter.clone();
         if is_about_scores {
-            let is_postgres = self.is_postgres();
+            let is_postgres = self.pool.is_postgres();
             filter
                 .conditions
                 .retain(|condition| !score_condition(&mut sql, condition, &number, is_postgres));
         }
-        if !where_of(&mut sql, &filter, source.column, self.is_postgres()).is_empty() {
+        if !where_of(&mut sql, &filter, source.column, self.pool.is_postgres()).is_empty() {
             return match is_about_scores {
                 true => Err(Error::Conflict(
                     "scores cannot be filtered by one of these conditions in metrics: lists have at most \

@@ -21,7 +21,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::metrics::{Accumulator, Group, Question, View};
 use perpend_domain::time::Timestamp;
 
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 
 pub(crate) use rollup::column as rollup_column;
 
@@ -100,7 +100,7 @@ impl Groups {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// The groups of a question, by time and dimensions. Without dimensions and time it is one group, or
     /// none where no row passes.
     ///

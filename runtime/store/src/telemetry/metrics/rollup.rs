@@ -8,7 +8,7 @@ use super::Groups;
 use super::columns::{Fetched, FetchedRow};
 use crate::telemetry::read::where_of;
 use crate::telemetry::rollup::HOUR;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Expr, Sql};
 
 /// What filters see of the rollups.
@@ -65,7 +65,7 @@ fn hours(question: &Question) -> Option<(i64, i64)> {
     (from < to).then_some((from, to))
 }
 
-impl Store {
+impl Telemetry {
     /// Adds the whole hours of the question where the rollups can answer it; gives the part of time that
     /// has been added.
     pub(super) async fn add_rollups(
@@ -96,7 +96,7 @@ impl Store {
             " FROM observation_rollups r WHERE r.tenant = {number} AND r.hour >= {first} \
              AND r.hour < {last}"
         ));
-        if !conditions(&mut sql, &question.filter, self.is_postgres()) {
+        if !conditions(&mut sql, &question.filter, self.pool.is_postgres()) {
             return Ok(None);
         }
         let bucket = question.granularity.map(|granularity| {

@@ -12,7 +12,7 @@ use crate::telemetry::{
     ObservationCells, ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
     TraceCells, TraceQuery,
 };
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 
 /// Rows read at a time.
 const PAGE: u32 = 4_000;
@@ -208,7 +208,7 @@ fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// Adds the rows of a question one by one.
     pub(super) async fn add_rows(
         &self,

@@ -10,6 +10,7 @@ use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Store;
 use crate::testing::on_each_database;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -98,7 +99,7 @@ fn for_columns(question: &Question) -> Question {
 
 /// Rows of an answer with the results of the first metrics.
 async fn answer(store: &Store, question: &Question, n_metrics: usize) -> Vec<Value> {
-    let groups = store.metrics(&project(), question).await.unwrap();
+    let groups = store.telemetry.metrics(&project(), question).await.unwrap();
     let row = |group: Group| {
         let values = group.values.iter().zip(&question.metrics).take(n_metrics);
         let values: Vec<Value> = values
@@ -150,7 +151,11 @@ async fn write(store: &Store, observations: Vec<Observation>) {
         observations,
         ..Batch::default()
     };
-    store.write_batch(&project(), batch, at(0)).await.unwrap();
+    store
+        .telemetry
+        .write_batch(&project(), batch, at(0))
+        .await
+        .unwrap();
 }
 
 const SUMS: &[(Aggregation, &str)] = &[
@@ -179,7 +184,11 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
         });
         write(&store, changed.collect()).await;
         let gone = [TraceId::new("t3").unwrap()];
-        store.delete_traces(&project(), &gone).await.unwrap();
+        store
+            .telemetry
+            .delete_traces(&project(), &gone)
+            .await
+            .unwrap();
         for dimensions in [
             &[][..],
             &["type"],
@@ -228,7 +237,11 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             ObservationId::new("o1").unwrap(),
         );
         let score = score("s", ScoreValue::Numeric(1.0), subject);
-        store.put_scores(&project(), &[score], at(0)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&project(), &[score], at(0))
+            .await
+            .unwrap();
         for name in [
             "name",
             "userId",
@@ -354,7 +367,11 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
                 Subject::Trace(t2),
             ),
         ];
-        store.put_scores(&project(), &scores, at(0)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&project(), &scores, at(0))
+            .await
+            .unwrap();
         let rows = |view, name: &'static str, metrics: &[(Aggregation, &str)]| {
             let asked = question(view, &[name], metrics);
             let store = store.clone();
@@ -395,7 +412,7 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
         );
         let other = ProjectId::new("other").unwrap();
         let asked = question(View::ScoresNumeric, &["name"], count);
-        assert_eq!(store.metrics(&other, &asked).await.unwrap(), []);
+        assert_eq!(store.telemetry.metrics(&other, &asked).await.unwrap(), []);
     })
     .await;
 }

@@ -21,7 +21,7 @@ use perpend_sql::to_json;
 
 pub use newest::Place;
 pub use query::{MemberTest, ScoreQuery, ScoreValues};
-pub(crate) use write::{delete_others, put, put_aside};
+pub use write::{delete_others, put, put_aside};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look
 /// into the document.

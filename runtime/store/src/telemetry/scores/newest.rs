@@ -4,7 +4,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::score::Score;
 
 use super::read::{COLUMNS, ScoreRow};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::Sql;
 
 /// Places asked for in one statement.
@@ -26,7 +26,7 @@ perpend_sql::record! {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// The newest scores of each of these places, at most so many of each, in the order of the places.
     ///
     /// # Errors

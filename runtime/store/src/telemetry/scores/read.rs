@@ -6,9 +6,9 @@ use perpend_domain::time::Timestamp;
 
 use super::ScoreQuery;
 use super::query::Statement;
-use crate::blob_exports::Changed;
 use crate::telemetry::Window;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
+use perpend_sql::Changed;
 use perpend_sql::Pool;
 use perpend_sql::{Cursor, Numbered, Page, Paging, checked, digest, from_json};
 use perpend_sql::{query, query_scalar};
@@ -181,7 +181,7 @@ pub(super) fn list(
 /// Traces asked for in one statement.
 const TRACES_PER_STATEMENT: usize = 256;
 
-impl Store {
+impl Telemetry {
     async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
         let Statement { sql, args, .. } = statement;
         let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;

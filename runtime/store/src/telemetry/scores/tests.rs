@@ -97,8 +97,13 @@ fn ids(scores: &[Score]) -> Vec<&str> {
 
 /// Ids of the scores a query finds, newest first.
 async fn found(store: &Store, project: &ProjectId, query: ScoreQuery) -> Vec<String> {
-    let page = store.scores(project, &query, None, 100).await.unwrap();
+    let page = store
+        .telemetry
+        .scores(project, &query, None, 100)
+        .await
+        .unwrap();
     let numbered = store
+        .telemetry
         .scores_page(
             project,
             &query,
@@ -142,9 +147,18 @@ async fn a_score_of_every_type_and_target_reads_back_as_written() {
             ),
             score("5", ScoreValue::Correction(String::new())),
         ];
-        store.put_scores(&home, &written, at(1)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &written, at(1))
+            .await
+            .unwrap();
         for new in written {
-            let stored = store.score(&home, &new.id).await.unwrap().unwrap();
+            let stored = store
+                .telemetry
+                .score(&home, &new.id)
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!((stored.created_at, stored.updated_at), (at(1), at(1)));
             assert_eq!(stored.written, new);
         }
@@ -158,15 +172,22 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
         let home = project("home");
         let first = score("s", ScoreValue::Numeric(0.5));
         store
+            .telemetry
             .put_scores(&home, std::slice::from_ref(&first), at(1))
             .await
             .unwrap();
         // The same again changes nothing.
         store
+            .telemetry
             .put_scores(&home, std::slice::from_ref(&first), at(2))
             .await
             .unwrap();
-        let stored = store.score(&home, &id("s")).await.unwrap().unwrap();
+        let stored = store
+            .telemetry
+            .score(&home, &id("s"))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(1)));
 
         let second = NewScore {
@@ -178,10 +199,16 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
             )
         };
         store
+            .telemetry
             .put_scores(&home, std::slice::from_ref(&second), at(3))
             .await
             .unwrap();
-        let stored = store.score(&home, &id("s")).await.unwrap().unwrap();
+        let stored = store
+            .telemetry
+            .score(&home, &id("s"))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(3)));
         let expected = NewScore {
             subject: first.subject,
@@ -263,7 +290,11 @@ async fn any_sequence_of_writes_with_repeats_leaves_what_the_model_says() {
             let home = project(&format!("case {case}"));
             let mut model = BTreeMap::new();
             for (n, scores) in (0..).zip(&calls) {
-                store.put_scores(&home, scores, at(n)).await.unwrap();
+                store
+                    .telemetry
+                    .put_scores(&home, scores, at(n))
+                    .await
+                    .unwrap();
                 put_in_model(&mut model, scores, at(n));
             }
             let mut stored = Vec::new();
@@ -271,6 +302,7 @@ async fn any_sequence_of_writes_with_repeats_leaves_what_the_model_says() {
             loop {
                 let query = ScoreQuery::default();
                 let page = store
+                    .telemetry
                     .scores(&home, &query, after.as_ref(), 17)
                     .await
                     .unwrap();
@@ -306,12 +338,13 @@ async fn writers_of_the_same_scores_in_opposite_order_do_not_block_each_other() 
             .collect();
         let writes = (0..8).map(|n| {
             let scores = if n % 2 == 0 { &forward } else { &backward };
-            store.put_scores(&home, scores, at(n))
+            store.telemetry.put_scores(&home, scores, at(n))
         });
         for written in futures_util::future::join_all(writes).await {
             written.unwrap();
         }
         let page = store
+            .telemetry
             .scores_page(
                 &home,
                 &ScoreQuery::default(),
@@ -341,10 +374,17 @@ async fn text_that_one_database_cannot_keep_is_stored_the_same_way_in_both() {
             ..score("s", ScoreValue::Categorical("x\0".into()))
         };
         store
+            .telemetry
             .put_scores(&home, std::slice::from_ref(&hostile), at(1))
             .await
             .unwrap();
-        let stored = store.score(&home, &id("s")).await.unwrap().unwrap().written;
+        let stored = store
+            .telemetry
+            .score(&home, &id("s"))
+            .await
+            .unwrap()
+            .unwrap()
+            .written;
         assert_eq!(stored.name, "na\u{fffd}me");
         assert_eq!(stored.comment.as_deref(), Some("\u{fffd}"));
         assert_eq!(stored.value, ScoreValue::Categorical("x\u{fffd}".into()));
@@ -388,7 +428,11 @@ fn query(ask: impl FnOnce(&mut ScoreQuery)) -> ScoreQuery {
 async fn each_condition_of_a_query_finds_what_it_names() {
     on_each_database(|store| async move {
         let home = project("home");
-        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &six(), at(9))
+            .await
+            .unwrap();
         let text = |text: &str| vec![text.to_owned()];
         let observation = ObservationId::new("o").unwrap();
         let execution = origin("execution").execution_id;
@@ -423,7 +467,11 @@ async fn each_condition_of_a_query_finds_what_it_names() {
 async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
     on_each_database(|store| async move {
         let home = project("home");
-        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &six(), at(9))
+            .await
+            .unwrap();
         let cold = ScoreValues::Categorical(vec!["cold".to_owned()]);
         let cases = [
             (
@@ -457,12 +505,27 @@ async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
 async fn the_scores_of_many_traces_come_at_once() {
     on_each_database(|store| async move {
         let home = project("home");
-        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &six(), at(9))
+            .await
+            .unwrap();
         let mut traces: Vec<_> = (0..300).map(|n| trace(&format!("other {n}"))).collect();
         traces.extend([trace("t1"), trace("t2")]);
-        let both = store.scores_of_traces(&home, &traces).await.unwrap();
+        let both = store
+            .telemetry
+            .scores_of_traces(&home, &traces)
+            .await
+            .unwrap();
         assert_eq!(ids(&both), ["a", "b", "c", "d"]);
-        assert!(store.scores_of_traces(&home, &[]).await.unwrap().is_empty());
+        assert!(
+            store
+                .telemetry
+                .scores_of_traces(&home, &[])
+                .await
+                .unwrap()
+                .is_empty()
+        );
     })
     .await;
 }
@@ -477,10 +540,15 @@ async fn a_numbered_page_past_the_end_is_empty_and_tells_the_total() {
                 ..score(&n.to_string(), ScoreValue::Boolean(true))
             })
             .collect();
-        store.put_scores(&home, &five, at(9)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &five, at(9))
+            .await
+            .unwrap();
         let query = ScoreQuery::default();
         for (page, expected) in [(1, vec!["4", "3"]), (3, vec!["0"]), (4, vec![])] {
             let page = store
+                .telemetry
                 .scores_page(&home, &query, Paging { page, limit: 2 })
                 .await
                 .unwrap();
@@ -497,12 +565,17 @@ async fn a_cursor_neither_repeats_nor_loses_among_equal_times_while_others_write
         let there: Vec<_> = (0..60)
             .map(|n| score(&format!("there {n:02}"), ScoreValue::Numeric(0.0)))
             .collect();
-        store.put_scores(&home, &there, at(1)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &there, at(1))
+            .await
+            .unwrap();
         let read = async {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
                 let query = ScoreQuery::default();
                 let page = store
+                    .telemetry
                     .scores(&home, &query, after.as_ref(), 7)
                     .await
                     .unwrap();
@@ -516,7 +589,11 @@ async fn a_cursor_neither_repeats_nor_loses_among_equal_times_while_others_write
         let write = async {
             for n in 0..40 {
                 let late = score(&format!("{} late", n * 7919 % 40), ScoreValue::Numeric(0.0));
-                store.put_scores(&home, &[late], at(2)).await.unwrap();
+                store
+                    .telemetry
+                    .put_scores(&home, &[late], at(2))
+                    .await
+                    .unwrap();
             }
         };
         let (seen, ()) = futures_util::future::join(read, write).await;
@@ -542,8 +619,13 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
             ..score(id, ScoreValue::Numeric(1.0))
         };
         let first = [of("1", "x"), of("2", "x"), of("3", "x"), of("4", "other")];
-        store.put_scores(&home, &first, at(1)).await.unwrap();
         store
+            .telemetry
+            .put_scores(&home, &first, at(1))
+            .await
+            .unwrap();
+        store
+            .telemetry
             .put_scores(&project("foreign"), &first, at(1))
             .await
             .unwrap();
@@ -578,10 +660,14 @@ async fn scores_of_another_project_are_not_found_even_under_the_same_id() {
         let (home, foreign) = (project("home"), project("foreign"));
         let mine = score("s", ScoreValue::Numeric(1.0));
         store
+            .telemetry
             .put_scores(&home, std::slice::from_ref(&mine), at(1))
             .await
             .unwrap();
-        assert_eq!(store.score(&foreign, &mine.id).await.unwrap(), None);
+        assert_eq!(
+            store.telemetry.score(&foreign, &mine.id).await.unwrap(),
+            None
+        );
         assert!(
             found(&store, &foreign, ScoreQuery::default())
                 .await
@@ -589,21 +675,32 @@ async fn scores_of_another_project_are_not_found_even_under_the_same_id() {
         );
         assert!(
             store
+                .telemetry
                 .scores_of_traces(&foreign, &[trace("t1")])
                 .await
                 .unwrap()
                 .is_empty()
         );
-        let refused = store.delete_score(&foreign, &mine.id).await;
+        let refused = store.telemetry.delete_score(&foreign, &mine.id).await;
         assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
 
         let theirs = score("s", ScoreValue::Boolean(false));
         store
+            .telemetry
             .put_scores(&foreign, std::slice::from_ref(&theirs), at(2))
             .await
             .unwrap();
-        store.delete_score(&foreign, &theirs.id).await.unwrap();
-        let kept = store.score(&home, &mine.id).await.unwrap().unwrap();
+        store
+            .telemetry
+            .delete_score(&foreign, &theirs.id)
+            .await
+            .unwrap();
+        let kept = store
+            .telemetry
+            .score(&home, &mine.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(kept.written, mine);
     })
     .await;
@@ -620,7 +717,11 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
                 ..score(&format!("{n}"), ScoreValue::Boolean(true))
             })
             .collect();
-        store.put_scores(&home, &many, at(0)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &many, at(0))
+            .await
+            .unwrap();
         let sql = "SELECT * FROM scores s WHERE s.project_id = 'home' AND s.name IN ('correct')
                       AND (s.timestamp, s.id) < (1760002000000000, '5')
                     ORDER BY s.timestamp DESC, s.id DESC LIMIT 51";
@@ -660,13 +761,23 @@ async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given
         let home = project("home");
         let subject = Subject::Trace(trace("t1"));
         let written = full("1", ScoreValue::Boolean(true), subject);
-        store.put_scores(&home, &[written], at(1)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &[written], at(1))
+            .await
+            .unwrap();
         store
             .pool
             .change("UPDATE scores SET given_name = NULL", &[])
             .await
             .unwrap();
-        let read = store.score(&home, &id("1")).await.unwrap().unwrap().written;
+        let read = store
+            .telemetry
+            .score(&home, &id("1"))
+            .await
+            .unwrap()
+            .unwrap()
+            .written;
         let origin = read.origin.unwrap();
         assert_eq!(
             (read.name.as_str(), origin.score_name.as_str()),

@@ -8,7 +8,7 @@ use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 
 use super::storable_json;
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Arg, As, Sized, Tx, query, value_list, value_rows};
 use perpend_sql::{despite_collisions, in_transaction};
 
@@ -183,7 +183,10 @@ fn push_args<'s>(
 }
 
 /// Writes scores of one project inside the caller's transaction; of equal ids the later one holds.
-pub(crate) async fn put(
+///
+/// # Errors
+/// When the database fails; so for the others here.
+pub async fn put(
     tx: &mut Tx,
     project: &ProjectId,
     scores: &[NewScore],
@@ -226,7 +229,7 @@ const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 /// Deletes the scores of an execution that are not in `keep`, inside the caller's transaction: an
 /// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
 /// `trace` is the trace of its target.
-pub(crate) async fn delete_others(
+pub async fn delete_others(
     tx: &mut Tx,
     project: &ProjectId,
     trace: &TraceId,
@@ -246,7 +249,7 @@ pub(crate) async fn delete_others(
 
 /// Puts aside the scores of an execution over a trace that `newest` took the place of. Inside the caller's
 /// transaction.
-pub(crate) async fn put_aside(
+pub async fn put_aside(
     tx: &mut Tx,
     (project, trace): (&ProjectId, &TraceId),
     execution: &ExecutionId,
@@ -275,7 +278,7 @@ pub(crate) async fn put_aside(
     Ok(())
 }
 
-impl Store {
+impl Telemetry {
     /// Writes scores. A score whose id stands already gets the new name, value, source, comment,
     /// metadata and origin; its target, environment, timestamp and time of creation stay. The same again changes
     /// nothing, the time of the last change included. Of equal ids in one call the later one holds.
@@ -306,7 +309,7 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::put_scores`], for somebody who showed no more than the public half of the key with this id.
+    /// As [`Telemetry::put_scores`], for somebody who showed no more than the public half of the key with this id.
     /// What others wrote stays as it is; the ids of these are returned.
     ///
     /// # Errors

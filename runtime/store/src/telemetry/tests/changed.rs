@@ -1,8 +1,9 @@
 //! What changed is read once, in pages, whatever happens meanwhile.
 
 use super::*;
-use crate::blob_exports::Changed;
+use crate::Store;
 use crate::telemetry::Window;
+use perpend_sql::Changed;
 
 async fn send(store: &Store, observations: Vec<Observation>, millis: i64) {
     let batch = Batch {
@@ -10,6 +11,7 @@ async fn send(store: &Store, observations: Vec<Observation>, millis: i64) {
         ..Batch::default()
     };
     store
+        .telemetry
         .write_batch(&project("a"), batch, at(millis))
         .await
         .unwrap();
@@ -31,7 +33,9 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
         loop {
             let page = (2, true);
             let window = until(at(20));
-            let read = store.changed_observations(&ours, &window, after.as_ref(), page);
+            let read = store
+                .telemetry
+                .changed_observations(&ours, &window, after.as_ref(), page);
             let read = read.await.unwrap();
             let Some((last, _)) = read.last() else { break };
             after = Some(last.clone());
@@ -53,13 +57,19 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
             from: Some(at(20)),
             to: at(31),
         };
-        let read = store.changed_observations(&ours, &later, None, (9, false));
+        let read = store
+            .telemetry
+            .changed_observations(&ours, &later, None, (9, false));
         let read = read.await.unwrap();
         let read: Vec<_> = read.iter().map(|(_, s)| s.observation.id.clone()).collect();
         assert_eq!(read, [span_id(7), span_id(8), span_id(6)]);
 
         let traces = async |window: &Window, after: Option<&Changed>| {
-            store.changed_traces(&ours, window, after, 1).await.unwrap()
+            store
+                .telemetry
+                .changed_traces(&ours, window, after, 1)
+                .await
+                .unwrap()
         };
         let first = traces(&until(at(20)), None).await;
         assert_eq!(first[0].1.trace.id, trace_id(0));
@@ -67,7 +77,10 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
         assert_eq!(second[0].1.trace.id, trace_id(1));
         assert!(traces(&until(at(20)), Some(&second[0].0)).await.is_empty());
         assert_eq!(traces(&later, None).await[0].1.trace.id, trace_id(2));
-        let theirs = store.changed_traces(&project("b"), &later, None, 1).await;
+        let theirs = store
+            .telemetry
+            .changed_traces(&project("b"), &later, None, 1)
+            .await;
         assert!(theirs.unwrap().is_empty());
     })
     .await;
@@ -93,21 +106,28 @@ async fn scores_are_read_by_their_last_change() {
             origin: None,
         };
         let two = [score("a", 0.0), score("b", 0.0)];
-        store.put_scores(&ours, &two, at(10)).await.unwrap();
         store
+            .telemetry
+            .put_scores(&ours, &two, at(10))
+            .await
+            .unwrap();
+        store
+            .telemetry
             .put_scores(&ours, &[score("a", 1.0)], at(20))
             .await
             .unwrap();
         let window = until(at(21));
         let read = async |after: Option<&Changed>| {
-            let read = store.changed_scores(&ours, &window, after, 1);
+            let read = store.telemetry.changed_scores(&ours, &window, after, 1);
             read.await.unwrap().pop().unwrap()
         };
         let (place, first) = read(None).await;
         assert_eq!(first.written.id.as_str(), "b");
         let (place, second) = read(Some(&place)).await;
         assert_eq!(second.written.id.as_str(), "a");
-        let rest = store.changed_scores(&ours, &window, Some(&place), 1);
+        let rest = store
+            .telemetry
+            .changed_scores(&ours, &window, Some(&place), 1);
         assert!(rest.await.unwrap().is_empty());
     })
     .await;

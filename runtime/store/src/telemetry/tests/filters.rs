@@ -9,6 +9,7 @@ use perpend_domain::observation::{ExperimentLink, PromptLink, ToolCall};
 use perpend_domain::score::{Score, ScoreDataType};
 
 use super::*;
+use crate::Store;
 use crate::telemetry::StoredTrace;
 use crate::telemetry::cells::{TraceCells, is_about};
 use crate::telemetry::scores::ScoreQuery;
@@ -268,10 +269,12 @@ struct World {
 
 /// Traces with what their parts cost, added up by hand.
 async fn with_costs(store: &Store, project: &ProjectId, query: &TraceQuery) -> Vec<StoredTrace> {
-    let mut traces = store.traces(project, query).await.unwrap().items;
+    let mut traces = store.telemetry.traces(project, query).await.unwrap().items;
     for stored in &mut traces {
         let duplicates: Vec<_> = stored.trace.duplicates.iter().map(|(id, _)| id).collect();
-        let found = store.trace_observations(project, &stored.trace.id, false);
+        let found = store
+            .telemetry
+            .trace_observations(project, &stored.trace.id, false);
         for found in found.await.unwrap() {
             let o = &found.observation;
             let cost = o.effective_cost().get("input");
@@ -291,18 +294,24 @@ impl World {
         // In parts: what stands is refolded, replaced and marked anew.
         for part in spans.chunks(20) {
             store
+                .telemetry
                 .write_batch(&project, batch(part.to_vec()), at(0))
                 .await
                 .unwrap();
         }
         let made = scores().new_tree(runner).unwrap().current();
-        store.put_scores(&project, &made, at(0)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&project, &made, at(0))
+            .await
+            .unwrap();
         let query = TraceQuery {
             with_content: true,
             limit: 1_000,
             ..TraceQuery::default()
         };
         let found = store
+            .telemetry
             .scores(&project, &ScoreQuery::default(), None, 1_000)
             .await
             .unwrap();
@@ -353,6 +362,7 @@ impl World {
             };
             let page = self
                 .store
+                .telemetry
                 .observations(&self.project, &query)
                 .await
                 .unwrap();
@@ -367,7 +377,12 @@ impl World {
                 offset: 1,
                 ..query.clone()
             };
-            let part = self.store.observations(&self.project, &part).await.unwrap();
+            let part = self
+                .store
+                .telemetry
+                .observations(&self.project, &part)
+                .await
+                .unwrap();
             let wanted: Vec<Key> = expected.iter().skip(1).take(2).cloned().collect();
             assert_eq!(
                 part.items.iter().map(key).collect::<Vec<_>>(),
@@ -388,7 +403,12 @@ impl World {
                 with_total: false,
                 ..query
             };
-            let part = self.store.observations(&self.project, &part).await.unwrap();
+            let part = self
+                .store
+                .telemetry
+                .observations(&self.project, &part)
+                .await
+                .unwrap();
             assert_eq!(
                 part.items.iter().map(key).collect::<Vec<_>>(),
                 expected[2..],
@@ -413,7 +433,12 @@ impl World {
                 limit,
                 ..TraceQuery::default()
             };
-            let found = self.store.traces(&self.project, &query).await.unwrap();
+            let found = self
+                .store
+                .telemetry
+                .traces(&self.project, &query)
+                .await
+                .unwrap();
             let ids: Vec<&TraceId> = found.items.iter().map(|stored| &stored.trace.id).collect();
             let skip = (page as usize - 1) * limit as usize;
             let wanted: Vec<&TraceId> = expected
@@ -569,7 +594,12 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
                 granularity: None,
                 top: None,
             };
-            match world.store.metrics(&world.project, &question).await {
+            match world
+                .store
+                .telemetry
+                .metrics(&world.project, &question)
+                .await
+            {
                 Ok(groups) => {
                     let found = groups.first().map_or(json!(0), |group| {
                         group.values[0].result(&question.metrics[0], 1)
@@ -599,6 +629,7 @@ async fn many(store: &Store, project: &ProjectId) {
             made
         });
         store
+            .telemetry
             .write_batch(project, batch(spans.collect()), at(0))
             .await
             .unwrap();
@@ -624,7 +655,7 @@ async fn pages_of_a_list_are_its_parts_however_deep_they_are() {
             for ascending in [false, true] {
                 let filter = Filter::parse(raw, TRACES).unwrap();
                 let whole = TraceQuery { filter, ascending, limit: 1_000, ..TraceQuery::default() };
-                let mut expected = store.traces(&project, &whole).await.unwrap().items;
+                let mut expected = store.telemetry.traces(&project, &whole).await.unwrap().items;
                 expected.sort_by(|a, b| {
                     let times = (a.trace.timestamp, b.trace.timestamp);
                     let by_time = if ascending { times.0.cmp(&times.1) } else { times.1.cmp(&times.0) };
@@ -633,7 +664,7 @@ async fn pages_of_a_list_are_its_parts_however_deep_they_are() {
                 let mut found = Vec::new();
                 for page in 1..=13 {
                     let query = TraceQuery { page, limit: 50, ..whole.clone() };
-                    found.extend(store.traces(&project, &query).await.unwrap().items);
+                    found.extend(store.telemetry.traces(&project, &query).await.unwrap().items);
                 }
                 assert_eq!(found, expected, "{raw:?} {ascending}");
             }
@@ -645,12 +676,12 @@ async fn pages_of_a_list_are_its_parts_however_deep_they_are() {
                 with_total: true,
                 ..ObservationQuery::default()
             };
-            let expected = store.observations(&project, &whole).await.unwrap();
+            let expected = store.telemetry.observations(&project, &whole).await.unwrap();
             assert_eq!(expected.n_total, expected.items.len() as u64);
             let mut found = Vec::new();
             for page in 0..13 {
                 let query = ObservationQuery { offset: 50 * page, limit: 50, ..whole.clone() };
-                found.extend(store.observations(&project, &query).await.unwrap().items);
+                found.extend(store.telemetry.observations(&project, &query).await.unwrap().items);
             }
             assert_eq!(found, expected.items, "{raw:?}");
         }
@@ -672,16 +703,16 @@ async fn marks_of_a_trace_go_with_it() {
             }));
             made
         };
-        store.write_batch(&project, batch(vec![hostile]), at(0)).await.unwrap();
+        store.telemetry.write_batch(&project, batch(vec![hostile]), at(0)).await.unwrap();
         let raw = json!([{"type": "arrayOptions", "column": "tags", "operator": "any of", "value": ["t"]}]);
         let query = TraceQuery {
             filter: Filter::parse(raw.as_array().unwrap(), TRACES).unwrap(),
             ..TraceQuery::default()
         };
-        assert_eq!(store.traces(&project, &query).await.unwrap().n_total, 600);
+        assert_eq!(store.telemetry.traces(&project, &query).await.unwrap().n_total, 600);
         let gone: Vec<TraceId> = (0..500).map(trace_id).collect();
-        store.delete_traces(&project, &gone).await.unwrap();
-        assert_eq!(store.traces(&project, &query).await.unwrap().n_total, 100);
+        store.telemetry.delete_traces(&project, &gone).await.unwrap();
+        assert_eq!(store.telemetry.traces(&project, &query).await.unwrap().n_total, 100);
     })
     .await;
 }

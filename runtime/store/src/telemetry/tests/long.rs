@@ -40,12 +40,24 @@ async fn ids_that_older_versions_stored_are_read() {
         own.trace_id = TraceId::new(&"字".repeat(500)).unwrap();
         own.id = ObservationId::new(&"号".repeat(500)).unwrap();
         let batch = batch(vec![own.clone()]);
-        store.write_batch(&p, batch, at(1)).await.unwrap();
-        let read = store.observation(&p, &own.id).await.unwrap().unwrap();
+        store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
+        let read = store
+            .telemetry
+            .observation(&p, &own.id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(read.observation.trace_id, own.trace_id);
-        let trace = store.trace(&p, &own.trace_id, false).await.unwrap();
+        let trace = store
+            .telemetry
+            .trace(&p, &own.trace_id, false)
+            .await
+            .unwrap();
         assert!(trace.is_some());
-        let read = store.trace_observations(&p, &own.trace_id, true).await;
+        let read = store
+            .telemetry
+            .trace_observations(&p, &own.trace_id, true)
+            .await;
         assert_eq!(read.unwrap()[0].observation, own);
     })
     .await;
@@ -97,7 +109,11 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
         let mut written = batch(vec![own.clone()]);
         written.media = vec![medium.clone()];
         written.scores = vec![score, of_observation];
-        store.write_batch(&p, written, at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, written, at(0))
+            .await
+            .unwrap();
         let found = &all(&store, &p).await[0].observation;
         assert_eq!(*found, own);
 
@@ -111,10 +127,22 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
             scores: Vec::new(),
         };
         let prices = PriceTable::default();
-        store.write_events(&p, batch, &prices, at(1)).await.unwrap();
+        store
+            .telemetry
+            .write_events(&p, batch, &prices, at(1))
+            .await
+            .unwrap();
         assert_eq!(all(&store, &p).await.len(), 2);
-        store.traces(&p, &TraceQuery::default()).await.unwrap();
-        store.delete_traces(&p, &[own.trace_id]).await.unwrap();
+        store
+            .telemetry
+            .traces(&p, &TraceQuery::default())
+            .await
+            .unwrap();
+        store
+            .telemetry
+            .delete_traces(&p, &[own.trace_id])
+            .await
+            .unwrap();
         assert_eq!(all(&store, &p).await.len(), 0);
     })
     .await;
@@ -130,9 +158,17 @@ async fn a_name_and_an_id_fit_together_and_a_short_id_leaves_the_name_more_room(
         own.environment = "e".repeat(40);
         own.trace.get_or_insert_default().name = Some(noise(2, ROOM / 3));
         let written = batch(vec![own.clone()]);
-        store.write_batch(&p, written, at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, written, at(0))
+            .await
+            .unwrap();
         assert_eq!(all(&store, &p).await[0].observation.name, own.name);
-        let trace = store.trace(&p, &own.trace_id, false).await.unwrap();
+        let trace = store
+            .telemetry
+            .trace(&p, &own.trace_id, false)
+            .await
+            .unwrap();
         assert_eq!(trace.unwrap().trace.name, Some(noise(2, ROOM / 3)));
     })
     .await;
@@ -147,6 +183,7 @@ async fn what_no_index_can_hold_is_named_and_no_fault_of_the_database() {
     let mut own = span(1, 1, None);
     own.name = noise(1, 3_000);
     let written = store
+        .telemetry
         .write_batch(&project("p"), batch(vec![own]), at(0))
         .await;
     assert!(matches!(written, Err(Error::TooLong)), "{written:?}");

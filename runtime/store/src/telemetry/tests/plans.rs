@@ -1,6 +1,7 @@
 //! Lists must not read a whole project for a few rows.
 
 use super::*;
+use crate::Store;
 use crate::telemetry::{observation_list, refresh};
 use perpend_sql::query;
 

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 
 use super::*;
+use crate::Store;
 use crate::telemetry::read::observation_row;
 use crate::telemetry::row::ObservationRow;
 use perpend_sql::{Pool, in_transaction};
@@ -19,7 +20,7 @@ async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> Obse
             observation_row(&mut tx, tenant, &trace, &id).await?
         }))
     }
-    let tenant = store.tenant(project).await.unwrap().unwrap();
+    let tenant = store.telemetry.tenant(project).await.unwrap().unwrap();
     find(store, tenant, trace, id).await.unwrap().unwrap()
 }
 
@@ -29,6 +30,7 @@ async fn a_content_that_moves_while_it_is_read_is_found_where_it_went() {
         let p = project("p1");
         let first = span(1, 1, None);
         store
+            .telemetry
             .write_batch(&p, batch(vec![first.clone()]), at(0))
             .await
             .unwrap();
@@ -37,14 +39,19 @@ async fn a_content_that_moves_while_it_is_read_is_found_where_it_went() {
         richer.attribute_count = 99;
         richer.content.output = Some(Payload::Text("the richer one".to_owned()));
         store
+            .telemetry
             .write_batch(&p, batch(vec![richer.clone()]), at(1))
             .await
             .unwrap();
         let own = [&row.own];
-        let found = store.contents(&own).await.unwrap();
+        let found = store.telemetry.contents(&own).await.unwrap();
         assert_eq!(found, [Some(richer.content)]);
-        store.delete_traces(&p, &[trace_id(1)]).await.unwrap();
-        assert_eq!(store.contents(&own).await.unwrap(), [None]);
+        store
+            .telemetry
+            .delete_traces(&p, &[trace_id(1)])
+            .await
+            .unwrap();
+        assert_eq!(store.telemetry.contents(&own).await.unwrap(), [None]);
     })
     .await;
 }
@@ -54,19 +61,25 @@ async fn numbers_of_deleted_contents_are_never_given_again() {
     on_each_database(|store| async move {
         let (one, other) = (project("p1"), project("p2"));
         store
+            .telemetry
             .write_batch(&one, batch(vec![span(1, 1, None)]), at(0))
             .await
             .unwrap();
         let row = row_of(&store, &one, 1, 1).await;
-        store.delete_traces(&one, &[trace_id(1)]).await.unwrap();
         store
+            .telemetry
+            .delete_traces(&one, &[trace_id(1)])
+            .await
+            .unwrap();
+        store
+            .telemetry
             .write_batch(&other, batch(vec![span(2, 2, None)]), at(1))
             .await
             .unwrap();
         let later = row_of(&store, &other, 2, 2).await;
         assert!(row.payload.is_some() && row.payload < later.payload);
         assert!(row.seq < later.seq);
-        assert_eq!(store.contents(&[&row.own]).await.unwrap(), [None]);
+        assert_eq!(store.telemetry.contents(&[&row.own]).await.unwrap(), [None]);
     })
     .await;
 }
@@ -79,15 +92,21 @@ async fn a_span_that_has_ended_since_is_not_open_even_before_the_next_fold() {
         let mut open = ended.clone();
         open.end = None;
         let n_open = async |store: &Store| {
-            let found = store.trace_progress(&p, &[trace_id(1)]).await.unwrap();
+            let found = store
+                .telemetry
+                .trace_progress(&p, &[trace_id(1)])
+                .await
+                .unwrap();
             found[0].1.n_open
         };
         store
+            .telemetry
             .write_batch(&p, batch(vec![open]), at(0))
             .await
             .unwrap();
         assert_eq!(n_open(&store).await, 1);
         store
+            .telemetry
             .write_batch(&p, batch(vec![ended]), at(1))
             .await
             .unwrap();
@@ -108,12 +127,20 @@ async fn two_nodes_that_replace_one_observation_keep_the_better_version() {
             version
         };
         let first = batch(vec![version(0)]);
-        nodes[0].write_batch(&p, first, at(0)).await.unwrap();
+        nodes[0]
+            .telemetry
+            .write_batch(&p, first, at(0))
+            .await
+            .unwrap();
         for round in 1..=20 {
             let writes = [2, 1].map(|n| {
                 let (node, p) = (nodes[n as usize - 1].clone(), p.clone());
                 let version = version(10 * round + n);
-                async move { node.write_batch(&p, batch(vec![version]), at(round)).await }
+                async move {
+                    node.telemetry
+                        .write_batch(&p, batch(vec![version]), at(round))
+                        .await
+                }
             });
             for written in join_all(writes).await {
                 written.unwrap();
@@ -132,6 +159,7 @@ async fn of_batches_that_share_a_commit_only_the_one_at_fault_fails() {
     on_each_database(|store| async move {
         let p = project("p1");
         store
+            .telemetry
             .write_batch(&p, batch(vec![span(0, 0, None)]), at(0))
             .await
             .unwrap();
@@ -158,7 +186,15 @@ async fn of_batches_that_share_a_commit_only_the_one_at_fault_fails() {
             if n == 17 {
                 "refused".clone_into(&mut own.name);
             }
-            async move { (n, store.write_batch(&p, batch(vec![own]), at(1)).await) }
+            async move {
+                (
+                    n,
+                    store
+                        .telemetry
+                        .write_batch(&p, batch(vec![own]), at(1))
+                        .await,
+                )
+            }
         });
         for (n, written) in join_all(writes).await {
             match written {
@@ -182,6 +218,7 @@ async fn more_batches_than_may_wait_are_refused_at_once_and_can_be_sent_again() 
     let store = Store::open(database.url(), &options).await.unwrap();
     let p = project("p1");
     store
+        .telemetry
         .write_batch(&p, batch(vec![span(0, 0, None)]), at(0))
         .await
         .unwrap();
@@ -196,6 +233,7 @@ async fn more_batches_than_may_wait_are_refused_at_once_and_can_be_sent_again() 
         let (store, p) = (store.clone(), p.clone());
         async move {
             store
+                .telemetry
                 .write_batch(&p, batch(vec![span(n, n, None)]), at(1))
                 .await
         }

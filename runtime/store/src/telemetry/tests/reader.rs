@@ -1,14 +1,22 @@
 //! A trace read part by part.
 
 use super::*;
+use crate::Store;
 use crate::telemetry::TraceReader;
 
 async fn rest(store: &Store, reader: &mut TraceReader) -> Vec<Vec<StoredObservation>> {
     let mut parts = Vec::new();
     while !reader.is_done() {
-        parts.push(store.next_observations(reader).await.unwrap());
+        parts.push(store.telemetry.next_observations(reader).await.unwrap());
     }
-    assert!(store.next_observations(reader).await.unwrap().is_empty());
+    assert!(
+        store
+            .telemetry
+            .next_observations(reader)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     parts
 }
 
@@ -31,17 +39,20 @@ async fn all_parts_together_are_the_whole_trace_in_its_order() {
                 own
             });
             let batch = batch(spans.collect());
-            store.write_batch(&p, batch, at(1)).await.unwrap();
+            store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
         }
         let trace = trace_id(1);
-        let whole = store.trace_observations(&p, &trace, true);
+        let whole = store.telemetry.trace_observations(&p, &trace, true);
         let whole = whole.await.unwrap();
         assert_eq!(whole.len(), 750);
-        let reader = store.read_trace(&p, &trace_id(1)).await.unwrap();
+        let reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap();
         let parts = rest(&store, &mut reader.unwrap()).await;
         assert!(parts.len() > 1);
         assert_eq!(parts.concat(), whole);
-        let others = store.read_trace(&project("p2"), &trace_id(1)).await;
+        let others = store
+            .telemetry
+            .read_trace(&project("p2"), &trace_id(1))
+            .await;
         assert!(others.unwrap().is_none());
     })
     .await;
@@ -57,8 +68,8 @@ async fn large_contents_come_one_by_one() {
             .zip(sizes)
             .map(|(id, n)| with_output(id, "x".repeat(n)));
         let batch = batch(spans.collect());
-        store.write_batch(&p, batch, at(1)).await.unwrap();
-        let reader = store.read_trace(&p, &trace_id(1)).await.unwrap();
+        store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
+        let reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap();
         let parts = rest(&store, &mut reader.unwrap()).await;
         let is_large = |one: &&StoredObservation| {
             let output = one.observation.content.output.as_ref();
@@ -82,9 +93,18 @@ async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_t
         let spans = (1..=600).map(|id| with_output(id, "before".to_owned()));
         let batch_of = |spans: Vec<Observation>| batch(spans);
         let first = batch_of(spans.collect());
-        store.write_batch(&p, first, at(1)).await.unwrap();
-        let mut reader = store.read_trace(&p, &trace_id(1)).await.unwrap().unwrap();
-        let head = store.next_observations(&mut reader).await.unwrap();
+        store.telemetry.write_batch(&p, first, at(1)).await.unwrap();
+        let mut reader = store
+            .telemetry
+            .read_trace(&p, &trace_id(1))
+            .await
+            .unwrap()
+            .unwrap();
+        let head = store
+            .telemetry
+            .next_observations(&mut reader)
+            .await
+            .unwrap();
         // The first one moves to the end, the last to the front, and a new one comes.
         let mut moved = [
             with_output(1, "after".to_owned()),
@@ -92,15 +112,28 @@ async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_t
         ];
         (moved[0].start, moved[1].start) = (at(5_000), at(0));
         let later = batch_of([&moved[..], &[with_output(601, "new".to_owned())]].concat());
-        store.write_batch(&p, later, at(2)).await.unwrap();
+        store.telemetry.write_batch(&p, later, at(2)).await.unwrap();
         let tail = rest(&store, &mut reader).await.concat();
         let all: Vec<StoredObservation> = [head, tail].concat();
         let ids: Vec<ObservationId> = all.iter().map(|one| one.observation.id.clone()).collect();
         assert_eq!(ids, (1..=600).map(span_id).collect::<Vec<_>>());
 
-        let mut reader = store.read_trace(&p, &trace_id(1)).await.unwrap().unwrap();
-        store.next_observations(&mut reader).await.unwrap();
-        store.delete_traces(&p, &[trace_id(1)]).await.unwrap();
+        let mut reader = store
+            .telemetry
+            .read_trace(&p, &trace_id(1))
+            .await
+            .unwrap()
+            .unwrap();
+        store
+            .telemetry
+            .next_observations(&mut reader)
+            .await
+            .unwrap();
+        store
+            .telemetry
+            .delete_traces(&p, &[trace_id(1)])
+            .await
+            .unwrap();
         assert!(rest(&store, &mut reader).await.concat().is_empty());
     })
     .await;

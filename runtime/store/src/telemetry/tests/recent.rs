@@ -1,6 +1,7 @@
 //! What the engine reads a moment after it was written.
 
 use super::*;
+use crate::Store;
 
 async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> Vec<Observation> {
     let keys: Vec<_> = stored
@@ -8,6 +9,7 @@ async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> 
         .map(|own| (own.trace_id.clone(), own.id.clone()))
         .collect();
     let mut found = store
+        .telemetry
         .target_observations(project, &keys, true)
         .await
         .unwrap();
@@ -22,7 +24,9 @@ async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> 
 /// What is written is kept only while somebody asks.
 async fn ask(store: &Store, project: &ProjectId) {
     let spans = vec![span(99, 99, None)];
-    let write = store.write_batch(project, batch(spans.clone()), at(0));
+    let write = store
+        .telemetry
+        .write_batch(project, batch(spans.clone()), at(0));
     write.await.unwrap();
     assert_eq!(targets(store, project, &spans).await, spans);
 }
@@ -38,6 +42,7 @@ async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
             ask(&store, &project).await;
             for part in spans.chunks(1 + round % 4) {
                 store
+                    .telemetry
                     .write_batch(&project, batch(part.to_vec()), at(0))
                     .await
                     .unwrap();
@@ -56,9 +61,15 @@ async fn a_deleted_trace_is_gone_for_the_engine_at_once() {
         let project = project("p");
         let spans = vec![span(1, 1, None), span(2, 2, None)];
         ask(&store, &project).await;
-        let write = store.write_batch(&project, batch(spans.clone()), at(0));
+        let write = store
+            .telemetry
+            .write_batch(&project, batch(spans.clone()), at(0));
         write.await.unwrap();
-        store.delete_traces(&project, &[trace_id(1)]).await.unwrap();
+        store
+            .telemetry
+            .delete_traces(&project, &[trace_id(1)])
+            .await
+            .unwrap();
         let left = targets(&store, &project, &spans).await;
         assert_eq!(left, spans[1..]);
     })
@@ -72,7 +83,7 @@ async fn another_project_does_not_read_what_was_just_written() {
         let (own, other) = (project("p"), project("q"));
         ask(&store, &own).await;
         for (project, spans) in [(&other, vec![span(9, 9, None)]), (&own, spans.clone())] {
-            let write = store.write_batch(project, batch(spans), at(0));
+            let write = store.telemetry.write_batch(project, batch(spans), at(0));
             write.await.unwrap();
         }
         assert!(targets(&store, &other, &spans).await.is_empty());

@@ -5,6 +5,7 @@ use perpend_domain::ids::OrganizationId;
 use serde_json::json;
 
 use super::*;
+use crate::Store;
 use crate::catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
 use crate::datasets::ItemVersion;
 use crate::telemetry::media::{MediaPlace, NewMedia};
@@ -32,7 +33,11 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
             expires_at: None,
         },
     };
-    store.create_first_project(&init, at(0)).await.unwrap();
+    store
+        .catalog
+        .create_first_project(&init, at(0))
+        .await
+        .unwrap();
     for day in days {
         let n = u32::try_from(*day).unwrap() + 1;
         let began = at(day * DAY_MS);
@@ -42,6 +47,7 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
             ..span(n, 1, None)
         };
         store
+            .telemetry
             .write_batch(&project(id), batch(vec![observation]), began)
             .await
             .unwrap();
@@ -61,6 +67,7 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
             origin: None,
         };
         store
+            .telemetry
             .put_scores(&project(id), &[score], began)
             .await
             .unwrap();
@@ -74,12 +81,18 @@ async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
     for day in of {
         let n = u32::try_from(*day).unwrap() + 1;
         let has_trace = store
+            .telemetry
             .trace(project, &trace_id(n), false)
             .await
             .unwrap()
             .is_some();
         let score = ScoreId::new(&format!("s{n}")).unwrap();
-        let has_score = store.score(project, &score).await.unwrap().is_some();
+        let has_score = store
+            .telemetry
+            .score(project, &score)
+            .await
+            .unwrap()
+            .is_some();
         assert_eq!(has_trace, has_score, "day {day}");
         there.extend(has_trace.then_some(*day));
     }
@@ -101,6 +114,7 @@ async fn traces_go_when_their_project_keeps_them_no_longer() {
             ..ProjectPatch::default()
         };
         store
+            .catalog
             .update_project(&organization(), &ours, &patch, at(0))
             .await
             .unwrap();
@@ -122,6 +136,7 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
             start(&store, "b", &[0]).await,
         );
         store
+            .catalog
             .delete_project(&organization(), &ours, at(0))
             .await
             .unwrap();
@@ -135,11 +150,16 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
         assert_eq!(days(&store, &theirs, &[0]).await, [0]);
         // A request that began with a key of the project ends after the first sweep.
         let late = batch(vec![span(99, 1, None)]);
-        store.write_batch(&ours, late, at(1)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&ours, late, at(1))
+            .await
+            .unwrap();
         assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 0);
         assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 1);
         assert_eq!(
             store
+                .telemetry
                 .trace(&ours, &trace_id(99), false)
                 .await
                 .unwrap()
@@ -164,11 +184,30 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
         };
         for n in [1, 2] {
             let new = medium(n);
-            assert!(!store.announce_media(&ours, &new, at(0)).await.unwrap());
-            let announced = store.medium(&ours, &new.id).await.unwrap().unwrap();
-            let bytes = store.store_media(&ours, &announced, b"bytes", at(0));
+            assert!(
+                !store
+                    .telemetry
+                    .announce_media(&ours, &new, at(0))
+                    .await
+                    .unwrap()
+            );
+            let announced = store
+                .telemetry
+                .medium(&ours, &new.id)
+                .await
+                .unwrap()
+                .unwrap();
+            let bytes = store
+                .telemetry
+                .store_media(&ours, &announced, b"bytes", at(0));
             bytes.await.unwrap();
-            assert!(store.announce_media(&ours, &new, at(0)).await.unwrap());
+            assert!(
+                store
+                    .telemetry
+                    .announce_media(&ours, &new, at(0))
+                    .await
+                    .unwrap()
+            );
         }
         // An item that was made from the trace and shows one of them.
         let shown = "see @@@langfuseMedia:type=image/png|id=medium-2|source=bytes@@@";
@@ -182,7 +221,7 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
             created_at: at(0),
             updated_at: at(0),
         };
-        assert!(store.create_dataset(&ours, &dataset).await.unwrap());
+        assert!(store.catalog.create_dataset(&ours, &dataset).await.unwrap());
         let input = ItemPatch {
             input: Some(json!({ "picture": [shown] })),
             ..ItemPatch::default()
@@ -192,7 +231,7 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
             item,
             is_deleted: false,
         };
-        let revision = store.dataset(&ours, "d").await.unwrap().unwrap();
+        let revision = store.catalog.dataset(&ours, "d").await.unwrap().unwrap();
         let put = store.put_dataset_item(&ours, &version, None, revision.revisions.schema);
         assert!(put.await.unwrap());
 
@@ -201,18 +240,21 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
             ..ProjectPatch::default()
         };
         store
+            .catalog
             .update_project(&organization(), &ours, &patch, at(0))
             .await
             .unwrap();
         store.sweep(at(30 * DAY_MS)).await.unwrap();
         let bytes = async |n: u8| {
             let id = medium(n).id;
-            store.media_bytes(&ours, &id).await.unwrap()
+            store.telemetry.media_bytes(&ours, &id).await.unwrap()
         };
         assert_eq!(bytes(1).await, None);
         assert_eq!(bytes(2).await.as_deref(), Some(&b"bytes"[..]));
         let first = medium(1);
-        let again = store.announce_media(&ours, &first, at(31 * DAY_MS));
+        let again = store
+            .telemetry
+            .announce_media(&ours, &first, at(31 * DAY_MS));
         assert!(!again.await.unwrap(), "its bytes are asked for");
     })
     .await;

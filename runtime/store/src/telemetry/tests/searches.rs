@@ -11,7 +11,7 @@ async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
             let rare = Value::from("yes");
             spans[at].content.metadata.insert("rare".to_owned(), rare);
         }
-        store.write_batch(&p, batch(spans), at(0)).await.unwrap();
+        store.telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let raw = json!({
             "type": "stringObject", "column": "metadata", "operator": "=", "key": "rare", "value": "yes",
         });
@@ -23,7 +23,7 @@ async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
         let mut found = Vec::new();
         let mut given_up = Vec::new();
         loop {
-            let page = store.observations(&p, &query).await.unwrap();
+            let page = store.telemetry.observations(&p, &query).await.unwrap();
             let ids = page.items.iter().map(|stored| stored.observation.id.clone());
             found.push(ids.collect::<Vec<_>>());
             assert_eq!(page.has_more, page.given_up_at.is_some());
@@ -43,7 +43,7 @@ async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
             ..query
         };
         query.after = None;
-        let page = store.observations(&p, &query).await.unwrap();
+        let page = store.telemetry.observations(&p, &query).await.unwrap();
         assert_eq!(page.items.len(), 2);
     })
     .await;
@@ -54,7 +54,11 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
     on_each_database(|store| async move {
         let p = project("p");
         let spans = (1..=20).map(|id| span(1, id, None)).collect();
-        store.write_batch(&p, batch(spans), at(0)).await.unwrap();
+        store
+            .telemetry
+            .write_batch(&p, batch(spans), at(0))
+            .await
+            .unwrap();
         let raw = json!({
             "type": "stringObject", "column": "metadata", "operator": "=", "key": "topic",
             "value": "weather",
@@ -65,7 +69,7 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
             max_tested: 7,
             ..ObservationQuery::default()
         };
-        let page = store.observations(&p, &query).await.unwrap();
+        let page = store.telemetry.observations(&p, &query).await.unwrap();
         assert!(page.has_more && page.given_up_at.is_none());
         assert_eq!(page.items.len(), 5);
     })

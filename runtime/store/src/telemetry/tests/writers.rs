@@ -5,6 +5,7 @@ use perpend_domain::patch::{About, Patch};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
+use crate::Store;
 use crate::telemetry::EventBatch;
 use crate::telemetry::rollup::{HOUR, IS_STEP};
 use perpend_sql::in_transaction;
@@ -96,11 +97,11 @@ async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_su
                             ..EventBatch::default()
                         };
                         let prices = PriceTable::default();
-                        node.write_events(p, batch, &prices, at(1)).await
+                        node.telemetry.write_events(p, batch, &prices, at(1)).await
                     }),
                     _ => {
                         let batch = batch(spans(writer, backwards));
-                        Box::pin(node.write_batch(p, batch, at(1)))
+                        Box::pin(node.telemetry.write_batch(p, batch, at(1)))
                     }
                 }
             });
@@ -113,9 +114,11 @@ async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_su
         }
         let (one, other) = ([trace_id(1), trace_id(2)], [trace_id(2), trace_id(1)]);
         let deleted = tokio::join!(
-            nodes[0].delete_traces(&p, &one),
-            nodes[1].delete_traces(&p, &other),
-            nodes[2].write_batch(&p, batch(spans(1_000, true)), at(2)),
+            nodes[0].telemetry.delete_traces(&p, &one),
+            nodes[1].telemetry.delete_traces(&p, &other),
+            nodes[2]
+                .telemetry
+                .write_batch(&p, batch(spans(1_000, true)), at(2)),
         );
         deleted.0.unwrap();
         deleted.1.unwrap();
@@ -136,7 +139,7 @@ async fn a_span_and_its_log_records_that_two_nodes_write_at_once_find_each_other
     for database in TempDatabase::each().await {
         let nodes = [database.open().await, database.open().await];
         let p = project("p1");
-        nodes[0].make_tenant(&p).await.unwrap();
+        nodes[0].telemetry.make_tenant(&p).await.unwrap();
         let logs = |n: u32| vec![log(n, n, "gen_ai.user.message", "hi")];
         let bare = |n: u32| {
             let mut bare = span(n, n, None);
@@ -150,8 +153,10 @@ async fn a_span_and_its_log_records_that_two_nodes_write_at_once_find_each_other
                 ..Batch::default()
             };
             let (spans, records) = tokio::join!(
-                nodes[0].write_batch(&p, batch(vec![bare(n)]), at(1)),
-                nodes[1].write_batch(&p, only_logs, at(1)),
+                nodes[0]
+                    .telemetry
+                    .write_batch(&p, batch(vec![bare(n)]), at(1)),
+                nodes[1].telemetry.write_batch(&p, only_logs, at(1)),
             );
             spans.and(records).unwrap();
         }
@@ -201,10 +206,16 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
             ..EventBatch::default()
         };
         for _ in 0..2 {
-            let written = store.write_events(&p, batch.clone(), &prices, at(1));
+            let written = store
+                .telemetry
+                .write_events(&p, batch.clone(), &prices, at(1));
             written.await.unwrap();
             assert_eq!(all(&store, &p).await.len(), 350);
-            let scores = store.scores_of_traces(&p, &[trace_id(1)]).await.unwrap();
+            let scores = store
+                .telemetry
+                .scores_of_traces(&p, &[trace_id(1)])
+                .await
+                .unwrap();
             assert_eq!(scores.len(), 1_200);
         }
         assert_eq!(wrong_sums(&store).await, (0, 350));
@@ -233,7 +244,11 @@ async fn parts_that_are_large_together_become_one_and_lose_nothing() {
                 patches: vec![part],
                 ..EventBatch::default()
             };
-            store.write_events(&p, batch, &prices, at(9)).await.unwrap();
+            store
+                .telemetry
+                .write_events(&p, batch, &prices, at(9))
+                .await
+                .unwrap();
         }
         let found = &all(&store, &p).await[0].observation;
         assert_eq!(
@@ -257,7 +272,7 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
     };
     let store = database.open().await;
     let p = project("p");
-    let tenant = store.make_tenant(&p).await.unwrap();
+    let tenant = store.telemetry.make_tenant(&p).await.unwrap();
     let things: Vec<About> = (0..2_000)
         .map(|n| About::Observation(ObservationId::new(&format!("o{n}")).unwrap()))
         .collect();
@@ -285,6 +300,7 @@ async fn a_checkpoint_moves_what_was_committed_into_the_file_of_the_database() {
     };
     let store = database.open().await;
     store
+        .telemetry
         .write_batch(&project("p1"), batch(vec![span(1, 1, None)]), at(0))
         .await
         .unwrap();

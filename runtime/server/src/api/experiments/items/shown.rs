@@ -58,6 +58,7 @@ impl Beside {
         let wanted: Vec<Key> = wanted.filter_map(|(_, key)| key.clone()).collect();
         let roots = app
             .store
+            .telemetry
             .target_observations(project, &wanted, with_content);
         for root in roots.await? {
             let key = (root.trace_id.clone(), root.id.clone());
@@ -69,7 +70,7 @@ impl Beside {
                 Item::Span(_) => None,
             });
             let ids: Vec<&str> = links.collect();
-            for item in app.store.dataset_items_by_id(project, &ids).await? {
+            for item in app.store.catalog.dataset_items_by_id(project, &ids).await? {
                 beside.items.insert(item.id.clone(), item);
             }
         }
@@ -97,7 +98,11 @@ impl Beside {
                 at.push(n);
             }
         }
-        let found = app.store.newest_scores(project, &places, limit).await?;
+        let found = app
+            .store
+            .telemetry
+            .newest_scores(project, &places, limit)
+            .await?;
         let mut scores = vec![Vec::new(); page.len()];
         for (n, own) in at.into_iter().zip(found) {
             scores[n] = own;
@@ -132,7 +137,7 @@ async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Optio
     if traces.is_empty() {
         return Ok(keys);
     }
-    let roots = app.store.trace_roots(project, &traces).await?;
+    let roots = app.store.telemetry.trace_roots(project, &traces).await?;
     for (item, key) in page.iter().zip(&mut keys).filter(|(_, key)| key.is_none()) {
         if let Some(trace) = trace_of(item)
             && let Some(root) = roots.get(&trace)

@@ -32,7 +32,11 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
                 ..score(&char::from(b'a' + n).to_string(), ScoreValue::Numeric(1.0))
             })
             .collect();
-        store.put_scores(&home, &scores, at(1)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &scores, at(1))
+            .await
+            .unwrap();
 
         let ops = [
             TextOp::Equal,
@@ -98,7 +102,11 @@ const TRACE: &str = "
 async fn scores_are_found_by_user_and_tags_of_their_trace() {
     on_each_database(|store| async move {
         let home = project("home");
-        store.put_scores(&home, &six(), at(9)).await.unwrap();
+        store
+            .telemetry
+            .put_scores(&home, &six(), at(9))
+            .await
+            .unwrap();
         let insert = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {

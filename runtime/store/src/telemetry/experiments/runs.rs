@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::in_transaction;
 use perpend_sql::to_json;
 use perpend_sql::{Arg, query};
@@ -68,7 +68,7 @@ const REMEMBER_DELETION: &str = "
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
-impl Store {
+impl Telemetry {
     /// Records what was done for an item of a run. Doing it again changes nothing but the description
     /// and the metadata of the run, when it says others.
     ///
@@ -158,7 +158,7 @@ impl Store {
                   ORDER BY r.created_at DESC, r.id DESC LIMIT {limit}) d{place}"
             )
         };
-        self.of_each_dataset(project, dataset_ids, one).await
+        self.pool.texts_of_each(project, dataset_ids, one).await
     }
 
     /// Deletes a run with its links; what clients recorded for it as spans until now is not shown as a

@@ -8,7 +8,7 @@ use perpend_domain::observation::{ExperimentLink, Level};
 use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
-use crate::{Error, Store};
+use crate::{Error, Telemetry};
 use perpend_sql::{Sql, checked, from_json};
 
 /// Experiments named in one statement.
@@ -166,7 +166,7 @@ pub(super) fn about(project: &ProjectId, tenant: i64) -> Sql {
     sql
 }
 
-impl Store {
+impl Telemetry {
     /// Spans that stand for items of experiments, the newest start first; the cursor says whether there
     /// may be more.
     ///

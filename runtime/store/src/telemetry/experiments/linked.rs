@@ -5,9 +5,9 @@ use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use super::experiments::{Period, about, link_of, push_list, push_not_deleted};
 use super::row::{LinkRow, RunRow};
-use crate::{Error, Store};
+use super::spans::{Period, about, link_of, push_list, push_not_deleted};
+use crate::{Error, Telemetry};
 use perpend_sql::{Cursor, Numbered, Paging, Sql};
 
 /// Runs named in one statement.
@@ -85,7 +85,7 @@ perpend_sql::record! {
     }
 }
 
-impl Store {
+impl Telemetry {
     /// The linked runs of a dataset, or of every dataset, by id, each with when it was made and when it
     /// was last linked in a time; those without a link then are left out unless the time is unlimited.
     ///

@@ -1,0 +1,61 @@
+//! Taking rows away in steps, so that writers wait for a step and not for all of it.
+
+use crate::{Arg, Error, Pool};
+
+/// Rows of one transaction.
+const CHUNK: u32 = 500;
+
+/// A table with rows of projects.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned {
+    /// Its name.
+    pub table: &'static str,
+    /// The column that says whose a row is.
+    pub owner: &'static str,
+    /// Columns that name a row.
+    pub key: &'static str,
+}
+
+impl Owned {
+    /// A table whose rows name their project.
+    #[must_use]
+    pub const fn of_project(table: &'static str, key: &'static str) -> Self {
+        Self {
+            table,
+            owner: "project_id",
+            key,
+        }
+    }
+
+    fn delete(&self) -> String {
+        let Self { table, owner, key } = self;
+        format!(
+            "DELETE FROM {table} WHERE ({key}) IN \
+             (SELECT {key} FROM {table} WHERE {owner} = $1 LIMIT {CHUNK})"
+        )
+    }
+}
+
+impl Pool {
+    /// Repeats a deletion of some rows, each time in a transaction of its own, until it finds none; how many rows went.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn repeat(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
+        let mut n_deleted = 0;
+        loop {
+            match self.change(sql, args).await? {
+                0 => return Ok(n_deleted),
+                n => n_deleted += n,
+            }
+        }
+    }
+
+    /// Deletes all rows of an owner; how many there were.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn empty(&self, owned: &Owned, owner: Arg<'_>) -> Result<u64, Error> {
+        self.repeat(&owned.delete(), &[owner]).await
+    }
+}

@@ -1,0 +1,139 @@
+//! Transactions over several rooms.
+//!
+//! Invariants:
+//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution, and only
+//!   while it is under the lease.
+
+use std::collections::{BTreeMap, HashSet};
+
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{ProjectId, ScoreId};
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Tx, despite_collisions, in_transaction};
+
+use crate::datasets::{self, ItemVersion};
+use crate::evaluation::{self, Ended, Ending, Finished, Lease, Made, MatchBatch, Outcome};
+use crate::telemetry::media::link_item;
+use crate::telemetry::scores::{delete_others, put, put_aside};
+use crate::telemetry::take_touched;
+use crate::{Error, Store};
+
+impl Store {
+    /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
+    /// began at `seen`, or as the first one, and links the media it refers to. `false` when either is not so any more.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn put_dataset_item(
+        &self,
+        project: &ProjectId,
+        version: &ItemVersion,
+        seen: Option<Timestamp>,
+        schema_revision: i64,
+    ) -> Result<bool, Error> {
+        in_transaction!(&self.pool, |tx| {
+            if !datasets::put_item(&mut tx, project, version, seen, schema_revision).await? {
+                return Ok(false);
+            }
+            link_item(&mut tx, project, &version.item).await?;
+        });
+        Ok(true)
+    }
+
+    /// Forgets touched rows and makes what follows from them. Executions that are to start out running do so under
+    /// `lease`.
+    ///
+    /// `None` when another matcher has dealt with a part of it meanwhile: nothing is written then, and the caller
+    /// reads again. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn commit_matches(
+        &self,
+        touched: &[i64],
+        batch: &MatchBatch,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Option<Made>, Error> {
+        despite_collisions!(self.commit_matches_once(touched, batch, lease, now).await)
+    }
+
+    async fn commit_matches_once(
+        &self,
+        touched: &[i64],
+        batch: &MatchBatch,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Option<Made>, Error> {
+        let made = in_transaction!(&self.pool, |tx| {
+            if !take_touched(&mut tx, touched).await? {
+                return Ok(None);
+            }
+            match evaluation::make(&mut tx, batch, lease, now).await? {
+                Some(made) => made,
+                None => return Ok(None),
+            }
+        });
+        Ok(Some(made))
+    }
+
+    /// Ends leases: states, scores, attempts and counters. What is no longer under the lease is left alone, its scores
+    /// too. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn finish_executions(
+        &self,
+        ending: Ending,
+        finished: &[Finished],
+    ) -> Result<Ended, Error> {
+        despite_collisions!(self.finish_once(ending, finished).await)
+    }
+
+    async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
+        let mut ended = Ended::default();
+        in_transaction!(&self.pool, |tx| {
+            ended.mine = evaluation::end(&mut tx, ending, finished).await?;
+            write_scores(&mut tx, finished, &ended.mine, ending.now).await?;
+            for old in evaluation::replaced(&mut tx, finished, &ended.mine).await? {
+                let target = (old.project, old.trace);
+                put_aside(&mut tx, target, &old.execution, &old.newest).await?;
+            }
+            ended.failures = evaluation::count(&mut tx, finished, &ended.mine, ending.now).await?;
+        });
+        Ok(ended)
+    }
+}
+
+/// Writes the scores of the executions that are ours.
+async fn write_scores(
+    tx: &mut Tx,
+    finished: &[Finished],
+    mine: &HashSet<i64>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut by_project: BTreeMap<&ProjectId, Vec<NewScore>> = BTreeMap::new();
+    let mut again = Vec::new();
+    for each in finished.iter().filter(|each| mine.contains(&each.seq)) {
+        let Outcome::Completed(scores) = &each.outcome else {
+            continue;
+        };
+        let all = by_project.entry(&each.project).or_default();
+        all.extend(scores.iter().cloned());
+        // Only an earlier attempt can have left scores that this one does not give.
+        if 0 < each.n_before {
+            again.push((each, scores));
+        }
+    }
+    for (project, scores) in by_project {
+        put(tx, project, &scores, now).await?;
+    }
+    for (each, scores) in again {
+        let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
+        let Target { trace_id, .. } = &each.target;
+        delete_others(tx, &each.project, trace_id, &each.id, &keep).await?;
+    }
+    Ok(())
+}
