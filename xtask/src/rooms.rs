@@ -12,7 +12,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
     ("perpend-sql", &["perpend-domain"]),
-    ("perpend-store", &["perpend-domain", "perpend-sql"]),
+    ("perpend-telemetry", &["perpend-domain", "perpend-sql"]),
+    ("perpend-catalog", &["perpend-domain", "perpend-sql"]),
+    ("perpend-ledger", &["perpend-domain", "perpend-sql"]),
+    (
+        "perpend-store",
+        &[
+            "perpend-domain",
+            "perpend-sql",
+            "perpend-telemetry",
+            "perpend-catalog",
+            "perpend-ledger",
+        ],
+    ),
     (
         "perpend-host",
         &["perpend-domain", "perpend-schema", "perpend-protocol"],
@@ -21,7 +33,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-ui", &["perpend-domain"]),
     (
         "perpend-scheduler",
-        &["perpend-domain", "perpend-sql", "perpend-store"],
+        &[
+            "perpend-domain",
+            "perpend-sql",
+            "perpend-telemetry",
+            "perpend-catalog",
+            "perpend-ledger",
+            "perpend-store",
+        ],
     ),
     (
         "perpend-author",
@@ -52,6 +71,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-otlp",
             "perpend-schema",
             "perpend-sql",
+            "perpend-telemetry",
+            "perpend-catalog",
+            "perpend-ledger",
             "perpend-store",
             "perpend-host",
             "perpend-workers",

@@ -9,7 +9,8 @@ use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{ItemParts, Origin};
-use perpend_store::{Error, Store};
+use perpend_sql::Error;
+use perpend_store::Store;
 use tokio::sync::Mutex;
 
 /// Columns of an observation that its trace answers.

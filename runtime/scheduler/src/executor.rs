@@ -19,7 +19,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{
+use perpend_ledger::{
     Attempt, Ended, Ending, Finished, Lease, Leased, Outcome, Queue, Release, Share,
 };
 
@@ -318,7 +318,7 @@ impl Inner {
         if finished.len() < 2
             || !matches!(
                 together,
-                Err(perpend_store::Error::Sql(_) | perpend_store::Error::Inconsistent { .. })
+                Err(perpend_sql::Error::Sql(_) | perpend_sql::Error::Inconsistent { .. })
             )
         {
             return Ok(together?);

@@ -7,8 +7,8 @@ use perpend_domain::evaluation::{Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{LedgerEntry, Watch};
-use perpend_store::telemetry::Progress;
+use perpend_ledger::{LedgerEntry, Watch};
+use perpend_telemetry::Progress;
 
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};

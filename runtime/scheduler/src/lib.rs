@@ -33,8 +33,8 @@ use futures_util::stream::BoxStream;
 use perpend_domain::ids::IdSource;
 use perpend_domain::plugin::{Call, CallResult, Limits};
 use perpend_domain::time::{Clock, Timestamp};
+use perpend_ledger::{Lease, Release};
 use perpend_store::Store;
-use perpend_store::evaluation::{Lease, Release};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -135,7 +135,7 @@ impl Default for Options {
 pub enum Error {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] perpend_store::Error),
+    Store(#[from] perpend_sql::Error),
     /// A breakpoint was reached.
     #[error("stopped at {0:?}")]
     Stopped(Breakpoint),

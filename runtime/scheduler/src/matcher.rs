@@ -13,8 +13,8 @@ use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_store::evaluation::{Lease, Leased, Making, MatchBatch, NewWatch, Watch};
-use perpend_store::telemetry::{Progress, Touched};
+use perpend_ledger::{Lease, Leased, Making, MatchBatch, NewWatch, Watch};
+use perpend_telemetry::{Progress, Touched};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -451,7 +451,7 @@ fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
 
 /// The executions of a rule over a target.
 pub(crate) fn of_rule(
-    standing: &[perpend_store::evaluation::LedgerEntry],
+    standing: &[perpend_ledger::LedgerEntry],
     rule: &RuleId,
     target: &Target,
 ) -> Vec<Standing> {

@@ -135,7 +135,7 @@ impl App {
     }
 
     /// The signing key is read when the first visitor comes: a server without visitors needs none.
-    pub(crate) async fn sessions(&self) -> Result<&Sessions, perpend_store::Error> {
+    pub(crate) async fn sessions(&self) -> Result<&Sessions, perpend_sql::Error> {
         let public_url = self.config.public_url.as_deref();
         let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
         let open = || Sessions::open(&self.store, &*self.ids, &self.login_token, is_secure);

@@ -19,7 +19,7 @@ use perpend_domain::plugin::{Call, Origin};
 use perpend_host::Port;
 use perpend_protocol::host_call::{Allowance, ModelError};
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_store::Store;
+use perpend_telemetry::Telemetry;
 use perpend_workers::{Caller, HostCalls};
 use tokio::sync::Semaphore;
 
@@ -33,7 +33,7 @@ const MAX_READING: usize = 4;
 /// Checks grants and passes questions on.
 #[derive(Clone)]
 pub struct Broker {
-    store: Store,
+    telemetry: Telemetry,
     models: Arc<dyn Models>,
     /// Questions about traces that are answered at a time: each may hold the contents of a page.
     reading: Arc<Semaphore>,
@@ -46,11 +46,11 @@ impl std::fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// Reads traces from `store` and asks `models`.
+    /// Reads traces from `telemetry` and asks `models`.
     #[must_use]
-    pub fn new(store: &Store, models: Arc<dyn Models>) -> Self {
+    pub fn new(telemetry: &Telemetry, models: Arc<dyn Models>) -> Self {
         Self {
-            store: store.clone(),
+            telemetry: telemetry.clone(),
             models,
             reading: Arc::new(Semaphore::new(MAX_READING)),
         }
@@ -113,7 +113,7 @@ impl Broker {
                     return of_trace.unavailable("the server is ending");
                 };
                 let reader = traces::Reader {
-                    store: &self.store,
+                    telemetry: &self.telemetry,
                     project: &origin.project,
                     readable: trace_id,
                 };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered};
+use perpend_catalog::Catalog;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use perpend_host::{Host, HostError, Plugin};
@@ -27,13 +28,13 @@ pub enum Engine {
     InProcess(InProcess),
 }
 
-/// The store as the place where components come from.
-struct StoredComponents(Store);
+/// The catalog as the place where components come from.
+struct StoredComponents(Catalog);
 
 impl Components for StoredComponents {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
-            match self.0.catalog.component(&digest).await {
+            match self.0.component(&digest).await {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
@@ -46,7 +47,7 @@ impl Components for StoredComponents {
 
     fn registered(&self) -> BoxFuture<'_, Option<Vec<Digest>>> {
         Box::pin(async move {
-            let digests = self.0.catalog.component_digests().await;
+            let digests = self.0.component_digests().await;
             digests
                 .inspect_err(|error| {
                     let error: &dyn std::error::Error = error;
@@ -70,8 +71,8 @@ impl Engine {
         options.n_workers = settings.n_workers;
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_walls = settings.confinement == Confinement::Required;
-        let components = Arc::new(StoredComponents(store.clone()));
-        let broker = Broker::new(store, Arc::new(NoModels));
+        let components = Arc::new(StoredComponents(store.catalog.clone()));
+        let broker = Broker::new(&store.telemetry, Arc::new(NoModels));
         Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
@@ -82,8 +83,8 @@ impl Engine {
     pub fn in_process(store: &Store, cache_dir: &Path) -> Result<Self, HostError> {
         Ok(Self::InProcess(InProcess {
             host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
-            broker: Broker::new(store, Arc::new(NoModels)),
-            store: store.clone(),
+            broker: Broker::new(&store.telemetry, Arc::new(NoModels)),
+            catalog: store.catalog.clone(),
             cache_dir: cache_dir.to_owned(),
             loaded: Mutex::default(),
         }))
@@ -146,7 +147,7 @@ impl Evaluate for Engine {
 pub struct InProcess {
     host: Arc<Host>,
     broker: Broker,
-    store: Store,
+    catalog: Catalog,
     cache_dir: PathBuf,
     loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
 }
@@ -190,7 +191,6 @@ impl InProcess {
                 // A missing or damaged artifact is made again from the component.
                 tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
                 let bytes = self
-                    .store
                     .catalog
                     .component(&digest)
                     .await

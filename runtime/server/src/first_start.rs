@@ -1,10 +1,11 @@
 //! What the first start makes: one organization, one project, one key pair, and the key pair of the
 //! organization that the settings give.
 
+use perpend_catalog::{Init, KeyOwner, Project};
 use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
-use perpend_store::catalog::{Init, KeyOwner, Project};
-use perpend_store::{Error, Store};
+use perpend_sql::Error;
+use perpend_store::Store;
 
 pub use crate::auth::KeyPair;
 use crate::config;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::time::Timestamp;
-use perpend_store::{Error, Store};
+use perpend_sql::Error;
+use perpend_store::Store;
 
 /// How long a table is used before the models are read again.
 const FRESH_MS: i64 = 10_000;

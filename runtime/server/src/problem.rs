@@ -9,7 +9,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use perpend_protocol::Unchecked;
-use perpend_store as store;
 use serde_json::{Map, Value, json};
 
 /// Seconds a client is asked to wait when the server cannot take more.
@@ -446,19 +445,19 @@ fn in_rfc9457(response: Response) -> Response {
     Response::from_parts(parts, body)
 }
 
-impl From<store::Error> for Problem {
-    fn from(error: store::Error) -> Self {
+impl From<perpend_sql::Error> for Problem {
+    fn from(error: perpend_sql::Error) -> Self {
         match error {
-            store::Error::NotFound => Self::not_found("resource"),
-            store::Error::Conflict(what) => Self::new(Code::Conflict, what),
-            store::Error::NameTaken(what) => {
+            perpend_sql::Error::NotFound => Self::not_found("resource"),
+            perpend_sql::Error::Conflict(what) => Self::new(Code::Conflict, what),
+            perpend_sql::Error::NameTaken(what) => {
                 Self::new(Code::NameConflict, what).with("field", "name")
             }
-            store::Error::TooLong => Self::new(
+            perpend_sql::Error::TooLong => Self::new(
                 Code::InvalidRequest,
                 "a name or an id in the request is too long",
             ),
-            store::Error::Unavailable(cause) | store::Error::Collision(cause) => {
+            perpend_sql::Error::Unavailable(cause) | perpend_sql::Error::Collision(cause) => {
                 tracing::warn!(error = cause, "store unavailable");
                 Self::unavailable(
                     "the database cannot take the request now; nothing of it was kept",

@@ -11,7 +11,8 @@ use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Deps, Scheduler};
-use perpend_store::{DatabaseUrl, Store};
+use perpend_sql::DatabaseUrl;
+use perpend_store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -151,7 +152,7 @@ impl Server {
             .await
             .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
         let address = listener.local_addr()?;
-        let options = perpend_store::Options {
+        let options = perpend_sql::Options {
             n_readers: config.database_readers,
             wait: config.database_wait,
         };

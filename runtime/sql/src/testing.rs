@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use sqlx::Connection;
 use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
 
-use crate::{DatabaseUrl, Pool};
+use crate::{DatabaseUrl, Error, Older, Options, Pool, STEPS, migrate};
 
 /// Set to `require`, the tests fail where PostgreSQL is not installed.
 const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
@@ -193,6 +194,26 @@ impl TempDatabase {
     #[must_use]
     pub const fn url(&self) -> &DatabaseUrl {
         &self.url
+    }
+}
+
+/// A database with the newest schema.
+///
+/// # Errors
+/// As [`Pool::open`] and [`migrate`].
+pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Pool, Error> {
+    let pool = Pool::open(url, options).await?;
+    migrate(&pool, STEPS, Older::Migrate).await?;
+    Ok(pool)
+}
+
+/// Options for tests.
+#[must_use]
+pub fn patient() -> Options {
+    Options {
+        // Far longer than anything takes on the slowest machine.
+        wait: Duration::from_secs(60),
+        ..Options::default()
     }
 }
 

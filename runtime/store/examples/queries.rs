@@ -18,8 +18,8 @@ use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{About, Patch, merge};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
-use perpend_store::telemetry::TraceQuery;
 use perpend_store::testing::{OpenStore as _, TempDatabase};
+use perpend_telemetry::TraceQuery;
 
 const PER_TRACE: i64 = 5;
 const DAYS: i64 = 30;
@@ -102,6 +102,7 @@ async fn main() {
         .map_or(1_000_000, |n| n.parse().unwrap());
     let database = TempDatabase::sqlite();
     let store = database.open().await;
+    let telemetry = &store.telemetry;
     let project = ProjectId::new("bench").unwrap();
     let start = Instant::now();
     for first in (0..total).step_by(250) {
@@ -112,11 +113,7 @@ async fn main() {
             ..Batch::default()
         };
         let now = Timestamp::from_millis(START_MS);
-        store
-            .telemetry
-            .write_batch(&project, batch, now)
-            .await
-            .unwrap();
+        telemetry.write_batch(&project, batch, now).await.unwrap();
     }
     let took = start.elapsed().as_secs_f64();
     println!(
@@ -130,15 +127,8 @@ async fn main() {
         (Aggregation::Sum, "totalTokens"),
     ];
     let ask = |question: Question| {
-        let (store, project) = (store.clone(), project.clone());
-        async move {
-            store
-                .telemetry
-                .metrics(&project, &question)
-                .await
-                .unwrap()
-                .len()
-        }
+        let (telemetry, project) = (telemetry.clone(), project.clone());
+        async move { telemetry.metrics(&project, &question).await.unwrap().len() }
     };
     timed("metrics by day and model, all", || {
         ask(question(&sums, 0, "providedModelName"))
@@ -158,7 +148,7 @@ async fn main() {
     })
     .await;
     let list = || {
-        let (store, project) = (store.clone(), project.clone());
+        let (telemetry, project) = (telemetry.clone(), project.clone());
         async move {
             let query = TraceQuery {
                 filter: Filter {
@@ -169,8 +159,7 @@ async fn main() {
                 },
                 ..TraceQuery::default()
             };
-            store
-                .telemetry
+            telemetry
                 .traces(&project, &query)
                 .await
                 .unwrap()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use perpend_sql::file::{self, Change};
 
-use crate::Error;
+use perpend_sql::Error;
 
 pub use perpend_sql::file::{Contents, copy};
 
@@ -53,8 +53,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Store;
     use crate::testing::{OpenStore as _, TempDatabase};
-    use crate::{DatabaseUrl, Options, Store};
+    use perpend_sql::{DatabaseUrl, Options};
 
     const WAIT: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,7 @@
-//! Every SQL statement of Perpend, on SQLite and on PostgreSQL.
+//! The database of a server: telemetry, catalog and ledger over the same connections, and what is done in several of
+//! them at once.
 //!
-//! Invariants:
+//! Invariants of all four rooms:
 //! - **A tenant is always named.** Every function that touches tenant data takes a [`ProjectId`], and its
 //!   statement carries it; there is no other way to ask.
 //! - **Returned means durable.** When a write returns `Ok`, it survives power loss.
@@ -11,37 +12,20 @@
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod backup;
-pub mod blob_exports;
-pub mod catalog;
-pub mod comments;
-pub mod connections;
-pub mod dashboards;
-pub mod datasets;
-pub mod evaluation;
-mod models;
-pub mod prompts;
-pub mod queues;
-mod score_configs;
-pub mod sealed;
-pub mod skills;
 mod sweep;
-pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
-pub use catalog::Catalog;
-pub use evaluation::Ledger;
-pub use perpend_sql::{
-    Cursor, DatabaseUrl, Error, InvalidDatabaseUrl, Numbered, Options, Page, Paging,
-};
 pub use sweep::Swept;
-pub use telemetry::Telemetry;
 
 use futures_util::future::BoxFuture;
-use perpend_sql::{Older, Pool, query_scalar};
+use perpend_catalog::Catalog;
+use perpend_ledger::Ledger;
+use perpend_sql::{DatabaseUrl, Error, Older, Options, Pool, query_scalar};
+use perpend_telemetry::Telemetry;
 
 /// The database: its three rooms over the same connections, cheap to clone.
 #[derive(Clone, Debug)]

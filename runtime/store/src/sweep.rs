@@ -10,8 +10,9 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::catalog::Deleted;
-use crate::{Error, Store};
+use crate::Store;
+use perpend_catalog::Deleted;
+use perpend_sql::Error;
 
 /// Longer than a key is remembered and than a request takes.
 const LINGER_MS: i64 = 120_000;

@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use crate::{Options, Store};
+use crate::Store;
+
+use perpend_sql::testing::patient;
 
 pub use perpend_sql::testing::TempDatabase;
 
@@ -18,12 +20,7 @@ pub trait OpenStore {
 impl OpenStore for TempDatabase {
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     async fn open(&self) -> Store {
-        // Far longer than anything takes on the slowest machine.
-        let options = Options {
-            wait: std::time::Duration::from_secs(60),
-            ..Options::default()
-        };
-        Store::open(self.url(), &options)
+        Store::open(self.url(), &patient())
             .await
             .expect("the test database opens")
     }

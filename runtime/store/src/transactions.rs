@@ -13,12 +13,13 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Tx, despite_collisions, in_transaction};
 
-use crate::datasets::{self, ItemVersion};
-use crate::evaluation::{self, Ended, Ending, Finished, Lease, Made, MatchBatch, Outcome};
-use crate::telemetry::media::link_item;
-use crate::telemetry::scores::{delete_others, put, put_aside};
-use crate::telemetry::take_touched;
-use crate::{Error, Store};
+use crate::Store;
+use perpend_catalog::datasets::{self, ItemVersion};
+use perpend_ledger::{Ended, Ending, Finished, Lease, Made, MatchBatch, Outcome};
+use perpend_sql::Error;
+use perpend_telemetry::media::link_item;
+use perpend_telemetry::scores::{delete_others, put, put_aside};
+use perpend_telemetry::take_touched;
 
 impl Store {
     /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
@@ -71,7 +72,7 @@ impl Store {
             if !take_touched(&mut tx, touched).await? {
                 return Ok(None);
             }
-            match evaluation::make(&mut tx, batch, lease, now).await? {
+            match perpend_ledger::make(&mut tx, batch, lease, now).await? {
                 Some(made) => made,
                 None => return Ok(None),
             }
@@ -95,13 +96,14 @@ impl Store {
     async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |tx| {
-            ended.mine = evaluation::end(&mut tx, ending, finished).await?;
+            ended.mine = perpend_ledger::end(&mut tx, ending, finished).await?;
             write_scores(&mut tx, finished, &ended.mine, ending.now).await?;
-            for old in evaluation::replaced(&mut tx, finished, &ended.mine).await? {
+            for old in perpend_ledger::replaced(&mut tx, finished, &ended.mine).await? {
                 let target = (old.project, old.trace);
                 put_aside(&mut tx, target, &old.execution, &old.newest).await?;
             }
-            ended.failures = evaluation::count(&mut tx, finished, &ended.mine, ending.now).await?;
+            ended.failures =
+                perpend_ledger::count(&mut tx, finished, &ended.mine, ending.now).await?;
         });
         Ok(ended)
     }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use axum::http::Method;
+use perpend_catalog::{NewApiKey, Rights, SecretHash};
 use perpend_domain::access::{Permission, Place, Scope};
 use perpend_domain::ids::PublicKey;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp, Trace, trace_id};
 use perpend_server::client::{Answer, Client};
-use perpend_store::catalog::{NewApiKey, Rights, SecretHash};
 use serde_json::{Value, json};
 
 /// One operation as the document describes it.

@@ -17,7 +17,7 @@ use document::{Known, Operation, Param, encoded, operations, types};
 use perpend_it::TestApp;
 use perpend_server::client::{Answer, Client};
 use perpend_server::problem::Code;
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::{Map, Value, json};
 

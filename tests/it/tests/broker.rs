@@ -78,7 +78,7 @@ impl Asked {
         let app = TestApp::new().await.unwrap();
         let parrot = Arc::new(Parrot::default());
         let models = Arc::clone(&parrot) as Arc<dyn Models>;
-        let broker = Arc::new(Broker::new(&app.app.store, models));
+        let broker = Arc::new(Broker::new(&app.app.store.telemetry, models));
         let projects = app.client.get("/api/public/projects").await.unwrap().json();
         let project = ProjectId::new(projects["data"][0]["id"].as_str().unwrap()).unwrap();
         Self {

@@ -8,7 +8,7 @@ use axum::http::Method;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, OTLP, TestApp, Trace};
 use perpend_server::client::Client;
 use perpend_server::{RandomIds, first_start};
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::json;
 

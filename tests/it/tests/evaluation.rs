@@ -6,7 +6,7 @@ use axum::http::Method;
 use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::RuleId;
 use perpend_it::{OTLP, PROCESSES, TestApp, Trace, count};
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
 

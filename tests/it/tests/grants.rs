@@ -7,7 +7,7 @@
 use crate::guest::{Guest, RESULT, SCORE};
 use axum::http::Method;
 use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace, count};
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use futures_util::future::LocalBoxFuture;
 use libtest_mimic::{Completion, Failed, Trial};
 use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp};
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use tokio::process::Command;
 

@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use axum::http::Method;
 use futures_util::FutureExt as _;
 use libtest_mimic::Trial;
+use perpend_catalog::blob_exports::{ExportLease, ExportPlace};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Clock as _;
 use perpend_it::{TestApp, Trace, trace_id, wait_for};
 use perpend_server::exports;
-use perpend_store::blob_exports::{ExportLease, ExportPlace};
 use perpend_tests_sdk::{Database, S3, Story, with_s3};
 use serde_json::{Value, json};
 

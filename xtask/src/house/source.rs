@@ -33,8 +33,8 @@ const TELEMETRY_TABLES: [&str; 12] = [
 ];
 /// The words before a table's name.
 const BEFORE_TABLE: [&str; 4] = ["FROM", "JOIN", "INTO", "UPDATE"];
-/// The room of those tables, and the one that it is made of.
-const TELEMETRY: [&str; 2] = ["runtime/telemetry/", "runtime/store/src/telemetry"];
+/// The room of those tables.
+const TELEMETRY: &str = "runtime/telemetry/";
 
 /// Modules whose names must not live on in those of functions.
 const OLD_MODULES: [&str; 1] = ["older"];
@@ -113,10 +113,9 @@ pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
 }
 
 pub(super) fn telemetry_statements(files: &[File]) -> Vec<String> {
-    let outside = files.iter().filter(|file| {
-        let path = file.path.to_string_lossy();
-        !TELEMETRY.iter().any(|room| path.starts_with(room))
-    });
+    let outside = files
+        .iter()
+        .filter(|file| !file.path.starts_with(TELEMETRY));
     let mut found = Vec::new();
     for file in outside {
         for (at, line) in file.code.lines().enumerate() {

@@ -11,8 +11,8 @@ use perpend_domain::evaluation::{
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::plugin::{Call, CallResult};
 use perpend_domain::time::Clock as _;
+use perpend_ledger::{Lease, Making, MatchBatch};
 use perpend_scheduler::{Evaluate, Options};
-use perpend_store::evaluation::{Lease, Making, MatchBatch};
 use perpend_store::testing::on_each_database;
 use tokio_util::sync::CancellationToken;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
+use perpend_catalog::RulePatch;
 use perpend_domain::evaluation::{
     EndReason, Execution, ExecutionState, Late, Rule, Target, TargetKind,
 };
@@ -11,7 +12,6 @@ use perpend_domain::ids::{ExecutionId, RuleId};
 use perpend_domain::sampling;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::time::Clock as _;
-use perpend_store::catalog::RulePatch;
 
 use super::{History, Known, answer};
 

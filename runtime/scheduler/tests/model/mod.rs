@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
+use perpend_catalog::RulePatch;
 use perpend_domain::evaluation::{Late, Pause, Rule, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
@@ -22,7 +23,6 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
 use perpend_store::Store;
-use perpend_store::catalog::RulePatch;
 use perpend_store::testing::{OpenStore as _, TempDatabase};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;

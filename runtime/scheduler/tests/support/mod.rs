@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
@@ -21,8 +22,7 @@ use perpend_domain::score::Score;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
 use perpend_store::Store;
-use perpend_store::catalog::{NewEvaluator, NewVersion};
-use perpend_store::telemetry::scores::ScoreQuery;
+use perpend_telemetry::scores::ScoreQuery;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 

@@ -15,8 +15,8 @@ use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Evaluate, Step};
-use perpend_store::telemetry::EventBatch;
 use perpend_store::testing::on_each_database;
+use perpend_telemetry::EventBatch;
 use serde_json::{Value, json};
 
 use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};

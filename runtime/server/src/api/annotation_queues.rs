@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::queues::{Queue, QueueItem};
 use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
-use perpend_store::queues::{Queue, QueueItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -241,7 +241,7 @@ async fn create_queue(
         .await;
     made.map_err(|error| match error {
         // The clients of this endpoint know the name's being taken as 400.
-        perpend_store::Error::Conflict(_) => {
+        perpend_sql::Error::Conflict(_) => {
             Problem::body("name", "an annotation queue of this name exists")
         }
         error => error.into(),
@@ -344,7 +344,7 @@ async fn delete_item(
         .catalog
         .delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::not_found("annotation queue item"),
+        perpend_sql::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
     })?;
     let message = "Annotation queue item deleted successfully";

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::comments::{Comment, CommentQuery};
 use perpend_domain::access::Permission::{CommentRead, CommentWrite};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_store::Paging;
-use perpend_store::comments::{Comment, CommentQuery};
-use perpend_store::telemetry::sessions::SessionQuery;
+use perpend_sql::Paging;
+use perpend_telemetry::sessions::SessionQuery;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use perpend_domain::filter::Filter;
-use perpend_domain::metrics::View;
-use perpend_store::dashboards::{
+use perpend_catalog::dashboards::{
     Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile,
 };
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::View;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -313,9 +313,9 @@ async fn existing(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Proble
     found.ok_or_else(missing)
 }
 
-fn no_widget(error: perpend_store::Error) -> Problem {
+fn no_widget(error: perpend_sql::Error) -> Problem {
     match error {
-        perpend_store::Error::NotFound => Problem::not_found("dashboard widget"),
+        perpend_sql::Error::NotFound => Problem::not_found("dashboard widget"),
         error => error.into(),
     }
 }
@@ -415,7 +415,7 @@ async fn delete_dashboard(
         .delete_dashboard(&caller.project, &id)
         .await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => missing(),
+        perpend_sql::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(json!({ "message": "Dashboard successfully deleted" })))
@@ -474,7 +474,7 @@ async fn move_placement(
         .move_placement(&caller.project, &id, &placement, found.tile, now)
         .await;
     moved.map_err(|error| match error {
-        perpend_store::Error::NotFound => no_placement(),
+        perpend_sql::Error::NotFound => no_placement(),
         error => Problem::from(error),
     })?;
     Ok(Json(placement_view(&found)))
@@ -492,7 +492,7 @@ async fn delete_placement(
         .delete_placement(&caller.project, &id, &placement, now)
         .await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::new(
+        perpend_sql::Error::NotFound => Problem::new(
             Code::NotFound,
             "no such placement on a dashboard of this project",
         ),

@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{EndReason, ExecutionState, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_ledger::LedgerEntry;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_store::evaluation::LedgerEntry;
 use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
@@ -230,7 +230,7 @@ async fn requeue_execution(
         .await
     {
         Ok(()) => app.scheduler.wake(),
-        Err(perpend_store::Error::NotFound) => {
+        Err(perpend_sql::Error::NotFound) => {
             let state = row.execution.state.as_str();
             let said = format!("only a failed execution can be put back; this one is {state}");
             return Err(Problem::new(Code::Conflict, said));

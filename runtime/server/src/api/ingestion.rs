@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
-use perpend_store::telemetry::EventBatch;
+use perpend_telemetry::EventBatch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use perpend_store::connections::Connection;
+use perpend_catalog::connections::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -267,7 +267,7 @@ async fn delete_connection(
         .delete_connection(&caller.project, &id)
         .await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::not_found("LLM connection"),
+        perpend_sql::Error::NotFound => Problem::not_found("LLM connection"),
         error => error.into(),
     })?;
     Ok(Json(json!({ "message": "LLM connection deleted" })))

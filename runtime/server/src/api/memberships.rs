@@ -5,10 +5,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::{Role, User};
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
 use perpend_domain::ids::UserId;
-use perpend_store::Error;
-use perpend_store::catalog::{Role, User};
+use perpend_sql::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

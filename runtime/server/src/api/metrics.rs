@@ -75,9 +75,9 @@ async fn metrics(
 }
 
 /// What the store cannot do with a question is a fault of the question.
-fn refused(error: perpend_store::Error) -> Problem {
+fn refused(error: perpend_sql::Error) -> Problem {
     match error {
-        perpend_store::Error::Conflict(why) => Problem::query("query", why),
+        perpend_sql::Error::Conflict(why) => Problem::query("query", why),
         error => error.into(),
     }
 }

@@ -10,7 +10,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
 use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD};
 use perpend_domain::time::Timestamp;
-use perpend_store::Paging;
+use perpend_sql::Paging;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -292,10 +292,10 @@ async fn get_model(
     Ok(Json(built_in_view(entry)))
 }
 
-fn taken(error: perpend_store::Error) -> Problem {
+fn taken(error: perpend_sql::Error) -> Problem {
     match error {
         // The clients of this endpoint know the name's being taken as 400.
-        perpend_store::Error::Conflict(_) => {
+        perpend_sql::Error::Conflict(_) => {
             Problem::body("modelName", "a model of this name exists in the project")
         }
         error => error.into(),
@@ -349,7 +349,7 @@ async fn delete_model(
 ) -> Result<StatusCode, Problem> {
     let deleted = app.store.catalog.delete_model(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::not_found("model"),
+        perpend_sql::Error::NotFound => Problem::not_found("model"),
         error => error.into(),
     })?;
     app.prices.forget(&caller.project);

@@ -41,7 +41,7 @@ async fn list_projects(
         .catalog
         .organization_projects(&caller.organization)
         .await?;
-    let view = |project: &perpend_store::catalog::Project| {
+    let view = |project: &perpend_catalog::Project| {
         json!({
             "id": project.id,
             "name": project.name,

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::filter::{Filter, FilterError};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
-use perpend_store::catalog::RulePatch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -5,9 +5,9 @@ use axum::extract::{Path, State};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::ProjectId;
-use perpend_store::Paging;
-use perpend_store::telemetry::TraceQuery;
-use perpend_store::telemetry::sessions::{Session, SessionQuery};
+use perpend_sql::Paging;
+use perpend_telemetry::TraceQuery;
+use perpend_telemetry::sessions::{Session, SessionQuery};
 use serde_json::{Value, json};
 
 use super::{page, traces};

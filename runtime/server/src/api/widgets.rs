@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::dashboards::Widget;
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::View;
 use perpend_domain::time::Timestamp;
-use perpend_store::dashboards::Widget;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -406,7 +406,7 @@ async fn delete_widget(
 ) -> Result<Json<Value>, Problem> {
     let deleted = app.store.catalog.delete_widget(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => missing(),
+        perpend_sql::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(

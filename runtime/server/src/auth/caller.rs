@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, COOKIE};
+use perpend_catalog::{KeyOwner, Rights, SecretHash};
 use perpend_domain::access::Scope;
 use perpend_domain::ids::{ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
-use perpend_store::catalog::{KeyOwner, Rights, SecretHash};
 
 use super::cache::Remembered;
 use super::session::{Begun, Shown};
@@ -112,8 +112,8 @@ impl From<Problem> for Failure {
     }
 }
 
-impl From<perpend_store::Error> for Failure {
-    fn from(error: perpend_store::Error) -> Self {
+impl From<perpend_sql::Error> for Failure {
+    fn from(error: perpend_sql::Error) -> Self {
         Self::Problem(error.into())
     }
 }

@@ -1,8 +1,8 @@
 //! Key pairs as they are made: random ones, and those that people bring along.
 
+use perpend_catalog::{NewApiKey, Rights, SecretHash};
 use perpend_domain::ids::{IdSource, InvalidId, PublicKey};
 use perpend_domain::time::Timestamp;
-use perpend_store::catalog::{NewApiKey, Rights, SecretHash};
 
 /// A key pair that nobody can look up again.
 #[derive(Clone)]

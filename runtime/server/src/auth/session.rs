@@ -70,7 +70,7 @@ impl Sessions {
         ids: &dyn IdSource,
         token: &str,
         is_secure: bool,
-    ) -> Result<Self, perpend_store::Error> {
+    ) -> Result<Self, perpend_sql::Error> {
         let fresh = random(ids);
         let key = store
             .catalog

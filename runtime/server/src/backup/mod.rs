@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use perpend_domain::time::Timestamp;
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::backup::{self as database, SCHEMA_VERSION};
 
 use crate::config::Config;

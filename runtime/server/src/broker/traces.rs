@@ -9,8 +9,9 @@ use perpend_protocol::host_call::{
     TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest, MAX_FRAME};
-use perpend_store::telemetry::{StoredObservation, Walk};
-use perpend_store::{Error, Store};
+use perpend_sql::Error;
+use perpend_telemetry::Telemetry;
+use perpend_telemetry::{StoredObservation, Walk};
 use serde_json::Value;
 
 /// Observations of a page at most.
@@ -22,7 +23,7 @@ type Answer<T> = Result<T, TraceError>;
 
 /// Reads for one call.
 pub(super) struct Reader<'c> {
-    pub(super) store: &'c Store,
+    pub(super) telemetry: &'c Telemetry,
     pub(super) project: &'c ProjectId,
     /// The trace of the call's item.
     pub(super) readable: Option<&'c str>,
@@ -68,7 +69,7 @@ impl Reader<'_> {
 
     async fn info(&self, trace_id: &str) -> Answer<TraceInfo> {
         let id = self.readable(trace_id)?;
-        let found = self.store.telemetry.trace(self.project, &id, false).await;
+        let found = self.telemetry.trace(self.project, &id, false).await;
         let trace = found.map_err(|error| failed(&error))?;
         let trace = trace.ok_or_else(no_trace)?.trace;
         let metadata = (!trace.metadata.is_empty()).then(|| Value::Object(trace.metadata));
@@ -101,11 +102,7 @@ impl Reader<'_> {
             // One more tells whether there is a next page.
             limit: limit + 1,
         };
-        let found = self
-            .store
-            .telemetry
-            .walk_trace(self.project, &id, &walk)
-            .await;
+        let found = self.telemetry.walk_trace(self.project, &id, &walk).await;
         let mut found = found.map_err(|error| failed(&error))?;
         let has_more = limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(limit as usize);
@@ -126,7 +123,6 @@ impl Reader<'_> {
         let missing = || TraceError::NotFound("the trace has no such observation".into());
         let observation = ObservationId::new(observation_id).map_err(|_| missing())?;
         let found = self
-            .store
             .telemetry
             .observation_of(self.project, &id, &observation);
         let found = found.await.map_err(|error| failed(&error))?;

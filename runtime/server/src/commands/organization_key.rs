@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use perpend_catalog::{KeyOwner, Organization};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Clock as _;
-use perpend_store::catalog::{KeyOwner, Organization};
-use perpend_store::{DatabaseUrl, Error, Store};
+use perpend_sql::{DatabaseUrl, Error};
+use perpend_store::Store;
 
 use super::{load, say, serve};
 use crate::auth::{KEPT_MS, KeyPair};
@@ -85,7 +86,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
             path.display()
         );
     }
-    let options = perpend_store::Options {
+    let options = perpend_sql::Options {
         n_readers: 1,
         wait: config.database_wait,
     };

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 
 use super::{load, organization_key, say, serve};
 use crate::RandomIds;

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 
 pub use args::SettingArgs;
 pub use reference::markdown;

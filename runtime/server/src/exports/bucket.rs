@@ -8,8 +8,8 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
+use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
-use perpend_store::blob_exports::{BucketKind, ExportSettings};
 
 use super::outbound::Outbound;
 

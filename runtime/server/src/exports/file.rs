@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use perpend_store::blob_exports::FileType;
+use perpend_catalog::blob_exports::FileType;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

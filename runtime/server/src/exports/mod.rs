@@ -22,10 +22,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
+use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
 use perpend_domain::time::Timestamp;
 use perpend_sql::Changed;
-use perpend_store::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
-use perpend_store::telemetry::Window;
+use perpend_telemetry::Window;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +75,7 @@ enum Failure {
     #[error("the database could not be read")]
     Rows(Problem),
     #[error("the database could not be read")]
-    Store(#[from] perpend_store::Error),
+    Store(#[from] perpend_sql::Error),
     #[error("the file could not be made")]
     Panicked(#[from] tokio::task::JoinError),
     #[error("the export met a fault of this program, which its log tells")]
@@ -163,7 +163,7 @@ async fn settle(
     export: &BlobExport,
     lease: &ExportLease,
     outcome: Result<Written, Failure>,
-) -> Result<(), perpend_store::Error> {
+) -> Result<(), perpend_sql::Error> {
     let error = match outcome {
         Ok(Written { n_rows, is_whole }) => {
             tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");

@@ -6,7 +6,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_otlp::{DecodeError, Full, Sink};
-use perpend_store::telemetry::{Preparing, Serialised};
+use perpend_telemetry::{Preparing, Serialised};
 
 use crate::admission::{Account, Counted};
 use crate::problem::{Code, Problem};

@@ -23,7 +23,7 @@ use axum::response::Response;
 use perpend_domain::pricing::PriceTable;
 use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
-use perpend_store::telemetry::Prepared;
+use perpend_telemetry::Prepared;
 
 use crate::App;
 use crate::admission::{self, Counted};

@@ -4,7 +4,7 @@ use perpend_domain::filter::Filter;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::trace::Trace;
-use perpend_store::telemetry::TraceQuery;
+use perpend_telemetry::TraceQuery;
 
 use crate::App;
 use crate::problem::Problem;

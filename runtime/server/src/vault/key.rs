@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use perpend_catalog::sealed::{Sealed, SealedAt};
 use perpend_domain::ids::IdSource;
-use perpend_store::sealed::{Sealed, SealedAt};
-use perpend_store::{DatabaseUrl, Store};
+use perpend_sql::DatabaseUrl;
+use perpend_store::Store;
 
 use super::{Vault, parse_key, random};
 use crate::api::llm_connections;

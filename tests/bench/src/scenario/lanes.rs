@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use perpend_author::Language;
+use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
     Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, Late, NewExecution,
@@ -21,12 +22,12 @@ use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Grants, PluginInfo};
 use perpend_domain::time::{Clock, Timestamp};
+use perpend_ledger::{Lease, Making, MatchBatch};
 use perpend_protocol::host_call::{Completion, FinishReason};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_scheduler::{Deps, Evaluate, Scheduler};
-use perpend_store::catalog::{NewEvaluator, NewVersion};
-use perpend_store::evaluation::{Lease, Making, MatchBatch};
-use perpend_store::{DatabaseUrl, Store};
+use perpend_sql::DatabaseUrl;
+use perpend_store::Store;
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row};
@@ -185,7 +186,7 @@ impl World {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("lanes.db");
         let url: DatabaseUrl = format!("sqlite:{}", file.display()).parse()?;
-        let store = Store::open(&url, &perpend_store::Options::default()).await?;
+        let store = Store::open(&url, &perpend_sql::Options::default()).await?;
         let components = [&[text_plugin()?], more].concat();
         let known = components
             .iter()

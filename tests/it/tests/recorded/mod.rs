@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use perpend_it::{Child, ORGANIZATION_KEYS};
-use perpend_store::DatabaseUrl;
+use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::Value;
 

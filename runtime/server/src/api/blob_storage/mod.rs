@@ -7,13 +7,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use object_store::path;
-use perpend_domain::access::Permission::ExportWrite;
-use perpend_domain::ids::OrganizationId;
-use perpend_domain::time::Timestamp;
-use perpend_store::blob_exports::{
+use perpend_catalog::blob_exports::{
     BlobExport, BucketKind, ExportMode, ExportSettings, ExportSource, ExportState, FileType,
     Frequency,
 };
+use perpend_domain::access::Permission::ExportWrite;
+use perpend_domain::ids::OrganizationId;
+use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
@@ -646,7 +646,7 @@ async fn delete_integration(
         .delete_blob_export(&export.project, &export.id)
         .await
     {
-        Ok(()) | Err(perpend_store::Error::NotFound) => Ok(Json(Deleted {
+        Ok(()) | Err(perpend_sql::Error::NotFound) => Ok(Json(Deleted {
             message: "The export was deleted; its files stay where they are",
         })),
         Err(error) => Err(error.into()),

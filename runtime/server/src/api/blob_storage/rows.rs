@@ -1,9 +1,9 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
+use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
 use perpend_domain::ids::ProjectId;
 use perpend_sql::Changed;
-use perpend_store::blob_exports::{ExportSettings, ExportSource};
-use perpend_store::telemetry::Window;
+use perpend_telemetry::Window;
 use serde_json::{Value, json};
 
 use crate::App;

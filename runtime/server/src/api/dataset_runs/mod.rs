@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
-use perpend_store::datasets::ItemVersion;
-use perpend_store::telemetry::experiments::{NewLink, Period};
-use perpend_store::{Numbered, Paging};
+use perpend_sql::{Numbered, Paging};
+use perpend_telemetry::experiments::{NewLink, Period};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::datasets::{ItemQuery, ItemVersion};
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{
     Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
 };
 use perpend_domain::ids::ProjectId;
-use perpend_store::Numbered;
-use perpend_store::datasets::{ItemQuery, ItemVersion};
+use perpend_sql::Numbered;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

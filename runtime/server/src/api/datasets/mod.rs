@@ -7,9 +7,9 @@ mod write;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::datasets::StoredDataset;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
-use perpend_store::Cursor;
-use perpend_store::datasets::StoredDataset;
+use perpend_sql::Cursor;
 use serde_json::{Value, json};
 
 use super::page;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
-use perpend_store::Cursor;
+use perpend_sql::Cursor;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

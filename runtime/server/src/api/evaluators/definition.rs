@@ -1,6 +1,7 @@
 //! What an evaluator is made of, checked.
 
 use futures_util::StreamExt as _;
+use perpend_catalog::{NewVersion, Plugin};
 use perpend_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
@@ -9,7 +10,6 @@ use perpend_domain::plugin::{
     Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
 };
 use perpend_scheduler::Evaluate as _;
-use perpend_store::catalog::{NewVersion, Plugin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -1,8 +1,8 @@
 //! How an evaluator reads.
 
 use axum::http::HeaderMap;
+use perpend_catalog::RuleUse;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
-use perpend_store::catalog::RuleUse;
 use serde_json::{Value, json};
 
 use super::code;

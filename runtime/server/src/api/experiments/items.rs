@@ -10,8 +10,8 @@ use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_store::Cursor;
-use perpend_store::telemetry::experiments::{ExperimentSpan, Period, SpanQuery};
+use perpend_sql::Cursor;
+use perpend_telemetry::experiments::{ExperimentSpan, Period, SpanQuery};
 use serde_json::{Value, json};
 
 use super::{groups, period};

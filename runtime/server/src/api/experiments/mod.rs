@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
-use perpend_store::telemetry::experiments::Period;
-use perpend_store::telemetry::scores::Place;
+use perpend_telemetry::experiments::Period;
+use perpend_telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
 use super::scores::view::{Fields, v3};

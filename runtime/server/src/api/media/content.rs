@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::plugin::Digest;
-use perpend_store::telemetry::media::Medium;
+use perpend_telemetry::media::Medium;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;

@@ -77,7 +77,7 @@ impl Signer {
                 .await?;
             // HMAC takes a key of any length, an empty one included.
             let signer = Hmac::new_from_slice(&key);
-            Ok::<_, perpend_store::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))
+            Ok::<_, perpend_sql::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))
         });
         let mut signer = key.await?.clone();
         signer.update(DOMAIN);

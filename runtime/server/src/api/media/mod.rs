@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
-use perpend_store::telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
+use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -221,7 +221,7 @@ async fn report_upload(
         .report_upload(&caller.project, &id, &report)
         .await;
     reported.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::not_found("medium"),
+        perpend_sql::Error::NotFound => Problem::not_found("medium"),
         error => error.into(),
     })?;
     Ok(StatusCode::NO_CONTENT)

@@ -11,7 +11,7 @@ use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
-use perpend_store::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
+use perpend_telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use serde::Serialize;
 use serde_json::{Value, json};
 

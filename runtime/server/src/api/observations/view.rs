@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
-use perpend_store::telemetry::StoredObservation;
+use perpend_telemetry::StoredObservation;
 use serde_json::{Map, Value, json};
 
 use super::looked_up::LookedUp;

@@ -115,7 +115,7 @@ async fn list_evaluators(
             shown(&app, &caller.project, evaluator, &headers).await?,
         ));
     }
-    let views = perpend_store::Numbered {
+    let views = perpend_sql::Numbered {
         items: views,
         n_total: found.n_total,
     };

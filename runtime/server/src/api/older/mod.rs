@@ -6,7 +6,7 @@ mod rules;
 
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
-use perpend_store::{Numbered, Paging};
+use perpend_sql::{Numbered, Paging};
 use serde_json::Value;
 
 use crate::App;

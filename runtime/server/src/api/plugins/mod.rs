@@ -12,10 +12,10 @@ mod view;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, header};
+use perpend_catalog::{Plugin, PluginUser};
 use perpend_domain::access::Permission::{PluginRead, PluginWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_store::catalog::{Plugin, PluginUser};
 use serde_json::{Value, json};
 
 use crate::App;

@@ -9,9 +9,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use perpend_catalog::{NewVersion, Plugin, Successor};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::ProjectId;
-use perpend_store::catalog::{NewVersion, Plugin, Successor};
 use semver::Version;
 use serde::Deserialize;
 use serde_json::{Value, json};

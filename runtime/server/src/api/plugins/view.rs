@@ -1,7 +1,7 @@
 //! Plug-ins as JSON.
 
+use perpend_catalog::{Plugin, PluginUser};
 use perpend_domain::plugin::{EvaluatorInfo, ItemParts};
-use perpend_store::catalog::{Plugin, PluginUser};
 use serde_json::{Value, json};
 
 use super::upload::MAX_COMPONENT_BYTES;

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::ApiKey;
 use perpend_domain::access::Permission::{KeyRead, KeyWrite};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
-use perpend_store::catalog::ApiKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -175,9 +175,7 @@ async fn delete_key(
     let project = find(&app, &caller.organization, &id).await?;
     let deleted = app.store.catalog.delete_api_key(&project.id, &key).await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => {
-            Problem::new(Code::NotFound, "no such key in this project")
-        }
+        perpend_sql::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
         error => error.into(),
     })?;
     app.keys.forget_all();

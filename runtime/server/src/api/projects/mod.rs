@@ -5,11 +5,11 @@ mod keys;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_catalog::{NewProject, ProjectPatch};
 use perpend_domain::access::Permission::{
     OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
 };
 use perpend_domain::ids::{OrganizationId, ProjectId};
-use perpend_store::catalog::{self, NewProject, ProjectPatch};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -105,8 +105,8 @@ struct Deletion {
     message: &'static str,
 }
 
-impl From<catalog::Project> for Project {
-    fn from(project: catalog::Project) -> Self {
+impl From<perpend_catalog::Project> for Project {
+    fn from(project: perpend_catalog::Project) -> Self {
         Self {
             id: project.id.to_string(),
             name: project.name,
@@ -157,7 +157,7 @@ pub(super) async fn find(
     app: &App,
     organization: &OrganizationId,
     id: &str,
-) -> Result<catalog::Project, Problem> {
+) -> Result<perpend_catalog::Project, Problem> {
     let found = match ProjectId::new(id) {
         Ok(id) => {
             app.store

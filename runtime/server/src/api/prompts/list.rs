@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::filter::Filter;
-use perpend_store::Paging;
-use perpend_store::prompts::PromptQuery;
+use perpend_sql::Paging;
 use serde_json::Value;
 
 use super::view;

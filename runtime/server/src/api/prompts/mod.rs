@@ -9,10 +9,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_catalog::prompts::{Deleted, Prompt};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{PRODUCTION, PromptName};
-use perpend_store::prompts::{Deleted, Prompt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -254,7 +254,7 @@ async fn update_labels(
         .label_prompt(&caller.project, &name, version, &input.new_labels, now)
         .await;
     let prompt = labelled.map_err(|error| match error {
-        perpend_store::Error::NotFound => missing(),
+        perpend_sql::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(view::prompt(&caller.project, &prompt, None)))

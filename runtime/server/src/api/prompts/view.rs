@@ -1,9 +1,9 @@
 //! How a prompt reads.
 
+use perpend_catalog::prompts::{Prompt, PromptSummary};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::PRODUCTION;
 use perpend_domain::prompt::compose::{Composed, graph};
-use perpend_store::prompts::{Prompt, PromptSummary};
 use serde_json::{Value, json};
 
 /// A version; with what it includes put in, when that was asked for and there is something.

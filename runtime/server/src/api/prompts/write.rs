@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use perpend_catalog::prompts::{NewPrompt, Prompt};
 use perpend_domain::prompt::compose::Part;
 use perpend_domain::prompt::{
     InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
     PromptName, check_label,
 };
-use perpend_store::prompts::{NewPrompt, Prompt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -147,7 +147,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
         .create_prompt(&caller.project, &new, app.clock.now())
         .await;
     made.map_err(|error| match error {
-        perpend_store::Error::Conflict(what) => Problem::body("type", what),
+        perpend_sql::Error::Conflict(what) => Problem::body("type", what),
         error => error.into(),
     })
 }

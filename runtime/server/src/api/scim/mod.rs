@@ -10,9 +10,9 @@ mod shape;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_catalog::User;
 use perpend_domain::access::Permission::OrgScim;
 use perpend_domain::ids::UserId;
-use perpend_store::catalog::User;
 use serde_json::{Value, json};
 
 use crate::App;

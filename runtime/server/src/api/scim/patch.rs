@@ -174,7 +174,7 @@ fn join(given: &str, family: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use perpend_store::catalog::Role;
+    use perpend_catalog::Role;
     use serde_json::json;
 
     use super::*;

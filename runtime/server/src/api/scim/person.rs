@@ -1,7 +1,7 @@
 //! A user as SCIM speaks of one.
 
+use perpend_catalog::{NewUser, Role, User};
 use perpend_domain::ids::UserId;
-use perpend_store::catalog::{NewUser, Role, User};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -13,8 +13,8 @@ use axum::http::StatusCode;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
-use perpend_store::telemetry::scores::ScoreQuery;
-use perpend_store::telemetry::{StoredTrace, TraceQuery};
+use perpend_telemetry::scores::ScoreQuery;
+use perpend_telemetry::{StoredTrace, TraceQuery};
 use serde_json::{Value, json};
 
 use super::{cursor, page};
@@ -97,7 +97,7 @@ async fn delete_score(
         .delete_score(&caller.project, &known(&id)?)
         .await;
     deleted.map_err(|error| match error {
-        perpend_store::Error::NotFound => Problem::not_found("score"),
+        perpend_sql::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
     })?;
     Ok((

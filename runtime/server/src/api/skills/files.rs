@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use perpend_catalog::skills::{NewSkill, SkillFile};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_store::skills::{NewSkill, SkillFile};
 use serde::Deserialize;
 use utoipa::ToSchema;
 

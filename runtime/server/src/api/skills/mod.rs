@@ -5,10 +5,10 @@ mod front_matter;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use perpend_catalog::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use perpend_domain::access::Permission::{PromptRead, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
-use perpend_store::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -186,9 +186,9 @@ fn missing() -> Problem {
     Problem::not_found("skill")
 }
 
-fn or_missing(error: perpend_store::Error) -> Problem {
+fn or_missing(error: perpend_sql::Error) -> Problem {
     match error {
-        perpend_store::Error::NotFound => missing(),
+        perpend_sql::Error::NotFound => missing(),
         error => error.into(),
     }
 }

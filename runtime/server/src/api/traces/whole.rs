@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
-use perpend_store::telemetry::TraceReader;
+use perpend_telemetry::TraceReader;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! What a start does with each key that it may find, on each database.
 
+use perpend_catalog::connections::Connection;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_store::connections::Connection;
 use perpend_store::testing::{OpenStore as _, TempDatabase, on_each_database};
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
-use perpend_store::telemetry::scores::Place;
+use perpend_telemetry::scores::Place;
 use serde_json::{Value, json};
 
 use super::super::{object, shown};

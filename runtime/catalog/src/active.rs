@@ -1,0 +1,66 @@
+//! What the engine applies: all enabled rules with the current versions they use, and the revision by
+//! which a cache of them knows that it is old.
+
+use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::ids::ProjectId;
+
+use super::evaluators::{self, EvaluatorRow};
+use super::rules::{self, AssignmentRow, RuleRow};
+use crate::{Catalog, Error};
+use perpend_sql::checked;
+use perpend_sql::query;
+
+/// An enabled rule and whose it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActiveRule {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The rule; it may be paused.
+    pub rule: Rule,
+}
+
+/// All enabled rules, and the evaluators they use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActiveCatalog {
+    /// At least everything up to this revision is in here.
+    pub revision: i64,
+    /// Enabled rules, paused ones too: what they refuse is counted, and what they hold is not given up.
+    pub rules: Vec<ActiveRule>,
+    /// The evaluators of these rules with their current version; they may be paused.
+    pub evaluators: Vec<(ProjectId, Evaluator)>,
+}
+
+impl Catalog {
+    /// All enabled rules with their evaluators. Crosses tenants: for the engine, which keeps the answer
+    /// until [`Catalog::catalog_revision`] passes its revision.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn active_rules(&self) -> Result<ActiveCatalog, Error> {
+        // The revision first: a change between the statements makes the rest newer than it says, and
+        // the next comparison reads everything again.
+        let revision = self.catalog_revision().await?;
+        let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) = (
+            query(rules::ENABLED).fetch_all(&self.pool).await?,
+            query(rules::ENABLED_ASSIGNMENTS)
+                .fetch_all(&self.pool)
+                .await?,
+        );
+        let evaluators: Vec<EvaluatorRow> = query(evaluators::IN_USE).fetch_all(&self.pool).await?;
+        let owned = |row: EvaluatorRow| {
+            let project = checked("evaluator", &row.project_id)?;
+            Ok((project, row.try_into()?))
+        };
+        Ok(ActiveCatalog {
+            revision,
+            rules: rules::assemble(rules, assignments)?
+                .into_iter()
+                .map(|(project, rule)| ActiveRule { project, rule })
+                .collect(),
+            evaluators: evaluators
+                .into_iter()
+                .map(owned)
+                .collect::<Result<_, Error>>()?,
+        })
+    }
+}

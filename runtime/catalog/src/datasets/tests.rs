@@ -1,0 +1,426 @@
+//! What stored datasets promise, on each database.
+
+use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus};
+use serde_json::json;
+
+use super::*;
+use crate::testing::Store;
+use crate::testing::on_each_database;
+
+fn home() -> ProjectId {
+    ProjectId::new("home").unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
+}
+
+fn fresh(name: &str, now: Timestamp) -> Dataset {
+    Dataset {
+        id: format!("id of {name}"),
+        name: name.to_owned(),
+        description: Some("for tests\0".to_owned()),
+        metadata: json!({ "b": 1, "a": [null, "\0"] }),
+        input_schema: None,
+        expected_output_schema: None,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+async fn dataset(store: &Store, name: &str) -> StoredDataset {
+    store.catalog.dataset(&home(), name).await.unwrap().unwrap()
+}
+
+fn input(n: i64) -> ItemPatch {
+    ItemPatch {
+        input: Some(json!({ "n": n, "text": "\0" })),
+        source_trace_id: Some("trace".to_owned()),
+        ..ItemPatch::default()
+    }
+}
+
+async fn put(store: &Store, item: DatasetItem, seen: Option<Timestamp>, is_deleted: bool) -> bool {
+    let revision = dataset(store, &item.dataset_name).await.revisions.schema;
+    let version = ItemVersion { item, is_deleted };
+    put_version(store, &version, seen, revision).await
+}
+
+async fn put_version(
+    store: &Store,
+    version: &ItemVersion,
+    seen: Option<Timestamp>,
+    revision: i64,
+) -> bool {
+    let put = async {
+        in_transaction!(&store.pool, |tx| {
+            if !put_item(&mut tx, &home(), version, seen, revision).await? {
+                return Ok(false);
+            }
+        });
+        Ok::<_, Error>(true)
+    };
+    put.await.unwrap()
+}
+
+async fn ids(store: &Store, query: &ItemQuery) -> String {
+    let found = store
+        .catalog
+        .dataset_items(&home(), query, Paging::default())
+        .await
+        .unwrap();
+    assert_eq!(found.n_total, found.items.len() as u64);
+    let ids: Vec<String> = found
+        .items
+        .into_iter()
+        .map(|version| version.item.id)
+        .collect();
+    ids.join(",")
+}
+
+#[tokio::test]
+async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
+    on_each_database(|store| async move {
+        let p = home();
+        let first = fresh("a/b", at(0));
+        assert!(store.catalog.create_dataset(&home(), &first).await.unwrap());
+        let taken = Dataset {
+            id: "other".to_owned(),
+            ..first.clone()
+        };
+        assert!(!store.catalog.create_dataset(&home(), &taken).await.unwrap());
+        let seen = dataset(&store, "a/b").await;
+        assert_eq!(seen.dataset.metadata, first.metadata);
+        assert_eq!(
+            seen.dataset.description.as_deref(),
+            Some("for tests\u{fffd}")
+        );
+        let schema = DatasetPatch {
+            input_schema: Some(json!({ "type": "object" })),
+            ..DatasetPatch::default()
+        };
+        let second = seen.dataset.patched(schema.clone(), at(10));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(10));
+        assert_eq!(update.await.unwrap(), Some(second.clone()));
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(11));
+        assert_eq!(update.await.unwrap(), None, "an older state");
+        let then = store
+            .catalog
+            .dataset_at(&home(), &first.id, at(9))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(then.input_schema, None);
+        let then = store
+            .catalog
+            .dataset_at(&home(), &first.id, at(10))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(then.of(&second), second);
+        assert_eq!(
+            store
+                .catalog
+                .dataset_at(&home(), &first.id, at(-1))
+                .await
+                .unwrap(),
+            None
+        );
+        let all = store
+            .catalog
+            .dataset_versions(&home(), &first.id, Paging::default())
+            .await
+            .unwrap();
+        assert_eq!((all.n_total, all.items[0].valid_from), (2, at(10)));
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("z", at(5)))
+            .await
+            .unwrap();
+        let listed = store
+            .catalog
+            .datasets(&home(), Paging::default())
+            .await
+            .unwrap();
+        assert_eq!(
+            (listed.n_total, listed.items[0].dataset.name.as_str()),
+            (2, "z")
+        );
+        let foreign = ProjectId::new("foreign").unwrap();
+        assert_eq!(store.catalog.dataset(&foreign, "a/b").await.unwrap(), None);
+        assert_eq!(
+            store
+                .catalog
+                .dataset_at(&foreign, &first.id, at(9))
+                .await
+                .unwrap(),
+            None
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dataset_reads_as_it_was_at_any_moment() {
+    on_each_database(|store| async move {
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("d", at(0)))
+            .await
+            .unwrap();
+        let d = dataset(&store, "d").await.dataset;
+        let one = DatasetItem::new("one".to_owned(), &d, input(1), at(1));
+        let two = DatasetItem::new("two".to_owned(), &d, input(2), at(2));
+        assert!(put(&store, one.clone(), None, false).await);
+        assert!(put(&store, two.clone(), None, false).await);
+        let changed = one.patched(input(10), at(3));
+        assert!(put(&store, changed.clone(), Some(one.valid_from), false).await);
+        let archived = ItemPatch {
+            status: Some(ItemStatus::Archived),
+            ..ItemPatch::default()
+        };
+        assert!(
+            put(
+                &store,
+                two.patched(archived, at(4)),
+                Some(two.valid_from),
+                false
+            )
+            .await
+        );
+        let gone = DatasetItem {
+            valid_from: at(5),
+            ..changed.clone()
+        };
+        assert!(put(&store, gone.clone(), Some(changed.valid_from), true).await);
+        let then = async |moment: Option<Timestamp>| {
+            let query = ItemQuery {
+                dataset_id: Some(d.id.clone()),
+                at: moment,
+                ..ItemQuery::default()
+            };
+            ids(&store, &query).await
+        };
+        assert_eq!(then(Some(at(0))).await, "");
+        assert_eq!(then(Some(at(1))).await, "one");
+        assert_eq!(then(Some(at(3))).await, "two,one");
+        assert_eq!(then(Some(at(4))).await, "one");
+        assert_eq!(then(Some(at(5))).await, "");
+        assert_eq!(then(None).await, "");
+        let at_two = ItemQuery {
+            at: Some(at(2)),
+            source_trace_id: Some("trace".to_owned()),
+            ..ItemQuery::default()
+        };
+        let found = store
+            .catalog
+            .dataset_items(&home(), &at_two, Paging::default())
+            .await
+            .unwrap();
+        assert_eq!(found.items[1].item, one, "the value of then");
+        let versions = store
+            .catalog
+            .dataset_item_versions(&home(), "one", Paging::default())
+            .await
+            .unwrap();
+        assert_eq!((versions.n_total, versions.items[0].is_deleted), (3, true));
+        let now = store
+            .catalog
+            .dataset_item(&home(), "one")
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(now.is_deleted);
+        let again = DatasetItem::new("one".to_owned(), &d, input(7), at(6));
+        assert!(put(&store, again, Some(gone.valid_from), false).await);
+        assert_eq!(then(None).await, "one");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_two_writers_of_an_item_one_has_to_look_again() {
+    on_each_database(|store| async move {
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("d", at(0)))
+            .await
+            .unwrap();
+        let d = dataset(&store, "d").await.dataset;
+        let item = DatasetItem::new("one".to_owned(), &d, input(1), at(1));
+        assert!(put(&store, item.clone(), None, false).await);
+        assert!(!put(&store, item.clone(), None, false).await, "it is there");
+        let changed = item.patched(input(2), at(2));
+        assert!(put(&store, changed, Some(item.valid_from), false).await);
+        let late = item.patched(input(3), at(3));
+        assert!(!put(&store, late, Some(item.valid_from), false).await);
+        let n = store
+            .catalog
+            .dataset_item_versions(&home(), "one", Paging::default())
+            .await
+            .unwrap();
+        assert_eq!(n.n_total, 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_checked_against_another_schema_is_not_written() {
+    on_each_database(|store| async move {
+        let p = home();
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("d", at(0)))
+            .await
+            .unwrap();
+        let seen = dataset(&store, "d").await;
+        let schema = DatasetPatch {
+            input_schema: Some(json!({})),
+            ..DatasetPatch::default()
+        };
+        let next = seen.dataset.patched(schema.clone(), at(1));
+        let item = DatasetItem::new("one".to_owned(), &next, input(1), at(2));
+        assert!(put(&store, item, None, false).await);
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(2));
+        assert_eq!(update.await.unwrap(), None, "an item came between");
+        let described = DatasetPatch {
+            description: Some("new".to_owned()),
+            ..DatasetPatch::default()
+        };
+        let update = store.catalog.update_dataset(&p, &seen, &described, at(3));
+        assert!(update.await.unwrap().is_some(), "no schema, no matter");
+        let seen = dataset(&store, "d").await;
+        let update = store.catalog.update_dataset(&p, &seen, &schema, at(4));
+        let next = update.await.unwrap().unwrap();
+        let item = DatasetItem::new("two".to_owned(), &next, input(1), at(5));
+        let version = ItemVersion {
+            item,
+            is_deleted: false,
+        };
+        let old = seen.revisions.schema;
+        assert!(!put_version(&store, &version, None, old).await);
+        assert!(put_version(&store, &version, None, old + 1).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deep_pages_list_each_item_once_the_newest_first() {
+    on_each_database(|store| async move {
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("d", at(0)))
+            .await
+            .unwrap();
+        let d = dataset(&store, "d").await.dataset;
+        for n in 0..25 {
+            let item = DatasetItem::new(format!("{n:02}"), &d, input(n), at(n / 3));
+            assert!(put(&store, item, None, false).await);
+        }
+        let query = ItemQuery {
+            dataset_id: Some(d.id.clone()),
+            ..ItemQuery::default()
+        };
+        let mut seen = Vec::new();
+        for page in 1..=3 {
+            let paging = Paging { page, limit: 10 };
+            let found = store
+                .catalog
+                .dataset_items(&home(), &query, paging)
+                .await
+                .unwrap();
+            assert_eq!(found.n_total, 25);
+            seen.extend(found.items.into_iter().map(|version| version.item.id));
+        }
+        let newest_first: Vec<String> = (0..25).rev().map(|n| format!("{n:02}")).collect();
+        assert_eq!(seen, newest_first);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
+    on_each_database(|store| async move {
+        let made = fresh("d", at(0));
+        store.catalog.create_dataset(&home(), &made).await.unwrap();
+        for round in 0..10 {
+            let seen = dataset(&store, "d").await;
+            let described = DatasetPatch {
+                description: Some(format!("round {round}")),
+                ..DatasetPatch::default()
+            };
+            let noted = DatasetPatch {
+                metadata: Some(json!({ "round": round })),
+                ..DatasetPatch::default()
+            };
+            let home = home();
+            let (one, other) = tokio::join!(
+                store
+                    .catalog
+                    .update_dataset(&home, &seen, &described, at(round)),
+                store
+                    .catalog
+                    .update_dataset(&home, &seen, &noted, at(round)),
+            );
+            assert!(one.unwrap().is_some() && other.unwrap().is_some());
+            let standing = dataset(&store, "d").await.dataset;
+            assert_eq!(standing.description, described.description);
+            assert_eq!(Some(standing.metadata), noted.metadata);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() {
+    on_each_database(|store| async move {
+        let p = home();
+        let of = fresh("d", at(0));
+        store.catalog.create_dataset(&home(), &of).await.unwrap();
+        let other = fresh("other", at(0));
+        store.catalog.create_dataset(&home(), &other).await.unwrap();
+        for n in 0..25 {
+            // Several of one instant.
+            let item = DatasetItem::new(format!("i{n:02}"), &of, input(n), at(n / 4));
+            assert!(put(&store, item, None, false).await);
+        }
+        let foreign = DatasetItem::new("foreign".to_owned(), &other, input(1), at(2));
+        assert!(put(&store, foreign, None, false).await);
+        let mut seen = Vec::new();
+        let mut after = None;
+        loop {
+            let some = store
+                .catalog
+                .dataset_items_after(&p, &of.id, after.as_ref(), 4);
+            let some = some.await.unwrap();
+            let Some(last) = some.last() else { break };
+            after = Some(perpend_sql::Cursor {
+                at: last.created_at,
+                id: last.id.clone(),
+            });
+            seen.extend(some.into_iter().map(|item| item.id));
+            let newer = DatasetItem::new(format!("n{}", seen.len()), &of, input(0), at(1_000));
+            assert!(put(&store, newer, None, false).await);
+        }
+        let expected: Vec<String> = (0..25).rev().map(|n| format!("i{n:02}")).collect();
+        assert_eq!(seen, expected);
+        let of_all = [of.id.as_str(), &other.id, "none"];
+        let ids = store
+            .catalog
+            .dataset_item_ids(&p, &of_all, 3)
+            .await
+            .unwrap();
+        assert_eq!(
+            (ids[&of.id].len(), &ids[&other.id][..]),
+            (3, &["foreign".to_owned()][..])
+        );
+        let wanted = ["i03", "foreign", "none"];
+        let found = store
+            .catalog
+            .dataset_items_by_id(&p, &wanted)
+            .await
+            .unwrap();
+        assert_eq!(found.len(), 2);
+    })
+    .await;
+}

@@ -1,0 +1,616 @@
+//! Evaluators and their versions.
+
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
+use perpend_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
+use perpend_domain::plugin::{Digest, Grants};
+use perpend_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::row;
+use crate::{Catalog, Error};
+use perpend_sql::in_transaction;
+use perpend_sql::{Cursor, Page, bounds, checked, digest, from_json, to_json};
+use perpend_sql::{Tx, query, query_scalar};
+
+/// An evaluator as it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvaluator {
+    /// Its id.
+    pub id: EvaluatorId,
+    /// Name; several may have the same.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+    /// Version 1.
+    pub version: NewVersion,
+}
+
+/// A version as it is made; the store numbers it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewVersion {
+    /// Its id.
+    pub id: EvaluatorVersionId,
+    /// The component.
+    pub plugin: Digest,
+    /// `vendor/name`.
+    pub plugin_name: String,
+    /// Semantic version of the plug-in.
+    pub plugin_version: String,
+    /// Which of its evaluators.
+    pub plugin_evaluator: String,
+    /// Checked configuration, defaults filled in: a JSON object.
+    pub config: Value,
+    /// Default mapping.
+    pub mapping: Vec<Mapping>,
+    /// Capabilities it may use.
+    pub grants: Grants,
+    /// Digest of everything that produces its scores.
+    pub fingerprint: Fingerprint,
+}
+
+/// The next version of an evaluator whose newest one somebody looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Successor {
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// Number of the version it follows.
+    pub follows: u32,
+    /// The version.
+    pub version: NewVersion,
+}
+
+/// Where an evaluator is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleUse {
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// The rule.
+    pub rule_id: RuleId,
+    /// The assignment in it.
+    pub assignment_id: AssignmentId,
+    /// Overrides the version's default mapping.
+    pub mapping: Option<Vec<Mapping>>,
+}
+
+perpend_sql::record! {
+    pub(super) struct EvaluatorRow {
+        pub(super) project_id: String,
+        id: String,
+        name: String,
+        description: Option<String>,
+        paused_reason: Option<String>,
+        paused_message: Option<String>,
+        paused_at: Option<i64>,
+        created_at: i64,
+        updated_at: i64,
+        version: VersionRow,
+    }
+}
+
+perpend_sql::record! {
+    struct VersionRow {
+        evaluator_id: String,
+        version_id: String,
+        number: i32,
+        plugin: Vec<u8>,
+        plugin_name: String,
+        plugin_version: String,
+        plugin_evaluator: String,
+        config: String,
+        mapping: String,
+        grants: String,
+        fingerprint: Vec<u8>,
+        version_created_at: i64,
+    }
+}
+
+impl TryFrom<VersionRow> for EvaluatorVersion {
+    type Error = Error;
+
+    fn try_from(row: VersionRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("evaluator version", &row.version_id)?,
+            number: row.number.max(0).cast_unsigned(),
+            plugin: digest("evaluator version", &row.plugin)?,
+            plugin_name: row.plugin_name,
+            plugin_version: row.plugin_version,
+            plugin_evaluator: row.plugin_evaluator,
+            config: from_json("evaluator version", &row.config)?,
+            mapping: from_json("evaluator version", &row.mapping)?,
+            grants: from_json("evaluator version", &row.grants)?,
+            fingerprint: digest("evaluator version", &row.fingerprint)?,
+            created_at: Timestamp::from_micros(row.version_created_at),
+        })
+    }
+}
+
+impl TryFrom<EvaluatorRow> for Evaluator {
+    type Error = Error;
+
+    fn try_from(row: EvaluatorRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("evaluator", &row.id)?,
+            name: row.name,
+            description: row.description,
+            paused: row::pause(row.paused_reason, row.paused_message, row.paused_at),
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+            version: row.version.try_into()?,
+        })
+    }
+}
+
+perpend_sql::record! {
+    struct UseRow {
+        evaluator_id: String,
+        rule_id: String,
+        id: String,
+        mapping: Option<String>,
+    }
+}
+
+macro_rules! version_columns {
+    () => {
+        "v.evaluator_id, v.id AS version_id, v.number, v.plugin, v.plugin_name, v.plugin_version,
+         v.plugin_evaluator, v.config, v.mapping, v.grants, v.fingerprint,
+         v.created_at AS version_created_at"
+    };
+}
+
+/// Evaluators with their newest version; a condition follows.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT e.project_id, e.id, e.name, e.description, e.paused_reason, e.paused_message,
+                    e.paused_at, e.created_at, e.updated_at, ",
+            version_columns!(),
+            " FROM evaluators e
+              JOIN evaluator_versions v
+                ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version ",
+            $rest
+        )
+    };
+}
+
+const GET: &str = select!("WHERE e.project_id = $1 AND e.id = $2");
+const LIST_FIRST: &str =
+    select!("WHERE e.project_id = $1 ORDER BY e.created_at DESC, e.id DESC LIMIT $2");
+const LIST_AFTER: &str = select!(
+    "WHERE e.project_id = $1 AND (e.created_at, e.id) < ($3, $4)
+     ORDER BY e.created_at DESC, e.id DESC LIMIT $2"
+);
+/// Those of enabled rules, of all projects.
+pub(super) const IN_USE: &str = select!(
+    "WHERE EXISTS (SELECT 1 FROM assignments a
+                     JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+                    WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
+);
+const VERSIONS: &str = concat!(
+    "SELECT ",
+    version_columns!(),
+    " FROM evaluator_versions v
+     WHERE v.project_id = $1 AND v.evaluator_id = $2 AND v.number < $3
+     ORDER BY v.number DESC LIMIT $4"
+);
+const VERSION: &str = concat!(
+    "SELECT ",
+    version_columns!(),
+    " FROM evaluator_versions v WHERE v.project_id = $1 AND v.id = $2"
+);
+const USES: &str = "
+    SELECT evaluator_id, rule_id, id, mapping
+      FROM assignments
+     WHERE project_id = $1 AND evaluator_id = $2
+     ORDER BY rule_id, place";
+const INSERT: &str = "
+    INSERT INTO evaluators (project_id, id, name, description, version, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, 1, $5, $5)
+    ON CONFLICT (project_id, id) DO NOTHING";
+const INSERT_VERSION: &str = "
+    INSERT INTO evaluator_versions
+        (project_id, evaluator_id, number, id, plugin, plugin_name, plugin_version, plugin_evaluator,
+         config, mapping, grants, fingerprint, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const NEXT_NUMBER: &str = "
+    UPDATE evaluators SET version = version + 1, updated_at = $3
+     WHERE project_id = $1 AND id = $2
+    RETURNING version";
+const NEXT_NUMBER_AFTER: &str = "
+    UPDATE evaluators SET version = version + 1, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND version = $4
+    RETURNING version";
+const RENAME: &str = "
+    UPDATE evaluators SET name = COALESCE($3, name), updated_at = $4
+     WHERE project_id = $1 AND id = $2";
+const DESCRIBE: &str = "
+    UPDATE evaluators SET description = $3, updated_at = $4
+     WHERE project_id = $1 AND id = $2";
+const PAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
+const UNPAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
+const DELETE: &str = "DELETE FROM evaluators WHERE project_id = $1 AND id = $2";
+/// A rule that lost its last evaluator does nothing: it must not look enabled.
+const DISABLE_EMPTY: &str = "
+    UPDATE rules SET enabled = 0, updated_at = $2
+     WHERE project_id = $1 AND enabled = 1
+       AND NOT EXISTS (SELECT 1 FROM assignments a
+                        WHERE a.project_id = rules.project_id AND a.rule_id = rules.id)";
+
+async fn insert_version(
+    tx: &mut Tx,
+    project: &ProjectId,
+    evaluator: &EvaluatorId,
+    number: i32,
+    version: &NewVersion,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let n_held: i64 = query_scalar(super::plugins::N_COMPONENTS)
+        .bind(version.plugin.as_bytes().as_slice())
+        .fetch_one(&mut *tx)
+        .await?;
+    if n_held == 0 {
+        return Err(Error::Conflict("the plug-in was deleted"));
+    }
+    query(INSERT_VERSION)
+        .bind(project.as_str())
+        .bind(evaluator.as_str())
+        .bind(number)
+        .bind(version.id.as_str())
+        .bind(version.plugin.as_bytes().as_slice())
+        .bind(&version.plugin_name)
+        .bind(&version.plugin_version)
+        .bind(&version.plugin_evaluator)
+        .bind(to_json("evaluator version", &version.config)?)
+        .bind(to_json("evaluator version", &version.mapping)?)
+        .bind(to_json("evaluator version", &version.grants)?)
+        .bind(version.fingerprint.as_bytes().as_slice())
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+impl Catalog {
+    /// The evaluator with its newest version.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+    ) -> Result<Option<Evaluator>, Error> {
+        let row: Option<EvaluatorRow> = query(GET)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The evaluators of a project, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluators(
+        &self,
+        project: &ProjectId,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Evaluator>, Error> {
+        let n_wanted = i64::from(limit) + 1;
+        let (at, id) = bounds(after);
+        let rows: Vec<EvaluatorRow> = {
+            if after.is_some() {
+                query(LIST_AFTER)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .bind(at)
+                    .bind(id)
+                    .fetch_all(&self.pool)
+                    .await?
+            } else {
+                query(LIST_FIRST)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .fetch_all(&self.pool)
+                    .await?
+            }
+        };
+        let items: Result<Vec<Evaluator>, Error> =
+            rows.into_iter().map(TryInto::try_into).collect();
+        Ok(Page::cut(items?, limit, |evaluator| Cursor {
+            at: evaluator.created_at,
+            id: evaluator.id.to_string(),
+        }))
+    }
+
+    /// The versions of an evaluator below number `before`, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn evaluator_versions(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<Vec<EvaluatorVersion>, Error> {
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)?;
+        let below = before.map_or(i32::MAX, |n| i32::try_from(n).unwrap_or(i32::MAX));
+        let rows: Vec<VersionRow> = query(VERSIONS)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .bind(below)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One version and the evaluator it belongs to: what a score names as its maker.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator_version(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorVersionId,
+    ) -> Result<Option<(EvaluatorId, EvaluatorVersion)>, Error> {
+        let row: Option<VersionRow> = query(VERSION)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        let pair = |row: VersionRow| {
+            let evaluator = checked("evaluator version", &row.evaluator_id)?;
+            Ok((evaluator, row.try_into()?))
+        };
+        row.map(pair).transpose()
+    }
+
+    /// The rules that use an evaluator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator_uses(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+    ) -> Result<Vec<RuleUse>, Error> {
+        let rows: Vec<UseRow> = query(USES)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        let of_row = |row: UseRow| {
+            let mapping = row.mapping.map(|raw| from_json("assignment", &raw));
+            Ok(RuleUse {
+                evaluator_id: checked("assignment", &row.evaluator_id)?,
+                rule_id: checked("assignment", &row.rule_id)?,
+                assignment_id: checked("assignment", &row.id)?,
+                mapping: mapping.transpose()?,
+            })
+        };
+        rows.into_iter().map(of_row).collect()
+    }
+
+    /// Makes an evaluator with its first version.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the project has an evaluator with this id.
+    pub async fn create_evaluator(
+        &self,
+        project: &ProjectId,
+        new: &NewEvaluator,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            let n_made = query(INSERT)
+                .bind(project.as_str())
+                .bind(new.id.as_str())
+                .bind(&new.name)
+                .bind(&new.description)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            if n_made == 0 {
+                return Err(Error::Conflict("an evaluator with this id exists"));
+            }
+            insert_version(&mut tx, project, &new.id, 1, &new.version, now).await?;
+        });
+        self.evaluator(project, &new.id)
+            .await?
+            .ok_or(Error::NotFound)
+    }
+
+    /// Adds a version, which is the current one from now on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn add_evaluator_version(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        version: &NewVersion,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            let number: Option<i32> = query_scalar(NEXT_NUMBER)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .fetch_optional(&mut tx)
+                .await?;
+            let number = number.ok_or(Error::NotFound)?;
+            insert_version(&mut tx, project, id, number, version, now).await?;
+        });
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Adds versions to evaluators and lets the paused among them go on: all of them or none. The numbers of
+    /// the versions, in the same order.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when one of them got another version since it was looked at, or is gone.
+    pub async fn add_successors(
+        &self,
+        project: &ProjectId,
+        successors: &[Successor],
+        now: Timestamp,
+    ) -> Result<Vec<u32>, Error> {
+        let mut numbers = Vec::with_capacity(successors.len());
+        in_transaction!(&self.pool, |tx| {
+            // Also what is written at the same time waits for this, so that no two wait for each other.
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            for Successor {
+                evaluator,
+                follows,
+                version,
+            } in successors
+            {
+                let follows = i32::try_from(*follows).unwrap_or(i32::MAX);
+                let number: Option<i32> = query_scalar(NEXT_NUMBER_AFTER)
+                    .bind(project.as_str())
+                    .bind(evaluator.as_str())
+                    .bind(now.as_micros())
+                    .bind(follows)
+                    .fetch_optional(&mut tx)
+                    .await?;
+                let number = number.ok_or(Error::Conflict(
+                    "an evaluator got another version or was deleted meanwhile: nothing was changed, look \
+                     at the evaluators again",
+                ))?;
+                insert_version(&mut tx, project, evaluator, number, version, now).await?;
+                query(UNPAUSE)
+                    .bind(project.as_str())
+                    .bind(evaluator.as_str())
+                    .bind(now.as_micros())
+                    .execute(&mut tx)
+                    .await?;
+                numbers.push(number.max(0).cast_unsigned());
+            }
+        });
+        Ok(numbers)
+    }
+
+    /// Changes name and description where given; the version stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn rename_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        name: Option<&str>,
+        description: Option<Option<&str>>,
+        now: Timestamp,
+    ) -> Result<Evaluator, Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            let n_changed = query(RENAME)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(name)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            if n_changed == 0 {
+                return Err(Error::NotFound);
+            }
+            if let Some(description) = description {
+                query(DESCRIBE)
+                    .bind(project.as_str())
+                    .bind(id.as_str())
+                    .bind(description)
+                    .bind(now.as_micros())
+                    .execute(&mut tx)
+                    .await?;
+            }
+        });
+        self.evaluator(project, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Pauses an evaluator. `true` for the one caller that did it: of many that fail at once, one tells.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn pause_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        pause: &Pause,
+    ) -> Result<bool, Error> {
+        let n_paused = in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            query(PAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(&pause.reason)
+                .bind(&pause.message)
+                .bind(pause.at.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        Ok(n_paused == 1)
+    }
+
+    /// Lets a paused evaluator go on. `true` for the one caller that did it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn unpause_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let n_unpaused = in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            query(UNPAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        Ok(n_unpaused == 1)
+    }
+
+    /// Deletes an evaluator with its versions and assignments. Its scores stay. A rule that is left
+    /// without an evaluator is disabled.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such evaluator.
+    pub async fn delete_evaluator(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            let n_gone = query(DELETE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .execute(&mut tx)
+                .await?;
+            if n_gone == 0 {
+                return Err(Error::NotFound);
+            }
+            query(DISABLE_EMPTY)
+                .bind(project.as_str())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(())
+    }
+}

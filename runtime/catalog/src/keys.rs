@@ -1,0 +1,385 @@
+//! API keys, of projects and of organizations, and the server's own secrets.
+
+use std::str::FromStr;
+
+use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
+use perpend_domain::time::Timestamp;
+
+use super::SecretHash;
+use crate::{Catalog, Error};
+use perpend_sql::checked;
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Query, Tx, query, query_scalar};
+
+/// Keys that a project or an organization has at most: their list is shown whole.
+pub const MAX_KEYS: u32 = 200;
+
+/// What a key allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Everything in its project.
+    Full,
+    /// Sending telemetry and scores; reading nothing.
+    Ingest,
+}
+
+impl Rights {
+    /// The name in the table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Ingest => "ingest",
+        }
+    }
+}
+
+impl FromStr for Rights {
+    type Err = String;
+
+    fn from_str(raw: &str) -> Result<Self, String> {
+        match raw {
+            "full" => Ok(Self::Full),
+            "ingest" => Ok(Self::Ingest),
+            other => Err(format!("unknown rights {other:?}")),
+        }
+    }
+}
+
+/// A key as it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewApiKey {
+    /// Names it in lists.
+    pub id: String,
+    /// The half that is sent in the clear; unique in the installation.
+    pub public_key: PublicKey,
+    /// What is kept of the other half.
+    pub secret_hash: SecretHash,
+    /// Shown in lists instead of the secret, such as `sk-lf-…1a2b`.
+    pub secret_hint: String,
+    /// What it allows.
+    pub rights: Rights,
+    /// For people.
+    pub note: Option<String>,
+    /// Refused from then on.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What a key opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyOwner {
+    /// The data of a project.
+    Project(ProjectId),
+    /// An organization: its projects, keys and people, and no data.
+    Organization(OrganizationId),
+}
+
+/// A stored key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// As made.
+    pub made: NewApiKey,
+    /// What it opens.
+    pub owner: KeyOwner,
+    /// Made at.
+    pub created_at: Timestamp,
+    /// Used at, to within an hour or so.
+    pub last_used_at: Option<Timestamp>,
+}
+
+perpend_sql::record! {
+    struct KeyRow {
+        id: String,
+        public_key: String,
+        project_id: Option<String>,
+        organization_id: Option<String>,
+        secret_hash: String,
+        secret_hint: String,
+        rights: String,
+        note: Option<String>,
+        created_at: i64,
+        expires_at: Option<i64>,
+        last_used_at: Option<i64>,
+    }
+}
+
+impl TryFrom<KeyRow> for ApiKey {
+    type Error = Error;
+
+    fn try_from(row: KeyRow) -> Result<Self, Error> {
+        let owner = match (&row.project_id, &row.organization_id) {
+            (Some(project), _) => KeyOwner::Project(checked("api key", project)?),
+            (None, organization) => {
+                let organization = organization.as_deref().unwrap_or_default();
+                KeyOwner::Organization(checked("api key", organization)?)
+            }
+        };
+        Ok(Self {
+            owner,
+            created_at: Timestamp::from_micros(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_micros),
+            made: NewApiKey {
+                public_key: checked("api key", &row.public_key)?,
+                secret_hash: checked("api key", &row.secret_hash)?,
+                rights: checked("api key", &row.rights)?,
+                id: row.id,
+                secret_hint: row.secret_hint,
+                note: row.note,
+                expires_at: row.expires_at.map(Timestamp::from_micros),
+            },
+        })
+    }
+}
+
+const GET: &str = "SELECT * FROM api_keys WHERE public_key = $1";
+const LIST: &str = "SELECT * FROM api_keys WHERE project_id = $1 ORDER BY created_at, id";
+const LIST_OF_ORGANIZATION: &str =
+    "SELECT * FROM api_keys WHERE organization_id = $1 ORDER BY created_at, id";
+const DELETE: &str = "DELETE FROM api_keys WHERE project_id = $1 AND id = $2";
+const DELETE_OF_ORGANIZATION: &str =
+    "DELETE FROM api_keys WHERE public_key = $1 AND organization_id IS NOT NULL";
+/// Two uses at once may both write; the later one stays.
+const NOTE_USE: &str = "
+    UPDATE api_keys SET last_used_at = $2
+     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+/// Keys of one owner are made one after the other, and none for an owner that is gone.
+const LOCK_PROJECT: &str =
+    "UPDATE projects SET updated_at = updated_at WHERE id = $1 AND deleted_at IS NULL";
+pub(super) const LOCK_ORGANIZATION: &str = "UPDATE organizations SET name = name WHERE id = $1";
+const COUNT: &str = "SELECT COUNT(*) FROM api_keys WHERE project_id = $1";
+const COUNT_OF_ORGANIZATION: &str = "SELECT COUNT(*) FROM api_keys WHERE organization_id = $1";
+
+const CLAIM: &str = "
+    INSERT INTO used_public_keys (public_key) VALUES ($1) ON CONFLICT (public_key) DO NOTHING";
+const IS_USED: &str = "SELECT COUNT(*) FROM used_public_keys WHERE public_key = $1";
+const INSERT: &str = "
+    INSERT INTO api_keys (public_key, id, project_id, organization_id, secret_hash, secret_hint, rights,
+                          note, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+/// Claims a public key for the key pair that this transaction makes. `false` when it is taken, or was taken by
+/// a pair that has been deleted.
+pub(super) async fn claim_public_key(tx: &mut Tx, public_key: &PublicKey) -> Result<bool, Error> {
+    let n_claimed = query(CLAIM).bind(public_key.as_str()).execute(tx).await?;
+    Ok(n_claimed == 1)
+}
+
+/// The statement that stores a key whose public half was claimed. Project and organization as in the row: one
+/// of them is absent.
+pub(super) fn insert_key<'k>(
+    project: Option<&'k str>,
+    organization: Option<&'k str>,
+    key: &'k NewApiKey,
+    now: Timestamp,
+) -> Query<'k> {
+    query(INSERT)
+        .bind(key.public_key.as_str())
+        .bind(&key.id)
+        .bind(project)
+        .bind(organization)
+        .bind(key.secret_hash.to_string())
+        .bind(&key.secret_hint)
+        .bind(key.rights.as_str())
+        .bind(&key.note)
+        .bind(now.as_micros())
+        .bind(key.expires_at.map(Timestamp::as_micros))
+}
+
+const GET_SECRET: &str = "SELECT value FROM server_secrets WHERE name = $1";
+const PUT_SECRET: &str = "
+    INSERT INTO server_secrets (name, value) VALUES ($1, $2)
+    ON CONFLICT (name) DO NOTHING";
+const REPLACE_SECRET: &str = "
+    INSERT INTO server_secrets (name, value) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+/// One text for both cases: it does not say whether somebody else has the key now.
+const PUBLIC_KEY_USED: Error = Error::Conflict(
+    "the public key is in use or was used before, and is never given out again: choose another, or leave out \
+     both halves and a new pair is made",
+);
+
+impl Catalog {
+    /// The key with this public half. Asked before its owner is known: the answer names it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn api_key(&self, public_key: &PublicKey) -> Result<Option<ApiKey>, Error> {
+        let row: Option<KeyRow> = query(GET)
+            .bind(public_key.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The keys of a project, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn api_keys(&self, project: &ProjectId) -> Result<Vec<ApiKey>, Error> {
+        self.keys_of(LIST, project.as_str()).await
+    }
+
+    /// The keys of an organization itself, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organization_keys(&self, id: &OrganizationId) -> Result<Vec<ApiKey>, Error> {
+        self.keys_of(LIST_OF_ORGANIZATION, id.as_str()).await
+    }
+
+    async fn keys_of(&self, sql: &str, owner: &str) -> Result<Vec<ApiKey>, Error> {
+        let rows: Vec<KeyRow> = self.pool.select(sql, &[owner.into()]).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Adds a key to a project.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_key`].
+    pub async fn create_api_key(
+        &self,
+        project: &ProjectId,
+        key: &NewApiKey,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let owner = KeyOwner::Project(project.clone());
+        self.create_key(&owner, key, now).await
+    }
+
+    /// Adds a key to a project or an organization.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the public key is in use or was used by a deleted pair, whoever owns it, or the
+    /// owner has [`MAX_KEYS`]; [`Error::NotFound`] when there is no such owner.
+    pub async fn create_key(
+        &self,
+        owner: &KeyOwner,
+        key: &NewApiKey,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (project, organization) = match owner {
+            KeyOwner::Project(id) => (Some(id.as_str()), None),
+            KeyOwner::Organization(id) => (None, Some(id.as_str())),
+        };
+        let (lock, count) = match owner {
+            KeyOwner::Project(_) => (LOCK_PROJECT, COUNT),
+            KeyOwner::Organization(_) => (LOCK_ORGANIZATION, COUNT_OF_ORGANIZATION),
+        };
+        in_transaction!(&self.pool, |tx| {
+            let owner = project.or(organization);
+            let n_locked = query(lock).bind(owner).execute(&mut tx).await?;
+            if n_locked == 0 {
+                return Err(Error::NotFound);
+            }
+            let n_keys: i64 = query_scalar(count).bind(owner).fetch_one(&mut tx).await?;
+            if i64::from(MAX_KEYS) <= n_keys {
+                return Err(Error::Conflict("there are 200 keys; delete one first"));
+            }
+            if !claim_public_key(&mut tx, &key.public_key).await? {
+                return Err(PUBLIC_KEY_USED);
+            }
+            insert_key(project, organization, key, now)
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Whether a key pair was ever made with this public half; it may have been deleted since.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_public_key_used(&self, public_key: &PublicKey) -> Result<bool, Error> {
+        let n_used: i64 = query_scalar(IS_USED)
+            .bind(public_key.as_str())
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(n_used > 0)
+    }
+
+    /// Takes a key away from a project; requests with it are refused from now on, and its public half is never
+    /// given out again.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no key with this id.
+    pub async fn delete_api_key(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        match self.pool.change(DELETE, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Catalog::delete_api_key`] for a key of an organization. Crosses tenants: a public key is unique in the
+    /// installation. The key of a project is none of these.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no organization has a key with this public half.
+    pub async fn delete_organization_key(&self, public_key: &PublicKey) -> Result<(), Error> {
+        let args: [Arg<'_>; 1] = [public_key.as_str().into()];
+        match self.pool.change(DELETE_OF_ORGANIZATION, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a key was used. Crosses tenants: the id of a key is unique in the installation.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [id.into(), now.as_micros().into()];
+        self.pool.change(NOTE_USE, &args).await?;
+        Ok(())
+    }
+
+    /// A value of the whole installation, if it was made before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn known_secret(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        query_scalar(GET_SECRET)
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await
+    }
+
+    /// Gives a value of the whole installation, whatever it was before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn replace_secret(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        let args: [Arg<'_>; 2] = [name.into(), value.into()];
+        self.pool.change(REPLACE_SECRET, &args).await?;
+        Ok(())
+    }
+
+    /// A value of the whole installation, such as the key that signs sessions: what `make` gave to
+    /// whoever asked first, for ever.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn secret(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Vec<u8> + Send,
+    ) -> Result<Vec<u8>, Error> {
+        if let Some(value) = self.known_secret(name).await? {
+            return Ok(value);
+        }
+        let made = make();
+        let value = in_transaction!(&self.pool, |tx| {
+            query(PUT_SECRET)
+                .bind(name)
+                .bind(made.as_slice())
+                .execute(&mut tx)
+                .await?;
+            query_scalar(GET_SECRET)
+                .bind(name)
+                .fetch_one(&mut tx)
+                .await?
+        });
+        Ok(value)
+    }
+}

@@ -1,0 +1,64 @@
+//! Who may ask, with what things are scored, and when: organizations, their people, projects, API keys,
+//! plug-ins, evaluators and rules.
+//!
+//! Invariants:
+//! - **A rule is whole.** A rule and its assignments are written together, and checked as they are written.
+//! - **Versions and components never change.** An evaluator's version names a component by digest, and
+//!   the bytes behind a digest are checked against it when they are written.
+//! - **Every change is seen.** Whatever changes a rule or an evaluator raises the catalog revision in
+//!   the same transaction, so a cache that compares revisions cannot miss it.
+
+mod active;
+pub mod blob_exports;
+pub mod comments;
+pub mod connections;
+pub mod dashboards;
+pub mod datasets;
+mod evaluators;
+mod keys;
+mod models;
+mod organizations;
+mod plugins;
+mod projects;
+pub mod prompts;
+pub mod queues;
+mod revision;
+mod row;
+mod rules;
+mod score_configs;
+pub mod sealed;
+mod secret_hash;
+pub mod skills;
+mod sweep;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod users;
+
+pub use active::{ActiveCatalog, ActiveRule};
+pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor};
+pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};
+pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};
+pub use plugins::{Plugin, PluginUser};
+pub use projects::{Init, Organization, Project};
+pub use rules::{MAX_ACTIVE_RULES, RulePatch};
+pub use secret_hash::{InvalidSecretHash, SecretHash};
+pub use sweep::Deleted;
+pub use users::{MAX_USERS, NewUser, Role, User};
+
+use perpend_sql::{Error, Pool};
+
+/// What people set up, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    pool: Pool,
+}
+
+impl Catalog {
+    /// In a database that has all steps of the schema.
+    #[must_use]
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone() }
+    }
+}

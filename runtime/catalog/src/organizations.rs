@@ -1,0 +1,246 @@
+//! What an organization manages: its projects.
+//!
+//! A project that is deleted opens to nobody from the commit of the deletion on: its keys are gone, and no
+//! statement finds it. Its data go afterwards, in steps (`sweep`).
+
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::keys::LOCK_ORGANIZATION;
+use super::projects::{ProjectRow, select_projects};
+use super::revision::RAISE;
+use super::{Organization, Project};
+use crate::{Catalog, Error};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Tx, query};
+use perpend_sql::{checked, to_json};
+
+/// Projects that an organization has at most: their list is shown whole.
+pub const MAX_PROJECTS: u32 = 1_000;
+
+/// A project as an organization makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewProject {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name, unique in the organization.
+    pub name: String,
+    /// Anything a program may want later.
+    pub metadata: Map<String, Value>,
+    /// Traces are kept for so many days; 0: for ever.
+    pub retention_days: u32,
+}
+
+/// What to change in a project.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectPatch {
+    /// Another name.
+    pub name: Option<String>,
+    /// All metadata anew.
+    pub metadata: Option<Map<String, Value>>,
+    /// Days to keep traces; 0: for ever.
+    pub retention_days: Option<u32>,
+}
+
+const NAME_TAKEN: Error = Error::Conflict("the organization has a project of this name");
+const FULL: Error = Error::Conflict("the organization has 1000 projects; delete one first");
+
+const LIST: &str = select_projects!("p.organization_id = $1 ORDER BY p.created_at, p.id");
+const GET: &str = select_projects!("p.organization_id = $1 AND p.id = $2");
+const ORGANIZATIONS: &str = "SELECT id, name FROM organizations ORDER BY created_at, id LIMIT $1";
+const COUNT: &str = "
+    SELECT COUNT(*), COUNT(CASE WHEN name = $2 AND id <> $3 THEN 1 END)
+      FROM projects WHERE organization_id = $1 AND deleted_at IS NULL";
+const INSERT: &str = "
+    INSERT INTO projects (organization_id, id, name, metadata, retention_days, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $6)";
+const UPDATE: &str = "
+    UPDATE projects
+       SET name = COALESCE($3, name), metadata = COALESCE($4, metadata),
+           retention_days = COALESCE($5, retention_days), updated_at = $6
+     WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL";
+const DELETE: &str = "
+    UPDATE projects SET deleted_at = $3
+     WHERE organization_id = $1 AND id = $2 AND deleted_at IS NULL";
+const DELETE_KEYS: &str = "DELETE FROM api_keys WHERE project_id = $1";
+const DELETE_MEMBERS: &str = "DELETE FROM project_members WHERE project_id = $1";
+const STOP_RULES: &str = "UPDATE rules SET enabled = 0 WHERE project_id = $1 AND enabled = 1";
+
+/// Locks the organization, so that names and counts hold until the commit, and counts its projects: all, and
+/// those other than `id` with this name.
+async fn lock_and_count(
+    tx: &mut Tx,
+    organization: &OrganizationId,
+    name: Option<&str>,
+    id: &ProjectId,
+) -> Result<(i64, i64), Error> {
+    let n_locked = query(LOCK_ORGANIZATION)
+        .bind(organization.as_str())
+        .execute(tx)
+        .await?;
+    if n_locked == 0 {
+        return Err(Error::NotFound);
+    }
+    query(COUNT)
+        .bind(organization.as_str())
+        .bind(name)
+        .bind(id.as_str())
+        .fetch_one(tx)
+        .await
+}
+
+impl Catalog {
+    /// The oldest organizations of the installation. Crosses tenants: for its operator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organizations(&self, limit: u32) -> Result<Vec<Organization>, Error> {
+        let rows: Vec<(String, String)> = self
+            .pool
+            .select(ORGANIZATIONS, &[i64::from(limit).into()])
+            .await?;
+        let organization = |(id, name): (String, String)| {
+            let id = checked("organization", &id)?;
+            Ok(Organization { id, name })
+        };
+        rows.into_iter().map(organization).collect()
+    }
+
+    /// The projects of an organization, oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organization_projects(
+        &self,
+        organization: &OrganizationId,
+    ) -> Result<Vec<Project>, Error> {
+        let rows: Vec<ProjectRow> = self
+            .pool
+            .select(LIST, &[organization.as_str().into()])
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// A project, when it is one of this organization.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organization_project(
+        &self,
+        organization: &OrganizationId,
+        project: &ProjectId,
+    ) -> Result<Option<Project>, Error> {
+        let args: [Arg<'_>; 2] = [organization.as_str().into(), project.as_str().into()];
+        let rows: Vec<ProjectRow> = self.pool.select(GET, &args).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
+    }
+
+    /// Makes a project.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the organization has one of this name, or [`MAX_PROJECTS`];
+    /// [`Error::NotFound`] when there is no such organization.
+    pub async fn create_project(
+        &self,
+        organization: &OrganizationId,
+        project: &NewProject,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let metadata = to_json("project", &project.metadata)?;
+        in_transaction!(&self.pool, |tx| {
+            let (n_all, n_named) = lock_and_count(
+                &mut tx,
+                organization,
+                Some(project.name.as_str()),
+                &project.id,
+            )
+            .await?;
+            if 0 < n_named {
+                return Err(NAME_TAKEN);
+            }
+            if i64::from(MAX_PROJECTS) <= n_all {
+                return Err(FULL);
+            }
+            query(INSERT)
+                .bind(organization.as_str())
+                .bind(project.id.as_str())
+                .bind(&project.name)
+                .bind(&metadata)
+                .bind(i64::from(project.retention_days))
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Changes what a patch names; the project as it is then.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the organization has no such project, [`Error::Conflict`] when it has
+    /// another one of the new name.
+    pub async fn update_project(
+        &self,
+        organization: &OrganizationId,
+        project: &ProjectId,
+        patch: &ProjectPatch,
+        now: Timestamp,
+    ) -> Result<Project, Error> {
+        let metadata = patch.metadata.as_ref();
+        let metadata = metadata.map(|all| to_json("project", all)).transpose()?;
+        let n_changed = in_transaction!(&self.pool, |tx| {
+            let (_, n_named) =
+                lock_and_count(&mut tx, organization, patch.name.as_deref(), project).await?;
+            if 0 < n_named {
+                return Err(NAME_TAKEN);
+            }
+            query(UPDATE)
+                .bind(organization.as_str())
+                .bind(project.as_str())
+                .bind(patch.name.as_deref())
+                .bind(metadata.as_deref())
+                .bind(patch.retention_days.map(i64::from))
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        if n_changed == 0 {
+            return Err(Error::NotFound);
+        }
+        let found = self.organization_project(organization, project).await?;
+        found.ok_or(Error::NotFound)
+    }
+
+    /// Deletes a project: its keys and rules stop with the commit, and nobody finds it any more. The rows
+    /// that belong to it go with the sweep.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the organization has no such project.
+    pub async fn delete_project(
+        &self,
+        organization: &OrganizationId,
+        project: &ProjectId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let n_deleted = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            let n_deleted = query(DELETE)
+                .bind(organization.as_str())
+                .bind(project.as_str())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            if 0 < n_deleted {
+                for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
+                    query(sql).bind(project.as_str()).execute(&mut tx).await?;
+                }
+            }
+            n_deleted
+        });
+        match n_deleted {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+}

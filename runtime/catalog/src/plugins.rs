@@ -1,0 +1,374 @@
+//! Plug-ins: components and who may use them under which name.
+
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
+use perpend_domain::time::Timestamp;
+use semver::Version;
+
+use crate::{Catalog, Error};
+use perpend_sql::in_transaction;
+use perpend_sql::{checked, digest, from_json, to_json};
+use perpend_sql::{query, query_scalar};
+
+/// A registered plug-in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plugin {
+    /// Its component.
+    pub digest: Digest,
+    /// The project that registered it; `None` for those of the server.
+    pub owner: Option<ProjectId>,
+    /// What it says about itself.
+    pub info: PluginInfo,
+    /// Size of the component.
+    pub size_bytes: u64,
+    /// Registered at.
+    pub created_at: Timestamp,
+}
+
+/// An evaluator with versions made from a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginUser {
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// Its name.
+    pub name: String,
+    /// Those of its versions, oldest first.
+    pub versions: Vec<u32>,
+    /// Its newest version is among them.
+    pub is_current: bool,
+}
+
+perpend_sql::record! {
+    struct PluginUserRow {
+        id: String,
+        name: String,
+        newest: i32,
+        number: i32,
+    }
+}
+
+perpend_sql::record! {
+    struct PluginRow {
+        owner: String,
+        digest: Vec<u8>,
+        info: String,
+        size_bytes: i64,
+        created_at: i64,
+    }
+}
+
+impl TryFrom<PluginRow> for Plugin {
+    type Error = Error;
+
+    fn try_from(row: PluginRow) -> Result<Self, Error> {
+        let owner = match row.owner.as_str() {
+            "" => None,
+            id => Some(checked("plug-in", id)?),
+        };
+        Ok(Self {
+            digest: digest("plug-in", &row.digest)?,
+            owner,
+            info: from_json("plug-in", &row.info)?,
+            size_bytes: row.size_bytes.max(0).cast_unsigned(),
+            created_at: Timestamp::from_micros(row.created_at),
+        })
+    }
+}
+
+impl Plugin {
+    /// Whether `name` means this plug-in. A first-party name means a plug-in of the server only: older versions
+    /// let projects register plug-ins under such names.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.info.name == name && (self.owner.is_none() || !is_first_party_name(name))
+    }
+
+    /// Orders the answers to one name: a release before its candidates, then by version, then the one
+    /// registered last.
+    fn rank(&self) -> (bool, Option<Version>, Timestamp) {
+        let version = Version::parse(&self.info.version).ok();
+        let released = version.as_ref().is_some_and(|v| v.pre.is_empty());
+        (released, version, self.created_at)
+    }
+}
+
+const VISIBLE: &str = "
+    SELECT owner, digest, info, size_bytes, created_at
+      FROM plugins
+     WHERE owner IN ('', $1)
+     ORDER BY name, version, created_at, digest";
+const BY_NAME: &str = "
+    SELECT owner, digest, info, size_bytes, created_at
+      FROM plugins
+     WHERE owner IN ('', $1) AND name = $2";
+const BY_DIGEST: &str = "
+    SELECT owner, digest, info, size_bytes, created_at
+      FROM plugins
+     WHERE owner IN ('', $1) AND digest = $2
+     ORDER BY owner, created_at DESC
+     LIMIT 1";
+const HELD_BY_SERVER: &str = "SELECT COUNT(*) FROM plugins WHERE owner = '' AND name = $1";
+const INSERT_COMPONENT: &str = "
+    INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
+const INSERT: &str = "
+    INSERT INTO plugins (owner, name, version, digest, info, size_bytes, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT DO NOTHING";
+/// A server that went back to former bytes of the same version means these again.
+const REVIVE: &str = "
+    UPDATE plugins SET created_at = $5
+     WHERE owner = $1 AND name = $2 AND version = $3 AND digest = $4
+       AND EXISTS (SELECT 1 FROM plugins later
+                    WHERE later.owner = $1 AND later.name = $2 AND later.version = $3
+                      AND later.digest <> $4 AND plugins.created_at <= later.created_at)";
+const STANDING: &str = "
+    SELECT digest FROM plugins WHERE owner = $1 AND name = $2 AND version = $3 AND digest = $4";
+const USERS: &str = "
+    SELECT e.id, e.name, e.version AS newest, v.number
+      FROM evaluator_versions v
+      JOIN evaluators e ON e.project_id = v.project_id AND e.id = v.evaluator_id
+     WHERE v.project_id = $1 AND v.plugin = $2
+     ORDER BY e.created_at, e.id, v.number";
+const N_USERS: &str = "
+    SELECT COUNT(*) FROM evaluator_versions WHERE project_id = $1 AND plugin = $2";
+const DELETE: &str = "DELETE FROM plugins WHERE owner = $1 AND digest = $2";
+/// Bytes that nobody registered and no evaluator was made from.
+const DELETE_COMPONENT: &str = "
+    DELETE FROM components
+     WHERE digest = $1
+       AND NOT EXISTS (SELECT 1 FROM plugins WHERE digest = $1)
+       AND NOT EXISTS (SELECT 1 FROM evaluator_versions WHERE plugin = $1)";
+/// Asked where a version is written: bytes that are there then stay, for a deletion sees the version.
+pub(super) const N_COMPONENTS: &str = "SELECT COUNT(*) FROM components WHERE digest = $1";
+const COMPONENT: &str = "SELECT bytes FROM components WHERE digest = $1";
+const DIGESTS: &str = "SELECT digest FROM components";
+
+impl Catalog {
+    /// Registers a component under the name and version it gives itself; again is a no-op. `owner` is
+    /// `None` for plug-ins that come with the server, which all projects see.
+    ///
+    /// A project's name and version stand for one digest for ever. The server's own stand for the digest
+    /// registered last: a rebuilt server may bring other bytes of the same version, and evaluators that
+    /// were made with the former ones keep those, since versions hold digests.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the project has this name and version with another digest, or when the
+    /// name is reserved ([`is_first_party_name`]) or one of the server's.
+    pub async fn put_plugin(
+        &self,
+        owner: Option<&ProjectId>,
+        info: &PluginInfo,
+        bytes: &[u8],
+        now: Timestamp,
+    ) -> Result<Digest, Error> {
+        if owner.is_some() && is_first_party_name(&info.name) {
+            return Err(Error::Conflict(
+                "the vendor name perpend is reserved for plug-ins of the server",
+            ));
+        }
+        let digest = Digest::of(bytes);
+        let json = to_json("plug-in", info)?;
+        let name = owner.map_or("", ProjectId::as_str);
+        in_transaction!(&self.pool, |tx| {
+            // Deletions queue up behind this, so that none takes away the bytes in between.
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            if owner.is_some() {
+                let n_held: i64 = query_scalar(HELD_BY_SERVER)
+                    .bind(&info.name)
+                    .fetch_one(&mut tx)
+                    .await?;
+                if 0 < n_held {
+                    return Err(Error::Conflict("a plug-in of the server has this name"));
+                }
+            }
+            query(INSERT_COMPONENT)
+                .bind(digest.as_bytes().as_slice())
+                .bind(bytes)
+                .execute(&mut tx)
+                .await?;
+            query(INSERT)
+                .bind(name)
+                .bind(&info.name)
+                .bind(&info.version)
+                .bind(digest.as_bytes().as_slice())
+                .bind(json)
+                .bind(bytes.len() as i64)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            query(REVIVE)
+                .bind(name)
+                .bind(&info.name)
+                .bind(&info.version)
+                .bind(digest.as_bytes().as_slice())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            let standing: Option<Vec<u8>> = query_scalar(STANDING)
+                .bind(name)
+                .bind(&info.name)
+                .bind(&info.version)
+                .bind(digest.as_bytes().as_slice())
+                .fetch_optional(&mut tx)
+                .await?;
+            if standing.is_none() {
+                return Err(Error::Conflict(
+                    "this name and version stand for another component",
+                ));
+            }
+        });
+        Ok(digest)
+    }
+
+    /// The plug-ins a project may use, by name and version.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn plugins(&self, project: &ProjectId) -> Result<Vec<Plugin>, Error> {
+        let rows: Vec<PluginRow> = query(VISIBLE)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The plug-in of this digest, when the project may use it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn plugin(
+        &self,
+        project: &ProjectId,
+        digest: &Digest,
+    ) -> Result<Option<Plugin>, Error> {
+        let row: Option<PluginRow> = query(BY_DIGEST)
+            .bind(project.as_str())
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The plug-in that `reference` names for this project: `name@version`, `name` for its newest
+    /// release, or a digest with or without `sha256:` before it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn resolve_plugin(
+        &self,
+        project: &ProjectId,
+        reference: &str,
+    ) -> Result<Option<Plugin>, Error> {
+        let hex = reference.strip_prefix("sha256:").unwrap_or(reference);
+        if let Ok(digest) = hex.parse::<Digest>() {
+            return self.plugin(project, &digest).await;
+        }
+        let (name, version) = match reference.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (reference, None),
+        };
+        let rows: Vec<PluginRow> = query(BY_NAME)
+            .bind(project.as_str())
+            .bind(name)
+            .fetch_all(&self.pool)
+            .await?;
+        let found: Result<Vec<Plugin>, Error> = rows.into_iter().map(TryInto::try_into).collect();
+        let wanted = |plugin: &Plugin| {
+            plugin.is_named(name) && version.is_none_or(|v| v == plugin.info.version)
+        };
+        Ok(found?.into_iter().filter(wanted).max_by_key(Plugin::rank))
+    }
+
+    /// The evaluators of a project that have versions made from a component.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn plugin_users(
+        &self,
+        project: &ProjectId,
+        digest: &Digest,
+    ) -> Result<Vec<PluginUser>, Error> {
+        let rows: Vec<PluginUserRow> = query(USERS)
+            .bind(project.as_str())
+            .bind(digest.as_bytes().as_slice())
+            .fetch_all(&self.pool)
+            .await?;
+        let mut users: Vec<PluginUser> = Vec::new();
+        for row in rows {
+            let evaluator = checked("evaluator", &row.id)?;
+            let number = row.number.max(0).cast_unsigned();
+            let is_current = row.number == row.newest;
+            match users.last_mut().filter(|user| user.evaluator == evaluator) {
+                Some(user) => {
+                    user.versions.push(number);
+                    user.is_current |= is_current;
+                }
+                None => users.push(PluginUser {
+                    evaluator,
+                    name: row.name,
+                    versions: vec![number],
+                    is_current,
+                }),
+            }
+        }
+        Ok(users)
+    }
+
+    /// Takes a plug-in out of the registry of the project that registered it; its bytes go with the
+    /// last who refers to them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project did not register it, [`Error::Conflict`] while an evaluator
+    /// has a version made from it: old versions too can be run again.
+    pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            // Whoever writes a version of an evaluator raises it too: what is counted holds.
+            query(super::revision::RAISE).execute(&mut tx).await?;
+            let n_deleted = query(DELETE)
+                .bind(project.as_str())
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut tx)
+                .await?;
+            if n_deleted == 0 {
+                return Err(Error::NotFound);
+            }
+            let n_users: i64 = query_scalar(N_USERS)
+                .bind(project.as_str())
+                .bind(digest.as_bytes().as_slice())
+                .fetch_one(&mut tx)
+                .await?;
+            if 0 < n_users {
+                return Err(Error::Conflict("evaluators are made from this plug-in"));
+            }
+            query(DELETE_COMPONENT)
+                .bind(digest.as_bytes().as_slice())
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// The digests of all components there are. Crosses tenants: for what is kept of each outside the
+    /// database.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn component_digests(&self) -> Result<Vec<Digest>, Error> {
+        let rows: Vec<Vec<u8>> = query_scalar(DIGESTS).fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|bytes| digest("component", bytes))
+            .collect()
+    }
+
+    /// The bytes behind a digest, for the workers. Crosses tenants: whoever holds a digest got it from a
+    /// version of an evaluator, which was checked against what its project may use.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn component(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        query_scalar(COMPONENT)
+            .bind(digest.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await
+    }
+}

@@ -1,0 +1,480 @@
+//! Rules with their assignments.
+
+use std::collections::HashMap;
+
+use perpend_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
+use perpend_domain::ids::{ProjectId, RuleId};
+use perpend_domain::time::Timestamp;
+use serde_json::Value;
+
+use super::revision::RAISE;
+use super::row;
+use crate::{Catalog, Error};
+use perpend_sql::in_transaction;
+use perpend_sql::{Cursor, Page, bounds, checked, from_json, to_json};
+use perpend_sql::{Source, Tx, query, query_scalar};
+
+/// Enabled rules a project may have (evaluation.md 1.2).
+pub const MAX_ACTIVE_RULES: u32 = 500;
+
+/// What to change in a rule; `None` leaves it. Lists are replaced whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RulePatch {
+    /// Name.
+    pub name: Option<String>,
+    /// Target.
+    pub target: Option<TargetKind>,
+    /// What the user wants. Absent beside an empty list of assignments: disabled.
+    pub enabled: Option<bool>,
+    /// Rate.
+    pub sampling: Option<f64>,
+    /// Whether the rule draws its own sample.
+    pub sampling_independent: Option<bool>,
+    /// Conditions.
+    pub filter: Option<Vec<Value>>,
+    /// Evaluators.
+    pub assignments: Option<Vec<Assignment>>,
+    /// Waits.
+    pub timing: Option<Timing>,
+    /// Absent mapped part.
+    pub on_missing: Option<OnMissing>,
+    /// Spans after scoring.
+    pub late: Option<Late>,
+}
+
+impl RulePatch {
+    /// Makes the changes to a rule, at `now`.
+    pub fn apply(&self, rule: &mut Rule, now: Timestamp) {
+        fn set<T: Clone>(slot: &mut T, value: Option<&T>) {
+            if let Some(value) = value {
+                slot.clone_from(value);
+            }
+        }
+        let drops_all = self.assignments.as_ref().is_some_and(Vec::is_empty);
+        set(&mut rule.name, self.name.as_ref());
+        set(&mut rule.target, self.target.as_ref());
+        set(&mut rule.enabled, self.enabled.as_ref());
+        set(&mut rule.sampling, self.sampling.as_ref());
+        set(
+            &mut rule.sampling_independent,
+            self.sampling_independent.as_ref(),
+        );
+        set(&mut rule.filter, self.filter.as_ref());
+        set(&mut rule.assignments, self.assignments.as_ref());
+        set(&mut rule.timing, self.timing.as_ref());
+        set(&mut rule.on_missing, self.on_missing.as_ref());
+        set(&mut rule.late, self.late.as_ref());
+        if drops_all && self.enabled.is_none() {
+            rule.enabled = false;
+        }
+        rule.updated_at = now;
+    }
+}
+
+perpend_sql::record! {
+    pub(super) struct RuleRow {
+        project_id: String,
+        id: String,
+        name: String,
+        target: String,
+        enabled: i16,
+        paused_reason: Option<String>,
+        paused_message: Option<String>,
+        paused_at: Option<i64>,
+        sampling: f64,
+        sampling_independent: i16,
+        filter: String,
+        settle_ms: Option<i64>,
+        quiet_ms: Option<i64>,
+        max_wait_ms: Option<i64>,
+        on_missing: String,
+        late: String,
+        created_at: i64,
+        updated_at: i64,
+    }
+}
+
+perpend_sql::record! {
+    pub(super) struct AssignmentRow {
+        project_id: String,
+        rule_id: String,
+        id: String,
+        evaluator_id: String,
+        mapping: Option<String>,
+    }
+}
+
+impl TryFrom<AssignmentRow> for Assignment {
+    type Error = Error;
+
+    fn try_from(row: AssignmentRow) -> Result<Self, Error> {
+        let mapping = row.mapping.map(|raw| from_json("assignment", &raw));
+        Ok(Self {
+            id: checked("assignment", &row.id)?,
+            evaluator_id: checked("assignment", &row.evaluator_id)?,
+            mapping: mapping.transpose()?,
+        })
+    }
+}
+
+impl RuleRow {
+    fn with(self, assignments: Vec<Assignment>) -> Result<(ProjectId, Rule), Error> {
+        let rule = Rule {
+            id: checked("rule", &self.id)?,
+            name: self.name,
+            target: checked("rule", &self.target)?,
+            enabled: self.enabled != 0,
+            paused: row::pause(self.paused_reason, self.paused_message, self.paused_at),
+            sampling: self.sampling,
+            sampling_independent: self.sampling_independent != 0,
+            filter: from_json("rule", &self.filter)?,
+            assignments,
+            timing: Timing {
+                settle_ms: self.settle_ms,
+                quiet_ms: self.quiet_ms,
+                max_wait_ms: self.max_wait_ms,
+            },
+            on_missing: checked("rule", &self.on_missing)?,
+            late: checked("rule", &self.late)?,
+            created_at: Timestamp::from_micros(self.created_at),
+            updated_at: Timestamp::from_micros(self.updated_at),
+        };
+        Ok((checked("rule", &self.project_id)?, rule))
+    }
+}
+
+/// Puts the assignments, which stand in their order, into their rules.
+pub(super) fn assemble(
+    rules: Vec<RuleRow>,
+    assignments: Vec<AssignmentRow>,
+) -> Result<Vec<(ProjectId, Rule)>, Error> {
+    let mut by_rule: HashMap<(String, String), Vec<Assignment>> = HashMap::new();
+    for row in assignments {
+        let key = (row.project_id.clone(), row.rule_id.clone());
+        by_rule.entry(key).or_default().push(row.try_into()?);
+    }
+    let whole = |row: RuleRow| {
+        let key = (row.project_id.clone(), row.id.clone());
+        let assignments = by_rule.remove(&key).unwrap_or_default();
+        row.with(assignments)
+    };
+    rules.into_iter().map(whole).collect()
+}
+
+const GET: &str = "SELECT * FROM rules WHERE project_id = $1 AND id = $2";
+const GET_ASSIGNMENTS: &str = "
+    SELECT * FROM assignments WHERE project_id = $1 AND rule_id = $2 ORDER BY place";
+const LIST_FIRST: &str = "
+    SELECT * FROM rules WHERE project_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2";
+const LIST_AFTER: &str = "
+    SELECT * FROM rules
+     WHERE project_id = $1 AND (created_at, id) < ($3, $4)
+     ORDER BY created_at DESC, id DESC LIMIT $2";
+/// Of the rules between two places in the list, both ends included.
+const LIST_ASSIGNMENTS: &str = "
+    SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+     WHERE r.project_id = $1
+       AND (r.created_at, r.id) <= ($2, $3) AND (r.created_at, r.id) >= ($4, $5)
+     ORDER BY a.rule_id, a.place";
+/// Rules with this name and target, but for one.
+const NAMESAKES: &str = "
+    SELECT * FROM rules WHERE project_id = $1 AND name = $2 AND target = $3 AND id <> $4";
+const NAMESAKES_ASSIGNMENTS: &str = "
+    SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+     WHERE r.project_id = $1 AND r.name = $2 AND r.target = $3 AND r.id <> $4
+     ORDER BY a.rule_id, a.place";
+pub(super) const ENABLED: &str = "
+    SELECT * FROM rules WHERE enabled = 1 ORDER BY project_id, created_at, id";
+pub(super) const ENABLED_ASSIGNMENTS: &str = "
+    SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+     WHERE r.enabled = 1
+     ORDER BY a.project_id, a.rule_id, a.place";
+const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1";
+/// Never the pause, which has statements of its own.
+const PUT: &str = "
+    INSERT INTO rules
+        (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
+         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    ON CONFLICT (project_id, id) DO UPDATE SET
+        name = excluded.name, target = excluded.target, enabled = excluded.enabled,
+        sampling = excluded.sampling, sampling_independent = excluded.sampling_independent,
+        filter = excluded.filter, settle_ms = excluded.settle_ms, quiet_ms = excluded.quiet_ms,
+        max_wait_ms = excluded.max_wait_ms, on_missing = excluded.on_missing, late = excluded.late,
+        updated_at = excluded.updated_at";
+const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
+/// Nothing when the project has no such evaluator.
+const INSERT_ASSIGNMENT: &str = "
+    INSERT INTO assignments (project_id, rule_id, place, id, evaluator_id, mapping)
+    SELECT $1, $2, $3, $4, id, $6 FROM evaluators WHERE project_id = $1 AND id = $5";
+const PAUSE: &str = "
+    UPDATE rules SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
+const UNPAUSE: &str = "
+    UPDATE rules SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
+const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
+
+/// Reads one whole rule.
+async fn read_rule(
+    mut source: Source<'_>,
+    project: &ProjectId,
+    id: &RuleId,
+) -> Result<Option<Rule>, Error> {
+    let row: Option<RuleRow> = query(GET)
+        .bind(project.as_str())
+        .bind(id.as_str())
+        .fetch_optional(source.again())
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let assignments: Vec<AssignmentRow> = query(GET_ASSIGNMENTS)
+        .bind(project.as_str())
+        .bind(id.as_str())
+        .fetch_all(source)
+        .await?;
+    let assignments = assignments.into_iter().map(TryInto::try_into);
+    let (_, rule) = row.with(assignments.collect::<Result<_, Error>>()?)?;
+    Ok(Some(rule))
+}
+
+/// Refuses a rule that another one equals. Holds until the transaction ends: [`RAISE`] made the writers of rules
+/// queue up.
+async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    let namesakes = |sql: &'static str| {
+        query(sql)
+            .bind(project.as_str())
+            .bind(&rule.name)
+            .bind(rule.target.as_str())
+            .bind(rule.id.as_str())
+    };
+    let rules: Vec<RuleRow> = namesakes(NAMESAKES).fetch_all(&mut *tx).await?;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let assignments: Vec<AssignmentRow> = namesakes(NAMESAKES_ASSIGNMENTS).fetch_all(tx).await?;
+    let namesakes = assemble(rules, assignments)?;
+    if namesakes.iter().any(|(_, other)| other.is_twin_of(rule)) {
+        return Err(Error::NameTaken(
+            "a rule with this name, target, filter and evaluators exists: change that one, or choose another name",
+        ));
+    }
+    Ok(())
+}
+
+/// Writes one whole rule and checks what must hold for it.
+async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    if rule.enabled && rule.assignments.is_empty() {
+        return Err(Error::Conflict("an enabled rule needs an evaluator"));
+    }
+    query(PUT)
+        .bind(project.as_str())
+        .bind(rule.id.as_str())
+        .bind(&rule.name)
+        .bind(rule.target.as_str())
+        .bind(rule.enabled)
+        .bind(rule.sampling)
+        .bind(rule.sampling_independent)
+        .bind(to_json("rule", &rule.filter)?)
+        .bind(rule.timing.settle_ms)
+        .bind(rule.timing.quiet_ms)
+        .bind(rule.timing.max_wait_ms)
+        .bind(rule.on_missing.as_str())
+        .bind(rule.late.as_str())
+        .bind(rule.created_at.as_micros())
+        .bind(rule.updated_at.as_micros())
+        .execute(tx)
+        .await?;
+    query(DROP_ASSIGNMENTS)
+        .bind(project.as_str())
+        .bind(rule.id.as_str())
+        .execute(tx)
+        .await?;
+    for (place, assignment) in (0_i32..).zip(&rule.assignments) {
+        let mapping = assignment.mapping.as_ref();
+        let mapping = mapping.map(|mapping| to_json("assignment", mapping));
+        let n_made = query(INSERT_ASSIGNMENT)
+            .bind(project.as_str())
+            .bind(rule.id.as_str())
+            .bind(place)
+            .bind(assignment.id.as_str())
+            .bind(assignment.evaluator_id.as_str())
+            .bind(mapping.transpose()?)
+            .execute(tx)
+            .await?;
+        if n_made == 0 {
+            return Err(Error::NotFound);
+        }
+    }
+    let n_enabled: i64 = query_scalar(COUNT_ENABLED)
+        .bind(project.as_str())
+        .fetch_one(tx)
+        .await?;
+    if rule.enabled && i64::from(MAX_ACTIVE_RULES) < n_enabled {
+        return Err(Error::Conflict("a project has at most 500 active rules"));
+    }
+    Ok(())
+}
+
+impl Catalog {
+    /// The rule with its assignments.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rule(&self, project: &ProjectId, id: &RuleId) -> Result<Option<Rule>, Error> {
+        read_rule((&self.pool).into(), project, id).await
+    }
+
+    /// The rules of a project, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rules(
+        &self,
+        project: &ProjectId,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Rule>, Error> {
+        let n_wanted = i64::from(limit) + 1;
+        let (at, id) = bounds(after);
+        let (rows, assignments) = {
+            let rows: Vec<RuleRow> = if after.is_some() {
+                query(LIST_AFTER)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .bind(at)
+                    .bind(id)
+                    .fetch_all(&self.pool)
+                    .await?
+            } else {
+                query(LIST_FIRST)
+                    .bind(project.as_str())
+                    .bind(n_wanted)
+                    .fetch_all(&self.pool)
+                    .await?
+            };
+            let assignments: Vec<AssignmentRow> = match (rows.first(), rows.last()) {
+                (Some(newest), Some(oldest)) => {
+                    query(LIST_ASSIGNMENTS)
+                        .bind(project.as_str())
+                        .bind(newest.created_at)
+                        .bind(&newest.id)
+                        .bind(oldest.created_at)
+                        .bind(&oldest.id)
+                        .fetch_all(&self.pool)
+                        .await?
+                }
+                _ => Vec::new(),
+            };
+            (rows, assignments)
+        };
+        let rules = assemble(rows, assignments)?.into_iter();
+        let rules = rules.map(|(_, rule)| rule).collect();
+        Ok(Page::cut(rules, limit, |rule: &Rule| Cursor {
+            at: rule.created_at,
+            id: rule.id.to_string(),
+        }))
+    }
+
+    /// Makes a rule; a pause in it is not written.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
+    /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already;
+    /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
+    pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            let standing: Option<RuleRow> = query(GET)
+                .bind(project.as_str())
+                .bind(rule.id.as_str())
+                .fetch_optional(&mut tx)
+                .await?;
+            if standing.is_some() {
+                return Err(Error::Conflict("a rule with this id exists"));
+            }
+            refuse_twin(&mut tx, project, rule).await?;
+            write_rule(&mut tx, project, rule).await?;
+        });
+        Ok(())
+    }
+
+    /// Changes a rule and answers with what it is now. The change is applied to the rule as it stands,
+    /// not as the caller saw it: two patches of different fields both hold. Enabling a paused rule lets it
+    /// go on.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_rule`]; [`Error::NotFound`] too when the project has no such rule.
+    pub async fn patch_rule(
+        &self,
+        project: &ProjectId,
+        id: &RuleId,
+        patch: &RulePatch,
+        now: Timestamp,
+    ) -> Result<Rule, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            let mut rule = read_rule((&mut tx).into(), project, id)
+                .await?
+                .ok_or(Error::NotFound)?;
+            let before = rule.clone();
+            patch.apply(&mut rule, now);
+            // Twins from before they were refused can still be switched off.
+            if !rule.is_twin_of(&before) {
+                refuse_twin(&mut tx, project, &rule).await?;
+            }
+            write_rule(&mut tx, project, &rule).await?;
+            if patch.enabled == Some(true) && rule.paused.take().is_some() {
+                query(UNPAUSE)
+                    .bind(project.as_str())
+                    .bind(id.as_str())
+                    .bind(now.as_micros())
+                    .execute(&mut tx)
+                    .await?;
+            }
+            rule
+        }))
+    }
+
+    /// Pauses a rule. `true` for the one caller that did it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn pause_rule(
+        &self,
+        project: &ProjectId,
+        id: &RuleId,
+        pause: &Pause,
+    ) -> Result<bool, Error> {
+        let n_paused = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            query(PAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(&pause.reason)
+                .bind(&pause.message)
+                .bind(pause.at.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        Ok(n_paused == 1)
+    }
+
+    /// Deletes a rule with its assignments. Its scores stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such rule.
+    pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
+        let n_gone = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            query(DELETE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .execute(&mut tx)
+                .await?
+        });
+        match n_gone {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is left of deleted projects in this room, and which projects keep their data for a time only.
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
+
+use super::Catalog;
+use crate::Error;
+use perpend_sql::{Owned, checked, digest};
+
+/// Every table of this room with rows of projects, what refers to others first.
+const TABLES: &[Owned] = &[
+    Owned::of_project("assignments", "project_id, rule_id, place"),
+    Owned::of_project("rules", "project_id, id"),
+    Owned::of_project("evaluator_versions", "project_id, evaluator_id, number"),
+    Owned::of_project("evaluators", "project_id, id"),
+    Owned::of_project("dataset_items", "project_id, id, valid_from"),
+    Owned::of_project("dataset_versions", "project_id, dataset_id, valid_from"),
+    Owned::of_project("datasets", "project_id, id"),
+    Owned::of_project(
+        "prompt_references",
+        "project_id, name, version, included_name",
+    ),
+    Owned::of_project("prompt_labels", "project_id, name, label"),
+    Owned::of_project("prompt_protected_labels", "project_id, label"),
+    Owned::of_project("prompt_versions", "project_id, name, version"),
+    Owned::of_project("prompts", "project_id, name"),
+    Owned::of_project("comments", "project_id, id"),
+    Owned::of_project("annotation_assignments", "project_id, queue_id, user_id"),
+    Owned::of_project("annotation_queue_items", "project_id, queue_id, id"),
+    Owned::of_project("annotation_queues", "project_id, id"),
+    Owned::of_project("dashboard_placements", "project_id, dashboard_id, id"),
+    Owned::of_project("dashboards", "project_id, id"),
+    Owned::of_project("dashboard_widgets", "project_id, id"),
+    Owned::of_project("skill_labels", "project_id, name, label"),
+    Owned::of_project("skill_versions", "project_id, name, version"),
+    Owned::of_project("skills", "project_id, name"),
+    Owned::of_project("skill_contents", "project_id, sha256"),
+    Owned::of_project("score_configs", "project_id, id"),
+    Owned::of_project("models", "project_id, id"),
+    Owned::of_project("llm_connections", "project_id, id"),
+    Owned::of_project("blob_exports", "project_id"),
+    Owned::of_project("project_members", "project_id, user_id"),
+    Owned::of_project("api_keys", "public_key"),
+];
+
+/// A project that was deleted, of which something may be left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// Which.
+    pub project: ProjectId,
+    /// When.
+    pub at: Timestamp,
+}
+
+const DELETED: &str = "SELECT id, deleted_at FROM projects WHERE deleted_at IS NOT NULL ORDER BY deleted_at, id LIMIT 100";
+const RETAINING: &str = "
+    SELECT id, retention_days FROM projects WHERE 0 < retention_days AND deleted_at IS NULL ORDER BY id";
+const PLUGINS: &str = "SELECT digest FROM plugins WHERE owner = $1 ORDER BY digest LIMIT 100";
+const FORGET: &str = "DELETE FROM projects WHERE id = $1 AND deleted_at IS NOT NULL";
+
+impl Catalog {
+    /// Deleted projects, those first that were deleted first, a hundred at most. Crosses tenants: for the server.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn deleted_projects(&self) -> Result<Vec<Deleted>, Error> {
+        let rows: Vec<(String, i64)> = self.pool.select(DELETED, &[]).await?;
+        let deleted = rows.into_iter().map(|(id, at)| {
+            Ok(Deleted {
+                project: checked("project", &id)?,
+                at: Timestamp::from_micros(at),
+            })
+        });
+        deleted.collect()
+    }
+
+    /// Projects that keep their data for so many days. Crosses tenants: for the server.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn retaining_projects(&self) -> Result<Vec<(ProjectId, i64)>, Error> {
+        let rows: Vec<(String, i64)> = self.pool.select(RETAINING, &[]).await?;
+        let retaining = rows.into_iter();
+        retaining
+            .map(|(id, days)| Ok((checked("project", &id)?, days)))
+            .collect()
+    }
+
+    /// Deletes what this room has of a project but its own row; how many rows were found.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn empty(&self, project: &ProjectId) -> Result<u64, Error> {
+        let mut n_found = 0;
+        for table in TABLES {
+            let n = self.pool.empty(table, project.as_str().into()).await?;
+            if 0 < n && matches!(table.table, "rules" | "evaluators") {
+                self.pool.change(super::revision::RAISE, &[]).await?;
+            }
+            n_found += n;
+        }
+        for plugin in self.plugins_of(project).await? {
+            match self.delete_plugin(project, &plugin).await {
+                // Another node was faster.
+                Err(Error::NotFound) => {}
+                outcome => outcome?,
+            }
+            n_found += 1;
+        }
+        Ok(n_found)
+    }
+
+    /// Deletes a deleted project's own row, when all else of it is gone.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn forget_project(&self, project: &ProjectId) -> Result<(), Error> {
+        self.pool.change(FORGET, &[project.as_str().into()]).await?;
+        Ok(())
+    }
+
+    async fn plugins_of(&self, project: &ProjectId) -> Result<Vec<Digest>, Error> {
+        let rows: Vec<(Vec<u8>,)> = self
+            .pool
+            .select(PLUGINS, &[project.as_str().into()])
+            .await?;
+        rows.iter().map(|(raw,)| digest("plug-in", raw)).collect()
+    }
+
+    /// Names of the tables that a deleted project is taken out of.
+    pub fn tables_swept() -> impl Iterator<Item = &'static str> {
+        TABLES.iter().map(|owned| owned.table)
+    }
+}

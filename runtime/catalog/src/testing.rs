@@ -1,0 +1,55 @@
+//! This room alone in a temporary database.
+
+use std::future::Future;
+
+use perpend_sql::Pool;
+pub(crate) use perpend_sql::testing::TempDatabase;
+use perpend_sql::testing::{open, patient};
+
+use crate::Catalog;
+
+/// The room, and the connections under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) catalog: Catalog,
+    pub(crate) pool: Pool,
+}
+
+impl Store {
+    pub(crate) fn over(pool: Pool) -> Self {
+        Self {
+            catalog: Catalog::new(&pool),
+            pool,
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// Opens a temporary database as a store.
+pub(crate) trait OpenStore {
+    async fn open(&self) -> Store;
+}
+
+impl OpenStore for TempDatabase {
+    async fn open(&self) -> Store {
+        Store::over(open(self.url(), &patient()).await.unwrap())
+    }
+}
+
+/// Runs a test on an empty, migrated database of each kind, one after the other, and says on standard
+/// error which one it is at.
+pub(crate) async fn on_each_database<F, Fut>(test: F)
+where
+    F: Fn(Store) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    for database in TempDatabase::each().await {
+        eprintln!("on {}", database.url());
+        let store = database.open().await;
+        test(store.clone()).await;
+        store.close().await;
+    }
+}

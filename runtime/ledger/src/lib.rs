@@ -1,0 +1,43 @@
+//! The ledger of evaluations: what was touched, what waits, executions and what became of them.
+//!
+//! Invariants:
+//! - **Made once.** An execution's id is derived from its key and unique; making it again is a no-op.
+//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
+//! - **One holder.** Every statement that ends a lease repeats state and fence in its WHERE clause; what
+//!   another has moved meanwhile is left alone, its scores included.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution.
+
+mod claim;
+mod codes;
+mod counts;
+mod finish;
+mod matches;
+mod queue;
+mod read;
+mod row;
+mod supersede;
+mod sweep;
+
+pub use claim::{Lease, Leased, Release, Share};
+pub use counts::RuleCount;
+pub use finish::{Attempt, Ended, Ending, Finished, Outcome, count, end};
+pub use matches::{Made, Making, MatchBatch, NewWatch, Watch, make};
+pub use queue::Queue;
+pub use read::{Attempted, LedgerEntry, StateCount};
+pub use supersede::{Replaced, replaced};
+
+use perpend_sql::{Error, Pool};
+
+/// Executions and what leads to them, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pool: Pool,
+}
+
+impl Ledger {
+    /// In a database that has all steps of the schema.
+    #[must_use]
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone() }
+    }
+}

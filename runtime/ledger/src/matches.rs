@@ -1,0 +1,341 @@
+//! From what ingest touched to executions, in one transaction.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::evaluation::{ExecutionState, NewExecution, QueueKind, Target};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
+use perpend_domain::time::Timestamp;
+
+use super::claim::Lease;
+use super::counts;
+use super::queue;
+use super::row::{id_bytes, origin_code, state_code};
+use crate::{Error, Ledger};
+use perpend_sql::{Arg, Sized, Tx, query, value_rows};
+use perpend_sql::{Numbers, Table, checked};
+
+/// A target that was not complete for every rule when it was last looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watch {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The trace.
+    pub trace: TraceId,
+    /// The observation; `None` for the whole trace.
+    pub observation: Option<ObservationId>,
+    /// The change since which it is waited for; of a watch that stands already this stays as it is.
+    pub began_at: Timestamp,
+    /// Last change.
+    pub changed_at: Timestamp,
+    /// When it was last looked at: rules complete at this time have been asked.
+    pub looked_at: Timestamp,
+    /// When to look again.
+    pub due_at: Timestamp,
+}
+
+/// A watch as it shall stand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewWatch {
+    /// With `due_at` in the future, [`NewWatch::NEVER`] to drop it.
+    pub watch: Watch,
+    /// The `due_at` it stood with when it was read, for one that came due.
+    pub was_due_at: Option<Timestamp>,
+}
+
+impl NewWatch {
+    /// When a watch that is dropped is due.
+    pub const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
+}
+
+/// An execution to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Making {
+    /// The tenant.
+    pub project: ProjectId,
+    /// Among which others it waits.
+    pub kind: QueueKind,
+    /// Whether it starts out running, as if made and claimed at once.
+    pub is_leased: bool,
+    /// What it is.
+    pub execution: NewExecution,
+}
+
+impl Making {
+    /// The queue it is made in.
+    const fn queue(&self) -> queue::Key<'_> {
+        (&self.project, &self.execution.rule_id, self.kind)
+    }
+}
+
+/// All that follows from a stretch of touched rows and due watches, the ends of both apart.
+#[derive(Clone, Debug, Default)]
+pub struct MatchBatch {
+    /// Watches to set, move or drop.
+    pub watches: Vec<NewWatch>,
+    /// Traces whose root was received, and when: their observations that wait are looked at again.
+    pub rooted: BTreeMap<(ProjectId, TraceId), Timestamp>,
+    /// Executions to make; those that exist already are left alone.
+    pub executions: Vec<Making>,
+    /// Late spans to note on an execution that has scored already: how many since.
+    pub late: Vec<(ProjectId, ExecutionId, u32)>,
+    /// Refusals and other counts.
+    pub counts: Vec<(ProjectId, RuleId, &'static str, u64)>,
+}
+
+/// What became of a [`MatchBatch`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Made {
+    /// For each execution of the batch its place in the ledger; `None` when it existed already.
+    pub seqs: Vec<Option<i64>>,
+}
+
+perpend_sql::record! {
+    struct WatchRow {
+        project_id: String,
+        trace_id: String,
+        observation_id: String,
+        began_at: i64,
+        changed_at: i64,
+        looked_at: i64,
+        due_at: i64,
+    }
+}
+
+impl TryFrom<WatchRow> for Watch {
+    type Error = Error;
+
+    fn try_from(row: WatchRow) -> Result<Self, Error> {
+        let observation = match row.observation_id.as_str() {
+            "" => None,
+            id => Some(checked("watch", id)?),
+        };
+        Ok(Self {
+            project: checked("watch", &row.project_id)?,
+            trace: checked("watch", &row.trace_id)?,
+            observation,
+            began_at: Timestamp::from_micros(row.began_at),
+            changed_at: Timestamp::from_micros(row.changed_at),
+            looked_at: Timestamp::from_micros(row.looked_at),
+            due_at: Timestamp::from_micros(row.due_at),
+        })
+    }
+}
+
+const DUE_WATCHES: &str = "
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
+      FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
+
+const WATCH: &str = "
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
+      FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
+
+/// A watch that came due is moved only from where it was read: somebody else may have moved it.
+const MOVE_WATCH: &str = "
+    UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3
+     WHERE project_id = $4 AND trace_id = $5 AND observation_id = $6 AND due_at = $7";
+const DROP_WATCH: &str = "
+    DELETE FROM watches
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
+/// With a list of its own, without which SQLite reads all watches.
+static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
+    format!(
+        "WITH k (project_id, trace_id, id) AS (VALUES {}) DELETE FROM watches \
+         WHERE (project_id, trace_id, observation_id) IN (SELECT project_id, trace_id, id FROM k)",
+        value_rows(n, 3, 1)
+    )
+});
+const SET_WATCH: &str = "
+    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, began_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (project_id, trace_id, observation_id) DO UPDATE
+       SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at
+     WHERE watches.changed_at <= excluded.changed_at";
+/// Looks after `$4`, when the root was received, may not have seen it; those of now have.
+const WAKE_OF_TRACE: &str = "
+    UPDATE watches
+       SET due_at = $3, looked_at = CASE WHEN looked_at < $4 THEN looked_at ELSE $4 - 1 END
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND looked_at <> $3";
+const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2 AND id = $3";
+
+static INSERT: Sized = Sized::repeatable(|n| {
+    format!(
+        "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
+         evaluator_id, trace_id, observation_id, generation, inclusion_probability, completion, \
+         n_observations, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
+        value_rows(n, 18, 1)
+    )
+});
+const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
+
+fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
+    let observation = watch.observation.as_ref();
+    [
+        watch.project.as_str().into(),
+        watch.trace.as_str().into(),
+        observation.map_or("", |id| id.as_str()).into(),
+    ]
+}
+
+/// Sets, moves and drops watches. `false` when another matcher has moved one of them.
+async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
+    let mut is_mine = true;
+    let mut dropped: Vec<&Watch> = Vec::new();
+    for new in watches {
+        let watch = &new.watch;
+        let target = target_of(watch);
+        let times = [watch.changed_at, watch.looked_at, watch.due_at];
+        let times = times.map(|at| Arg::from(at.as_micros()));
+        let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
+        let is_dropped = watch.due_at == NewWatch::NEVER;
+        let (sql, args) = match (was, is_dropped) {
+            (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
+            (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
+            (None, true) => {
+                dropped.push(watch);
+                continue;
+            }
+            (None, false) => {
+                let began_at = Arg::from(watch.began_at.as_micros());
+                (SET_WATCH, [&target[..], &times, &[began_at]].concat())
+            }
+        };
+        is_mine &= tx.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
+    }
+    tx.execute_for(&DROP_ANY_WATCHES, &dropped, |args, watch| {
+        args.extend(target_of(watch));
+    })
+    .await?;
+    Ok(is_mine)
+}
+
+/// Makes executions; for each its place in the ledger, `None` when it existed already.
+async fn insert(
+    tx: &mut Tx,
+    executions: &[Making],
+    lease: Lease,
+    now: Timestamp,
+) -> Result<Vec<Option<i64>>, Error> {
+    let seqs = Numbers::default()
+        .take(tx, Table::Executions, executions.len())
+        .await?;
+    let queues = queue::numbers(tx, executions.iter().map(Making::queue).collect()).await?;
+    let mut rows: Vec<(i64, [u8; 16], &Making)> = Vec::new();
+    for (seq, each) in seqs.iter().zip(executions) {
+        let id = id_bytes(&each.execution.id).ok_or(Error::Conflict("no execution id"))?;
+        rows.push((*seq, id, each));
+    }
+    let n_made = tx
+        .execute_for(&INSERT, &rows, |args, (seq, id, each)| {
+            let new = &each.execution;
+            let (state, fence, due_at) = match each.is_leased {
+                true => (ExecutionState::Running, lease.fence, lease.until),
+                false => (ExecutionState::Pending, 0, now),
+            };
+            let observation = new.target.observation_id.as_ref();
+            args.extend([
+                (*seq).into(),
+                each.project.as_str().into(),
+                id.as_slice().into(),
+                i64::from(origin_code(new.origin)).into(),
+                new.rule_id.as_str().into(),
+                new.assignment_id.as_str().into(),
+                new.evaluator_id.as_str().into(),
+                new.target.trace_id.as_str().into(),
+                observation.map(|id| id.as_str()).into(),
+                i64::from(new.generation).into(),
+                new.inclusion_probability.into(),
+                new.completion.as_str().into(),
+                i64::from(new.n_observations).into(),
+                queues.get(&each.queue()).copied().into(),
+                i64::from(state_code(state)).into(),
+                fence.into(),
+                due_at.as_micros().into(),
+                now.as_micros().into(),
+            ]);
+        })
+        .await?;
+    if n_made as usize == seqs.len() {
+        return Ok(seqs.into_iter().map(Some).collect());
+    }
+    let made = tx.numbers_among(STANDING, &seqs).await?;
+    let made = |seq: i64| made.contains(&seq).then_some(seq);
+    Ok(seqs.into_iter().map(made).collect())
+}
+
+impl Ledger {
+    /// Watches that are due. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn due_watches(&self, now: Timestamp, limit: u32) -> Result<Vec<Watch>, Error> {
+        let rows: Vec<WatchRow> = query(DUE_WATCHES)
+            .bind(now.as_micros())
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The watch of a target, while it is not complete for every rule.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn watch(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+    ) -> Result<Option<Watch>, Error> {
+        let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
+        let row: Option<WatchRow> = query(WATCH)
+            .bind(project.as_str())
+            .bind(target.trace_id.as_str())
+            .bind(observation)
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(TryInto::try_into).transpose()
+    }
+}
+
+/// Makes executions and sets watches, inside the caller's transaction, which forgets what led to them. Executions
+/// that are to start out running do so under `lease`.
+///
+/// `None` when another matcher has moved a watch meanwhile: the caller undoes the transaction and reads again.
+/// Crosses tenants: for the engine.
+///
+/// # Errors
+/// When the database fails.
+pub async fn make(
+    tx: &mut Tx,
+    batch: &MatchBatch,
+    lease: Lease,
+    now: Timestamp,
+) -> Result<Option<Made>, Error> {
+    if !set_watches(tx, &batch.watches).await? {
+        return Ok(None);
+    }
+    for ((project, trace), from) in &batch.rooted {
+        let (now, from) = (now.as_micros().into(), from.as_micros().into());
+        let args = [project.as_str().into(), trace.as_str().into(), now, from];
+        tx.execute(WAKE_OF_TRACE, &args).await?;
+    }
+    let seqs = insert(tx, &batch.executions, lease, now).await?;
+    for (project, id, n_late) in &batch.late {
+        let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
+        let n_late = i64::from(*n_late);
+        let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
+        tx.execute(NOTE_LATE, &args).await?;
+    }
+    let mut all = batch.counts.clone();
+    let executions = batch.executions.iter().zip(&seqs);
+    all.extend(executions.map(|(each, seq)| {
+        let reason = if seq.is_some() { "made" } else { "duplicate" };
+        (
+            each.project.clone(),
+            each.execution.rule_id.clone(),
+            reason,
+            1,
+        )
+    }));
+    counts::add(tx, &all, now).await?;
+    Ok(Some(Made { seqs }))
+}

@@ -1,0 +1,312 @@
+//! Experiments as spans, as links, and as both.
+
+use perpend_domain::batch::Batch;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::observation::{ExperimentLink, Observation};
+use perpend_domain::patch::{About, Patch, merge};
+
+use perpend_domain::dataset::{Dataset, run_id};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Cursor, Paging};
+use serde_json::Value;
+
+use perpend_telemetry::experiments::{NewLink, Period, SpanQuery};
+
+use crate::Store;
+use crate::testing::on_each_database;
+
+fn home() -> ProjectId {
+    ProjectId::new("home").unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
+}
+
+fn fresh(name: &str, now: Timestamp) -> Dataset {
+    Dataset {
+        id: format!("id of {name}"),
+        name: name.to_owned(),
+        description: None,
+        metadata: Value::Null,
+        input_schema: None,
+        expected_output_schema: None,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+async fn dataset(store: &Store, name: &str) -> Dataset {
+    store
+        .catalog
+        .dataset(&home(), name)
+        .await
+        .unwrap()
+        .unwrap()
+        .dataset
+}
+
+fn trace(n: i64) -> TraceId {
+    TraceId::new(&format!("trace {n:03}")).unwrap()
+}
+
+/// The span that stands for an item of an experiment, in a trace of its own.
+fn item_span(experiment: &str, n: i64) -> Observation {
+    let id = ObservationId::new(&format!("span {n:03}")).unwrap();
+    let mut patch = Patch::new("e".to_owned(), at(n), false, About::Observation(id));
+    patch.trace_id = Some(trace(n));
+    (patch.start, patch.end) = (Some(at(n)), Some(at(n + 10)));
+    let mut span = merge([&patch]).unwrap();
+    span.experiment = Some(Box::new(ExperimentLink {
+        id: Some(experiment.to_owned()),
+        name: Some(format!("name of {experiment} at {n}")),
+        dataset_id: Some("d".to_owned()),
+        item_id: Some(format!("item {n}")),
+        item_root_observation_id: Some(span.id.to_string()),
+        ..ExperimentLink::default()
+    }));
+    span
+}
+
+/// A span of the same experiment that stands for no item.
+fn inner_span(experiment: &str, n: i64) -> Observation {
+    let mut span = item_span(experiment, n);
+    span.id = ObservationId::new(&format!("inner {n:03}")).unwrap();
+    span
+}
+
+async fn write(store: &Store, observations: Vec<Observation>) {
+    let batch = Batch {
+        observations,
+        ..Batch::default()
+    };
+    store
+        .telemetry
+        .write_batch(&home(), batch, at(0))
+        .await
+        .unwrap();
+}
+
+fn link(run: &str, n: i64) -> NewLink {
+    NewLink {
+        run_name: run.to_owned(),
+        run_description: None,
+        metadata: None,
+        item_id: format!("item {n}"),
+        dataset_version: None,
+        trace_id: trace(n).to_string(),
+        observation_id: None,
+        created_at: at(n),
+    }
+}
+
+#[tokio::test]
+async fn experiments_are_found_by_their_spans_however_many_there_are_of_each() {
+    on_each_database(|store| async move {
+        let p = home();
+        let spans = (0..60).map(|n| item_span(["a", "b", "c"][(n % 3) as usize], n));
+        write(
+            &store,
+            spans.chain((0..60).map(|n| inner_span("d", n))).collect(),
+        )
+        .await;
+        let all = Period::default();
+        let active = store.telemetry.span_activity(&p, all).await.unwrap();
+        let expected = [("a", 57), ("b", 58), ("c", 59)].map(|(id, n)| (id.to_owned(), at(n)));
+        assert_eq!(active, expected);
+        let early = Period {
+            from: Some(at(1)),
+            to: Some(at(3)),
+        };
+        let active = store.telemetry.span_activity(&p, early).await.unwrap();
+        let expected = [("b", 1), ("c", 2)].map(|(id, n)| (id.to_owned(), at(n)));
+        assert_eq!(active, expected);
+        let found = store
+            .telemetry
+            .span_experiments(&p, &["c", "a", "d"], all)
+            .await
+            .unwrap();
+        assert_eq!(found.len(), 2);
+        let a = &found[0];
+        assert_eq!((a.id.as_str(), a.n_items), ("a", 20));
+        assert_eq!((a.start, a.end), (at(0), at(67)));
+        assert_eq!(a.link.name.as_deref(), Some("name of a at 57"));
+        let query = SpanQuery {
+            experiment_ids: vec!["b".to_owned()],
+            limit: 100,
+            ..SpanQuery::default()
+        };
+        let (spans, next) = store.telemetry.experiment_spans(&p, &query).await.unwrap();
+        assert_eq!((spans.len(), next), (20, None));
+        // What was recorded before the run was deleted is not shown, what comes later is.
+        store
+            .telemetry
+            .delete_dataset_run(&p, "a", at(30))
+            .await
+            .unwrap();
+        let found = store
+            .telemetry
+            .span_experiments(&p, &["a"], all)
+            .await
+            .unwrap();
+        assert_eq!((found[0].start, found[0].n_items), (at(33), 9));
+        let traces: Vec<TraceId> = (0..60).map(trace).collect();
+        store.telemetry.delete_traces(&p, &traces).await.unwrap();
+        assert_eq!(store.telemetry.span_activity(&p, all).await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
+    on_each_database(|store| async move {
+        let p = home();
+        let made = fresh("d", at(0));
+        store.catalog.create_dataset(&p, &made).await.unwrap();
+        let run = run_id(&p, &made.id, "run");
+        write(&store, (0..10).map(|n| item_span(&run, n)).collect()).await;
+        for n in 5..25 {
+            let new = link("run", n);
+            let linked = store
+                .telemetry
+                .link_run_item(&p, &made, &new, at(n))
+                .await
+                .unwrap();
+            assert_eq!(linked.run_id, run);
+        }
+        let all = Period::default();
+        let linked = store.telemetry.linked_runs(&p, &[&run], all).await.unwrap();
+        assert_eq!((linked[0].start, linked[0].end), (at(5), at(24)));
+        assert_eq!(linked[0].n_items, 15);
+        let mut shown = Vec::new();
+        let mut after: Option<Cursor> = None;
+        loop {
+            let which = (all, &[][..]);
+            let some = store
+                .telemetry
+                .links_without_spans(&p, which, after.as_ref(), 4);
+            let some = some.await.unwrap();
+            let Some((last, of)) = some.last() else { break };
+            assert_eq!((of.name.as_str(), of.dataset_name.as_str()), ("run", "d"));
+            after = Some(Cursor {
+                at: last.created_at,
+                id: last.id.clone(),
+            });
+            shown.extend(some.into_iter().map(|(link, _)| link.item_id));
+        }
+        let expected: Vec<String> = (10..25).rev().map(|n| format!("item {n}")).collect();
+        assert_eq!(shown, expected);
+        // The other way round for the items of a run: there the link speaks for both.
+        let run = store
+            .telemetry
+            .dataset_run(&p, &run)
+            .await
+            .unwrap()
+            .unwrap();
+        let entries = store.telemetry.run_entries(&p, &run, None).await.unwrap();
+        assert_eq!(entries.n_total, 25);
+        let items: Vec<&str> = entries.items.iter().map(|e| e.item_id.as_str()).collect();
+        let expected: Vec<String> = (0..25).rev().map(|n| format!("item {n}")).collect();
+        assert_eq!(items, expected);
+        for page in 1..=3 {
+            let paging = Paging { page, limit: 10 };
+            let some = store
+                .telemetry
+                .run_entries(&p, &run, Some(paging))
+                .await
+                .unwrap();
+            let first = (page as usize - 1) * 10;
+            let last = (first + 10).min(25);
+            assert_eq!(
+                (some.n_total, &some.items[..]),
+                (25, &entries.items[first..last])
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_made_twice_is_one_and_a_run_has_the_id_that_clients_compute() {
+    on_each_database(|store| async move {
+        let telemetry = &store.telemetry;
+        store
+            .catalog
+            .create_dataset(&home(), &fresh("d", at(0)))
+            .await
+            .unwrap();
+        let d = dataset(&store, "d").await;
+        let link = |item: &str, description: Option<&str>| NewLink {
+            run_name: "run".to_owned(),
+            run_description: description.map(str::to_owned),
+            metadata: None,
+            item_id: item.to_owned(),
+            dataset_version: Some(at(1)),
+            trace_id: format!("trace of {item}"),
+            observation_id: None,
+            created_at: at(2),
+        };
+        let first = telemetry
+            .link_run_item(&home(), &d, &link("a", Some("one")), at(3))
+            .await
+            .unwrap();
+        let again = telemetry
+            .link_run_item(&home(), &d, &link("a", None), at(4))
+            .await
+            .unwrap();
+        assert_eq!(first, again);
+        let other = telemetry
+            .link_run_item(&home(), &d, &link("b", Some("two")), at(5))
+            .await
+            .unwrap();
+        assert_eq!(other.run_id, run_id(&home(), &d.id, "run"));
+        let run = telemetry
+            .dataset_run(&home(), &other.run_id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (run.description.as_deref(), run.updated_at),
+            (Some("two"), at(5))
+        );
+        assert_eq!((run.metadata, run.created_at), (Value::Null, at(3)));
+        let run = telemetry.dataset_run(&home(), &other.run_id).await;
+        let run = run.unwrap().unwrap();
+        let links = telemetry.run_entries(&home(), &run, None).await.unwrap();
+        assert_eq!(links.n_total, 2);
+        assert_eq!(links.items, [other.clone(), first]);
+        let one = Paging { page: 2, limit: 1 };
+        let page = telemetry
+            .run_entries(&home(), &run, Some(one))
+            .await
+            .unwrap();
+        assert_eq!((page.n_total, &page.items[..]), (2, &links.items[1..]));
+        let late = Period {
+            from: Some(at(9)),
+            to: None,
+        };
+        let none = telemetry.run_activity(&home(), None, late).await.unwrap();
+        assert_eq!(none, []);
+        let foreign = ProjectId::new("foreign").unwrap();
+        telemetry
+            .delete_dataset_run(&foreign, &other.run_id, at(6))
+            .await
+            .unwrap();
+        let all = Period::default();
+        let runs = telemetry
+            .run_activity(&home(), Some(&d.id), all)
+            .await
+            .unwrap();
+        assert_eq!(runs.len(), 1, "of another project");
+        telemetry
+            .delete_dataset_run(&home(), &other.run_id, at(6))
+            .await
+            .unwrap();
+        let links = telemetry.run_entries(&home(), &run, None).await.unwrap();
+        assert_eq!(links.n_total, 0);
+        let runs = telemetry.run_activity(&home(), None, all).await.unwrap();
+        assert!(runs.is_empty());
+    })
+    .await;
+}

@@ -1,0 +1,277 @@
+//! Traces that a project keeps for some days only, and those of deleted projects.
+
+use perpend_catalog::datasets::ItemVersion;
+use perpend_catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
+use perpend_domain::batch::Batch;
+use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch};
+use perpend_domain::ids::{ObservationId, OrganizationId, ProjectId, ScoreId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::patch::{About, Patch, merge};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
+use perpend_telemetry::media::{MediaPlace, NewMedia};
+use serde_json::{Map, Value, json};
+
+use crate::Store;
+use crate::testing::on_each_database;
+
+const DAY_MS: i64 = 86_400_000;
+
+fn organization() -> OrganizationId {
+    OrganizationId::new("org").unwrap()
+}
+
+fn project(name: &str) -> ProjectId {
+    ProjectId::new(name).unwrap()
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_760_000_000_000 + millis)
+}
+
+fn trace_id(n: u32) -> TraceId {
+    TraceId::new(&format!("{n:032x}")).unwrap()
+}
+
+fn span(trace: u32, id: u32) -> Observation {
+    let id = ObservationId::new(&format!("{id:016x}")).unwrap();
+    let mut patch = Patch::new("e".to_owned(), at(0), false, About::Observation(id));
+    patch.trace_id = Some(trace_id(trace));
+    (patch.start, patch.end) = (Some(at(1)), Some(at(501)));
+    let mut span = merge([&patch]).unwrap();
+    span.has_content = true;
+    span.content.output = Some(Payload::Text("sunny".to_owned()));
+    span
+}
+
+fn batch(observations: Vec<Observation>) -> Batch {
+    Batch {
+        observations,
+        ..Batch::default()
+    }
+}
+
+/// A project of the organization, with a trace that began on each of these days.
+async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
+    let init = Init {
+        organization_id: organization(),
+        organization_name: "Acme".to_owned(),
+        project_id: project(id),
+        project_name: id.to_owned(),
+        key: NewApiKey {
+            id: format!("key of {id}"),
+            public_key: format!("pk-{id}").parse().unwrap(),
+            secret_hash: SecretHash::new("secret", [1; 16]),
+            secret_hint: String::new(),
+            rights: Rights::Full,
+            note: None,
+            expires_at: None,
+        },
+    };
+    store
+        .catalog
+        .create_first_project(&init, at(0))
+        .await
+        .unwrap();
+    for day in days {
+        let n = u32::try_from(*day).unwrap() + 1;
+        let began = at(day * DAY_MS);
+        let observation = Observation {
+            start: began,
+            end: Some(began),
+            ..span(n, 1)
+        };
+        store
+            .telemetry
+            .write_batch(&project(id), batch(vec![observation]), began)
+            .await
+            .unwrap();
+        let score = NewScore {
+            id: ScoreId::new(&format!("s{n}")).unwrap(),
+            name: "relevance".to_owned(),
+            value: ScoreValue::Numeric(0.5),
+            subject: Subject::Trace(trace_id(n)),
+            source: ScoreSource::Api,
+            timestamp: began,
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        store
+            .telemetry
+            .put_scores(&project(id), &[score], began)
+            .await
+            .unwrap();
+    }
+    project(id)
+}
+
+/// The days whose traces are there, with their scores.
+async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
+    let mut there = Vec::new();
+    for day in of {
+        let n = u32::try_from(*day).unwrap() + 1;
+        let has_trace = store
+            .telemetry
+            .trace(project, &trace_id(n), false)
+            .await
+            .unwrap()
+            .is_some();
+        let score = ScoreId::new(&format!("s{n}")).unwrap();
+        let has_score = store
+            .telemetry
+            .score(project, &score)
+            .await
+            .unwrap()
+            .is_some();
+        assert_eq!(has_trace, has_score, "day {day}");
+        there.extend(has_trace.then_some(*day));
+    }
+    there
+}
+
+#[tokio::test]
+async fn traces_go_when_their_project_keeps_them_no_longer() {
+    on_each_database(|store| async move {
+        let all = [0, 10, 20];
+        let (ours, theirs) = (
+            start(&store, "a", &all).await,
+            start(&store, "b", &all).await,
+        );
+        let now = |day: i64| at(day * DAY_MS);
+        assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 0, "for ever");
+        let patch = ProjectPatch {
+            retention_days: Some(15),
+            ..ProjectPatch::default()
+        };
+        store
+            .catalog
+            .update_project(&organization(), &ours, &patch, at(0))
+            .await
+            .unwrap();
+        assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 1);
+        assert_eq!(days(&store, &ours, &all).await, [10, 20]);
+        assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 0);
+        assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 2);
+        assert_eq!(days(&store, &theirs, &all).await, all);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_project_leaves_no_row_of_telemetry() {
+    on_each_database(|store| async move {
+        let many: Vec<i64> = (0..45).collect();
+        let (ours, theirs) = (
+            start(&store, "a", &many).await,
+            start(&store, "b", &[0]).await,
+        );
+        store
+            .catalog
+            .delete_project(&organization(), &ours, at(0))
+            .await
+            .unwrap();
+        assert_eq!(store.sweep(at(0)).await.unwrap().n_lingering, 1);
+        assert_eq!(days(&store, &ours, &many).await, [0; 0]);
+        const LEFT: &str = "
+            SELECT (SELECT COUNT(*) FROM traces) + (SELECT COUNT(*) FROM observations)
+                 + (SELECT COUNT(*) FROM payloads) + (SELECT COUNT(*) FROM scores)";
+        let left: Vec<(i64,)> = store.pool.select(LEFT, &[]).await.unwrap();
+        assert_eq!(left, [(4,)], "those of the other project");
+        assert_eq!(days(&store, &theirs, &[0]).await, [0]);
+        // A request that began with a key of the project ends after the first sweep.
+        let late = batch(vec![span(99, 1)]);
+        store
+            .telemetry
+            .write_batch(&ours, late, at(1))
+            .await
+            .unwrap();
+        assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 0);
+        assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 1);
+        assert_eq!(
+            store
+                .telemetry
+                .trace(&ours, &trace_id(99), false)
+                .await
+                .unwrap()
+                .map(|_| ()),
+            None
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn media_past_their_retention_are_asked_for_again_and_those_that_items_show_stay() {
+    on_each_database(|store| async move {
+        let catalog = &store.catalog;
+        let telemetry = &store.telemetry;
+        let ours = start(&store, "a", &[0]).await;
+        let medium = |n: u8| NewMedia {
+            id: format!("medium-{n}"),
+            sha256: [n; 32],
+            content_type: "image/png".to_owned(),
+            content_length: 5,
+            place: MediaPlace::Trace(trace_id(1).to_string(), None),
+            field: "input".to_owned(),
+        };
+        for n in [1, 2] {
+            let new = medium(n);
+            assert!(!telemetry.announce_media(&ours, &new, at(0)).await.unwrap());
+            let announced = telemetry.medium(&ours, &new.id).await.unwrap().unwrap();
+            let bytes = telemetry.store_media(&ours, &announced, b"bytes", at(0));
+            bytes.await.unwrap();
+            assert!(telemetry.announce_media(&ours, &new, at(0)).await.unwrap());
+        }
+        // An item that was made from the trace and shows one of them.
+        let shown = "see @@@langfuseMedia:type=image/png|id=medium-2|source=bytes@@@";
+        let dataset = Dataset {
+            id: "d".to_owned(),
+            name: "d".to_owned(),
+            description: None,
+            metadata: Value::Null,
+            input_schema: None,
+            expected_output_schema: None,
+            created_at: at(0),
+            updated_at: at(0),
+        };
+        assert!(catalog.create_dataset(&ours, &dataset).await.unwrap());
+        let input = ItemPatch {
+            input: Some(json!({ "picture": [shown] })),
+            ..ItemPatch::default()
+        };
+        let item = DatasetItem::new("i".to_owned(), &dataset, input, at(0));
+        let version = ItemVersion {
+            item,
+            is_deleted: false,
+        };
+        let revision = catalog.dataset(&ours, "d").await.unwrap().unwrap();
+        let put = store.put_dataset_item(&ours, &version, None, revision.revisions.schema);
+        assert!(put.await.unwrap());
+
+        let patch = ProjectPatch {
+            retention_days: Some(15),
+            ..ProjectPatch::default()
+        };
+        catalog
+            .update_project(&organization(), &ours, &patch, at(0))
+            .await
+            .unwrap();
+        store.sweep(at(30 * DAY_MS)).await.unwrap();
+        let bytes = async |n: u8| {
+            let id = medium(n).id;
+            telemetry.media_bytes(&ours, &id).await.unwrap()
+        };
+        assert_eq!(bytes(1).await, None);
+        assert_eq!(bytes(2).await.as_deref(), Some(&b"bytes"[..]));
+        let first = medium(1);
+        let again = telemetry.announce_media(&ours, &first, at(31 * DAY_MS));
+        assert!(!again.await.unwrap(), "its bytes are asked for");
+    })
+    .await;
+}

@@ -1,0 +1,14 @@
+//! Experiments: runs over datasets whose items are linked to traces, and the spans that stand for items.
+//!
+//! Invariants:
+//! - **Twice is once.** The same link of a run written again changes nothing.
+//! - **Deleted is gone.** Spans that were recorded for a run before it was deleted are not shown.
+
+mod linked;
+mod row;
+mod runs;
+mod spans;
+
+pub use linked::LinkedRun;
+pub use runs::NewLink;
+pub use spans::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};

@@ -1,0 +1,396 @@
+//! Media that clients upload: announced, sent, and read back.
+//!
+//! Invariants:
+//! - **The hash names the bytes.** Bytes are stored only under the digest they have, once per project; an
+//!   id is the beginning of that digest.
+//! - **Readable means there.** A medium is shown when its bytes are stored, whatever a client reports.
+//! - **Asked for again is new again.** Who links a medium makes it young in the same transaction, and what takes
+//!   old media away looks at their age once more when it has waited for them: a link that it could not see
+//!   yet keeps its bytes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use perpend_domain::dataset::{DatasetItem, media_ids};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+
+use crate::{Error, Telemetry};
+use perpend_sql::in_transaction;
+use perpend_sql::{Arg, Tx, query, query_scalar, value_list};
+
+/// What a client wants to upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMedia {
+    /// First 22 characters of the URL-safe base64 of `sha256`.
+    pub id: String,
+    /// Digest of the bytes.
+    pub sha256: [u8; 32],
+    /// MIME type.
+    pub content_type: String,
+    /// Their number.
+    pub content_length: i64,
+    /// Where it stands.
+    pub place: MediaPlace,
+    /// `input`, `output`, `metadata` or `expectedOutput`.
+    pub field: String,
+}
+
+/// Where a medium stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MediaPlace {
+    /// In a trace, and perhaps in one observation of it.
+    Trace(String, Option<String>),
+    /// In an item of a dataset: ids of the dataset and the item.
+    Item(String, String),
+}
+
+/// A medium without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Medium {
+    /// Its id.
+    pub id: String,
+    /// Digest of its bytes.
+    pub sha256: Vec<u8>,
+    /// MIME type.
+    pub content_type: String,
+    /// Number of its bytes.
+    pub content_length: i64,
+    /// When the bytes came; absent while they are not there.
+    pub uploaded_at: Option<Timestamp>,
+}
+
+/// What a client says about its upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadReport {
+    /// The status it was answered with.
+    pub http_status: i64,
+    /// What went wrong.
+    pub http_error: Option<String>,
+    /// How long it took.
+    pub time_ms: Option<i64>,
+}
+
+perpend_sql::record! {
+    struct MediumRow {
+        id: String,
+        sha256: Vec<u8>,
+        content_type: String,
+        content_length: i64,
+        uploaded_at: Option<i64>,
+    }
+}
+
+impl From<MediumRow> for Medium {
+    fn from(row: MediumRow) -> Self {
+        Self {
+            id: row.id,
+            sha256: row.sha256,
+            content_type: row.content_type,
+            content_length: row.content_length,
+            uploaded_at: row.uploaded_at.map(Timestamp::from_micros),
+        }
+    }
+}
+
+/// References of one item that keep their medium.
+const MAX_MEDIA: usize = 300;
+const MAX_MEDIA_ID: usize = 200;
+
+/// Half a day in microseconds. Projects keep their data for days: a younger medium is in no danger, and its
+/// row, which holds the bytes, is not written anew.
+macro_rules! young {
+    () => {
+        "43200000000"
+    };
+}
+
+/// What happens to bytes that are there when they come again.
+macro_rules! renewed {
+    () => {
+        concat!(
+            "ON CONFLICT (tenant, sha256) DO UPDATE SET created_at = excluded.created_at
+              WHERE media.created_at < excluded.created_at - ",
+            $crate::media::young!()
+        )
+    };
+}
+pub(crate) use {renewed, young};
+
+const ANNOUNCE: &str = concat!(
+    "
+    INSERT INTO media_uploads (project_id, id, sha256, content_type, content_length, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (project_id, id) DO UPDATE SET
+        content_type = CASE WHEN media_uploads.uploaded_at IS NULL
+                            THEN excluded.content_type ELSE media_uploads.content_type END,
+        content_length = CASE WHEN media_uploads.uploaded_at IS NULL
+                              THEN excluded.content_length ELSE media_uploads.content_length END,
+        created_at = excluded.created_at
+        WHERE media_uploads.uploaded_at IS NULL
+           OR media_uploads.created_at < excluded.created_at - ",
+    young!()
+);
+/// A medium that is linked at `$3`, so that it is not taken away as old.
+const RENEW: &str = concat!(
+    "
+    UPDATE media SET created_at = $3
+     WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2
+       AND created_at < $3 - ",
+    young!()
+);
+const NUMBER: &str = "INSERT INTO tenants (project_id) VALUES ($1) ON CONFLICT DO NOTHING";
+const LINK_TRACE: &str = "
+    INSERT INTO media_links (tenant, trace_id, observation_id, field, media_id)
+    SELECT number, $2, $3, $4, $5 FROM tenants WHERE project_id = $1
+    ON CONFLICT (tenant, trace_id, observation_id, field, media_id) DO NOTHING";
+const LINK_ITEM: &str = "
+    INSERT INTO media_item_links (project_id, dataset_id, item_id, field, media_id)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (project_id, dataset_id, item_id, field, media_id) DO NOTHING";
+const STORE_BYTES: &str = concat!(
+    "
+    INSERT INTO media (tenant, id, sha256, content_type, bytes, created_at)
+    SELECT number, $2, $3, $4, $5, $6 FROM tenants WHERE project_id = $1 ",
+    renewed!()
+);
+const ARRIVED: &str = "
+    UPDATE media_uploads SET uploaded_at = COALESCE(uploaded_at, $3)
+     WHERE project_id = $1 AND id = $2";
+const REPORT: &str = "
+    UPDATE media_uploads SET http_status = $3, http_error = $4, time_ms = $5
+     WHERE project_id = $1 AND id = $2";
+/// Media named in one statement.
+const PER_STATEMENT: usize = 100;
+/// Media that came inside payloads were never announced.
+const FIND: &str = "
+    SELECT m.id, m.sha256, m.content_type, CAST(length(m.bytes) AS BIGINT) AS content_length, m.created_at AS uploaded_at
+      FROM media m
+     WHERE m.tenant = (SELECT number FROM tenants WHERE project_id = $1) AND m.id";
+const FIND_ANNOUNCED: &str = "
+    SELECT id, sha256, content_type, content_length, uploaded_at
+      FROM media_uploads WHERE project_id = $1 AND id";
+const BYTES: &str = "
+    SELECT bytes FROM media
+     WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2";
+
+impl Telemetry {
+    /// Notes that a client wants to upload a medium, and where it stands. `true` when its bytes are
+    /// there already.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn announce_media(
+        &self,
+        project: &ProjectId,
+        new: &NewMedia,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(NUMBER)
+                .bind(project.as_str())
+                .execute(&mut tx)
+                .await?;
+            query(ANNOUNCE)
+                .bind(project.as_str())
+                .bind(&new.id)
+                .bind(new.sha256.as_slice())
+                .bind(&new.content_type)
+                .bind(new.content_length)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            query(RENEW)
+                .bind(project.as_str())
+                .bind(&new.id)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            let (link, first, second) = match &new.place {
+                MediaPlace::Trace(trace, observation) => (
+                    LINK_TRACE,
+                    trace,
+                    observation.as_deref().unwrap_or_default(),
+                ),
+                MediaPlace::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
+            };
+            query(link)
+                .bind(project.as_str())
+                .bind(first)
+                .bind(second)
+                .bind(&new.field)
+                .bind(&new.id)
+                .execute(&mut tx)
+                .await?;
+        });
+        let standing = self.medium(project, &new.id).await?;
+        Ok(standing
+            .is_some_and(|medium| medium.uploaded_at.is_some() && medium.sha256 == new.sha256))
+    }
+
+    /// Stores the bytes of an announced medium; the caller has held them against their digest.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when nothing was announced under this id.
+    pub async fn store_media(
+        &self,
+        project: &ProjectId,
+        medium: &Medium,
+        bytes: &[u8],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let n_announced = in_transaction!(&self.pool, |tx| {
+            query(STORE_BYTES)
+                .bind(project.as_str())
+                .bind(&medium.id)
+                .bind(medium.sha256.as_slice())
+                .bind(&medium.content_type)
+                .bind(bytes)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            query(ARRIVED)
+                .bind(project.as_str())
+                .bind(&medium.id)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        match n_announced {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what a client says about its upload.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such medium.
+    pub async fn report_upload(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        report: &UploadReport,
+    ) -> Result<(), Error> {
+        let n_known = in_transaction!(&self.pool, |tx| {
+            query(REPORT)
+                .bind(project.as_str())
+                .bind(id)
+                .bind(report.http_status)
+                .bind(report.http_error.as_deref())
+                .bind(report.time_ms)
+                .execute(&mut tx)
+                .await?
+        });
+        match n_known {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// A medium, announced or there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn medium(&self, project: &ProjectId, id: &str) -> Result<Option<Medium>, Error> {
+        let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        let announced: Vec<MediumRow> = self
+            .pool
+            .select(&format!("{FIND_ANNOUNCED} = $2"), &args)
+            .await?;
+        let announced = announced.into_iter().next().map(Medium::from);
+        if announced
+            .as_ref()
+            .is_some_and(|medium| medium.uploaded_at.is_some())
+        {
+            return Ok(announced);
+        }
+        let there: Vec<MediumRow> = self.pool.select(&format!("{FIND} = $2"), &args).await?;
+        Ok(there.into_iter().next().map(Medium::from).or(announced))
+    }
+
+    /// Those of these media whose bytes are there, by id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn media_there(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Medium>, Error> {
+        let mut found = HashMap::new();
+        for some in ids.chunks(PER_STATEMENT) {
+            let list = value_list(some.len(), 2);
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            // What came inside payloads was never announced; what was announced says more.
+            for sql in [
+                format!("{FIND} IN ({list})"),
+                format!("{FIND_ANNOUNCED} IN ({list}) AND uploaded_at IS NOT NULL"),
+            ] {
+                let rows: Vec<MediumRow> = self.pool.select(&sql, &args).await?;
+                found.extend(rows.into_iter().map(|row| (row.id.clone(), row.into())));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The bytes of a medium.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn media_bytes(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        query_scalar(BYTES)
+            .bind(project.as_str())
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await
+    }
+}
+
+/// Links the media that an item of a dataset refers to, inside the transaction that writes the item: what it shows
+/// outlives the trace that it was made from.
+///
+/// # Errors
+/// When the database fails.
+pub async fn link_item(tx: &mut Tx, project: &ProjectId, item: &DatasetItem) -> Result<(), Error> {
+    for (field, id) in media_of(item) {
+        query(RENEW)
+            .bind(project.as_str())
+            .bind(id)
+            .bind(item.valid_from.as_micros())
+            .execute(tx)
+            .await?;
+        query(LINK_ITEM)
+            .bind(project.as_str())
+            .bind(&item.dataset_id)
+            .bind(&item.id)
+            .bind(field)
+            .bind(id)
+            .execute(tx)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The media that an item refers to, by field.
+fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
+    let fields = [
+        ("input", &item.input),
+        ("expectedOutput", &item.expected_output),
+        ("metadata", &item.metadata),
+    ];
+    let ids = fields.into_iter().flat_map(|(field, value)| {
+        let ids = media_ids(value).into_iter();
+        // Longer ones are of no medium.
+        ids.filter(|id| id.len() <= MAX_MEDIA_ID)
+            .map(move |id| (field, id))
+    });
+    ids.take(MAX_MEDIA).collect()
+}

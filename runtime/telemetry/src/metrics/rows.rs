@@ -1,0 +1,330 @@
+//! Questions that need whole observations or traces: metadata, tags, tools, costs by type.
+
+use std::borrow::Cow;
+
+use perpend_domain::filter::{Cell, Condition, Filter, Order, Row, Test, find};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::metrics::{Accumulator, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+
+use super::Groups;
+use crate::{Error, Telemetry};
+use crate::{
+    ObservationCells, ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
+    TraceCells, TraceQuery,
+};
+
+/// Rows read at a time.
+const PAGE: u32 = 4_000;
+
+/// What stands only in the content of an observation.
+const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
+
+fn within(question: &Question) -> Filter {
+    let mut filter = question.filter.clone();
+    let column = find(question.view.columns(), question.view.time());
+    for (order, at) in [(Order::AtLeast, question.from), (Order::Less, question.to)] {
+        filter.conditions.push(Condition {
+            column,
+            test: Test::Time(order, at),
+        });
+    }
+    filter
+}
+
+/// Values of a dimension: several for a list, each of which makes a group of its own.
+fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Option<String>> {
+    let month = |at: Timestamp| vec![Some(at.to_string().chars().take(7).collect())];
+    let own = |text: Option<&String>| vec![text.cloned().filter(|text| !text.is_empty())];
+    match (name, stored) {
+        ("startTimeMonth" | "timestampMonth", _) => month(stored.at()),
+        ("traceRelease", Whole::Observation(stored)) => own(stored.of_trace.release.as_ref()),
+        ("traceVersion", _) => vec![None],
+        ("isRootObservation", Whole::Observation(stored)) => {
+            vec![Some(stored.observation.is_root().to_string())]
+        }
+        ("promptVersion", Whole::Observation(stored)) => {
+            let prompt = stored.observation.prompt.as_ref();
+            vec![
+                prompt
+                    .and_then(|prompt| prompt.version)
+                    .map(|v| v.to_string()),
+            ]
+        }
+        // Tags group as a whole.
+        ("tags", _) => match row.cell(name) {
+            Cell::List(tags) if !tags.is_empty() => vec![Some(tags.join(","))],
+            _ => vec![None],
+        },
+        ("providedModelName", _) => cell(row.cell("model")),
+        _ => cell(row.cell(name)),
+    }
+}
+
+fn cell(cell: Cell<'_>) -> Vec<Option<String>> {
+    match cell {
+        Cell::Text(text) => vec![Some(text.into_owned())],
+        Cell::List(list) if !list.is_empty() => list.iter().cloned().map(Some).collect(),
+        _ => vec![None],
+    }
+}
+
+/// A row as it is stored.
+enum Whole<'s> {
+    Observation(&'s StoredObservation),
+    Trace(&'s StoredTrace),
+}
+
+impl Whole<'_> {
+    fn at(&self) -> Timestamp {
+        match self {
+            Self::Observation(stored) => stored.observation.start,
+            Self::Trace(stored) => stored.trace.timestamp,
+        }
+    }
+}
+
+/// What a metric sees of a row.
+enum Seen<'r> {
+    Number(f64),
+    Text(Cow<'r, str>),
+    Nothing,
+}
+
+fn measured<'r>(
+    row: &'r dyn Row,
+    stored: &Whole<'_>,
+    name: &'static str,
+    n_scores: usize,
+) -> Seen<'r> {
+    let number = |column: &'static str, factor: f64| match row.cell(column) {
+        Cell::Number(value) => Seen::Number(value * factor),
+        _ => Seen::Nothing,
+    };
+    let text = |column: &'static str| match row.cell(column) {
+        Cell::Text(text) => Seen::Text(text),
+        _ => Seen::Nothing,
+    };
+    let rate = |tokens: &'static str| match (row.cell(tokens), row.cell("latency")) {
+        (Cell::Number(n), Cell::Number(latency)) if latency > 0.0 => Seen::Number(n / latency),
+        _ => Seen::Nothing,
+    };
+    match (name, stored) {
+        ("count", _) => Seen::Number(1.0),
+        ("countScores" | "scoresCount", _) => Seen::Number(n_scores as f64),
+        ("uniqueUserIds", _) => text("userId"),
+        ("uniqueSessionIds", _) => text("sessionId"),
+        ("traceId", _) => text("traceId"),
+        ("latency" | "timeToFirstToken", _) => number(name, 1_000.0),
+        ("streamingLatency", Whole::Observation(stored)) => {
+            let o = &stored.observation;
+            match (o.end, o.completion_start) {
+                (Some(end), Some(first)) => Seen::Number(end.micros_since(first) as f64 / 1_000.0),
+                _ => Seen::Nothing,
+            }
+        }
+        ("tokensPerSecond", _) => rate("totalTokens"),
+        ("outputTokensPerSecond", _) => rate("outputTokens"),
+        ("observationsCount", _) => number("observationCount", 1.0),
+        ("toolDefinitions", Whole::Observation(stored)) => {
+            let tools = stored.observation.content.tool_definitions.as_ref();
+            let n = tools
+                .and_then(serde_json::Value::as_array)
+                .map_or(0, Vec::len);
+            Seen::Number(n as f64)
+        }
+        _ => number(name, 1.0),
+    }
+}
+
+/// Types of cost or usage with their amounts; one nameless where the question does not ask by type.
+fn types(question: &Question, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> {
+    let asks = |name: &str| question.dimensions.iter().any(|one| one.name == name);
+    let Whole::Observation(stored) = stored else {
+        return vec![(None, 0.0)];
+    };
+    let o = &stored.observation;
+    let typed = |(name, amount): (&String, f64)| (Some(name.clone()), amount);
+    if asks("costType") {
+        let cost = o.effective_cost().iter();
+        cost.map(|(name, amount)| typed((name, *amount))).collect()
+    } else if asks("usageType") {
+        let usage = o.usage.iter();
+        usage.map(|(name, n)| typed((name, *n as f64))).collect()
+    } else {
+        vec![(None, 0.0)]
+    }
+}
+
+/// Adds one row to all groups it belongs to.
+fn add(
+    question: &Question,
+    groups: &mut Groups,
+    row: &dyn Row,
+    stored: &Whole<'_>,
+    n_scores: usize,
+) -> Result<(), Error> {
+    let single = question.metrics.iter();
+    let n_single = single.filter(|metric| metric.aggregation.needs_values());
+    let n_single = n_single.count();
+    for (kind, amount) in types(question, stored) {
+        let mut keys: Vec<Vec<Option<String>>> = vec![Vec::new()];
+        for one in &question.dimensions {
+            let values = match one.name {
+                "costType" | "usageType" => vec![kind.clone()],
+                name => dimension(row, stored, name),
+            };
+            keys = keys
+                .into_iter()
+                .flat_map(|key| {
+                    values.iter().map(move |value| {
+                        let mut key = key.clone();
+                        key.push(value.clone());
+                        key
+                    })
+                })
+                .collect();
+        }
+        for key in keys {
+            groups.count_values(n_single)?;
+            let values = groups.of(question, Some(stored.at()), key)?;
+            for (value, metric) in values.iter_mut().zip(&question.metrics) {
+                let seen = match metric.measure.name {
+                    "costByType" | "usageByType" if kind.is_some() => Seen::Number(amount),
+                    name => measured(row, stored, name, n_scores),
+                };
+                put(value, metric, &seen);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) {
+    match seen {
+        Seen::Number(number) => value.add(metric.aggregation, *number),
+        Seen::Text(text) => value.add_text(metric.aggregation, text),
+        Seen::Nothing => {}
+    }
+}
+
+impl Telemetry {
+    /// Adds the rows of a question one by one.
+    pub(super) async fn add_rows(
+        &self,
+        project: &ProjectId,
+        question: &Question,
+        groups: &mut Groups,
+    ) -> Result<(), Error> {
+        match question.view {
+            View::Observations => self.add_observations(project, question, groups).await,
+            View::Traces => self.add_traces(project, question, groups).await,
+            _ => Err(Error::Conflict(
+                "scores cannot be grouped by tags in metrics; ask for the observations or traces",
+            )),
+        }
+    }
+
+    async fn add_observations(
+        &self,
+        project: &ProjectId,
+        question: &Question,
+        groups: &mut Groups,
+    ) -> Result<(), Error> {
+        let asks = |name: &&str| {
+            question.dimensions.iter().any(|one| one.name == *name)
+                || question.metrics.iter().any(|one| one.measure.name == *name)
+        };
+        let counts_scores = asks(&"countScores");
+        let mut query = ObservationQuery {
+            filter: within(question),
+            limit: PAGE,
+            with_content: IN_CONTENT.iter().any(asks),
+            without_records: true,
+            max_tested: super::MAX_ROWS as u64,
+            ..ObservationQuery::default()
+        };
+        loop {
+            let page = self.observations(project, &query).await?;
+            groups.count_rows(page.items.len())?;
+            if page.given_up_at.is_some() {
+                return Err(Error::Conflict(super::TOO_MANY_ROWS));
+            }
+            let scores = match counts_scores {
+                true => {
+                    let ids = page.items.iter().map(|stored| &stored.observation.trace_id);
+                    self.scores_for(project, ids.collect()).await?
+                }
+                false => Default::default(),
+            };
+            for stored in &page.items {
+                let o = &stored.observation;
+                let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
+                let own = all
+                    .iter()
+                    .filter(|score| crate::is_about(score, Some(o.id.as_str())));
+                let n_scores = own.count();
+                let row = ObservationCells {
+                    stored,
+                    scores: &[],
+                };
+                add(
+                    question,
+                    groups,
+                    &row,
+                    &Whole::Observation(stored),
+                    n_scores,
+                )?;
+            }
+            query.after = page.items.last().map(|stored| ObservationCursor {
+                start: stored.observation.start,
+                trace_id: stored.observation.trace_id.clone(),
+                id: stored.observation.id.clone(),
+            });
+            if !page.has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn add_traces(
+        &self,
+        project: &ProjectId,
+        question: &Question,
+        groups: &mut Groups,
+    ) -> Result<(), Error> {
+        let counts_scores = question
+            .metrics
+            .iter()
+            .any(|metric| metric.measure.name == "scoresCount");
+        let mut query = TraceQuery {
+            filter: within(question),
+            ascending: true,
+            limit: PAGE,
+            ..TraceQuery::default()
+        };
+        loop {
+            let page = self.traces(project, &query).await?;
+            groups.count_rows(page.items.len())?;
+            let scores = match counts_scores {
+                true => {
+                    let ids = page.items.iter().map(|stored| &stored.trace.id);
+                    self.scores_for(project, ids.collect()).await?
+                }
+                false => Default::default(),
+            };
+            for stored in &page.items {
+                let n_scores = scores.get(&stored.trace.id).map_or(0, Vec::len);
+                let row = TraceCells {
+                    stored,
+                    scores: &[],
+                };
+                add(question, groups, &row, &Whole::Trace(stored), n_scores)?;
+            }
+            query.page += 1;
+            if !page.has_more {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,682 @@
+//! Lists of observations, latest start first.
+//!
+//! What few observations have is found by something smaller than the list: an index, the traces that have
+//! it, or the hours whose rollups say that there is some. What only contents and scores tell is tested in
+//! memory, row by row, and contents are parsed only where they can pass.
+
+use std::collections::HashMap;
+
+use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::Content;
+use perpend_domain::time::Timestamp;
+
+use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
+use super::read::{LIST, Rest, observation_column, where_of};
+use super::rollup::{HOUR, IS_STEP};
+use super::row::{self, ObservationRow, READ};
+use super::trace_marks::Marked;
+use super::{
+    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
+};
+use crate::metrics::rollup_column;
+use crate::{Error, Telemetry};
+use perpend_sql::Arg;
+use perpend_sql::{Expr, Sql};
+
+pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
+
+/// So few rows are sorted rather than looked for in the order of time.
+const FEW: i64 = 5_000;
+/// From so many rows on, the way to a page is cut short.
+const FAR: u64 = 200;
+/// Rows looked at in one go where a part of the filter is tested in memory: at first, and at most.
+const SCAN: [usize; 2] = [500, 4_000];
+
+fn is_on(condition: &Condition, id: &str) -> bool {
+    condition.column.is_some_and(|column| column.id == id)
+}
+
+/// The one text that the column has to be.
+fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
+    match &condition.test {
+        _ if !is_on(condition, id) => None,
+        Test::Text(TextOp::Equal, value) if !value.is_empty() => Some(value),
+        Test::AnyOf(values) => match values.as_slice() {
+            [one] if !one.is_empty() => Some(one),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether only observations of named traces are asked for.
+fn names_traces(filter: &Filter) -> bool {
+    filter.conditions.iter().any(|condition| {
+        is_on(condition, "traceId")
+            && matches!(
+                condition.test,
+                Test::AnyOf(_) | Test::Text(TextOp::Equal, _)
+            )
+    })
+}
+
+fn unled(id: &str) -> Option<Expr> {
+    match id {
+        "name" => Some(Expr::Text("+o.name")),
+        other => observation_column(other),
+    }
+}
+
+/// `FROM` and `WHERE` of a list of observations. The tenant is named twice, so that the list by time needs
+/// no look at traces; for named traces only once, or SQLite would read the whole list by time for them.
+pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool) -> (Sql, Rest) {
+    let mut sql = Sql::default();
+    let number = sql.bind(tenant.into());
+    sql.push(&format!(
+        " FROM observations o JOIN traces t ON t.number = o.trace WHERE t.tenant = {number}"
+    ));
+    if !names_traces(filter) {
+        sql.push(&format!(" AND o.tenant = {number}"));
+    }
+    let rest = where_of(&mut sql, filter, observation_column, is_postgres);
+    (sql, rest)
+}
+
+/// The hours that have rows which pass what the rollups know, the latest first, and how many.
+struct Hours {
+    all: Vec<(i64, u64)>,
+    /// The rollups know every condition but those on the start.
+    is_whole: bool,
+    /// Asked for from then on, and before.
+    range: (i64, i64),
+}
+
+impl Hours {
+    const fn is_cut(&self, hour: i64) -> bool {
+        hour < self.range.0 || self.range.1 < hour + HOUR
+    }
+
+    fn total(&self) -> u64 {
+        self.all.iter().map(|(_, n)| n).sum()
+    }
+}
+
+/// The start that is asked for: from, inclusive, and to, exclusive.
+fn start_range(filter: &Filter) -> (i64, i64) {
+    let (mut from, mut to) = (i64::MIN / 2, i64::MAX / 2);
+    for condition in filter.conditions.iter().filter(|c| is_on(c, "startTime")) {
+        if let Test::Time(order, at) = &condition.test {
+            let at = at.as_micros();
+            match order {
+                Order::AtLeast => from = from.max(at),
+                Order::Greater => from = from.max(at + 1),
+                Order::Less => to = to.min(at),
+                Order::AtMost => to = to.min(at + 1),
+                Order::Equal => (from, to) = (from.max(at), to.min(at + 1)),
+                Order::NotEqual => {}
+            }
+        }
+    }
+    (from, to)
+}
+
+/// A list in the making.
+struct List {
+    /// `FROM ... WHERE ...`.
+    sql: Sql,
+    rest: Rest,
+    hours: Option<Hours>,
+    /// One index has the rows in order.
+    is_by_name: bool,
+}
+
+perpend_sql::record! {
+    /// A row as far as its place and its content go.
+    struct NarrowRow {
+        seq: i64,
+        payload: Option<i64>,
+        place: i64,
+        started_at: i64,
+        trace_id: String,
+        id: String,
+    }
+}
+
+/// A text that stands in the content of every row that passes.
+fn needle(condition: &Condition) -> Option<String> {
+    let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ' ';
+    let literal = |text: &str| !text.is_empty() && text.chars().all(is_literal);
+    match &condition.test {
+        Test::MemberText(key, ..) | Test::MemberNumber(key, ..) | Test::MemberIsSet(key)
+            if is_on(condition, "metadata") =>
+        {
+            let head = key.split('.').next().filter(|head| literal(head))?;
+            Some(format!("\"{head}"))
+        }
+        Test::Text(op, value) if is_on(condition, "input") || is_on(condition, "output") => {
+            let has_text = matches!(
+                op,
+                TextOp::Equal | TextOp::Contains | TextOp::StartsWith | TextOp::EndsWith
+            );
+            (has_text && literal(value)).then(|| value.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Rows that every row is among which passes the condition; none where nothing smaller is known.
+fn among(
+    sql: &mut Sql,
+    tenant: &str,
+    project: &ProjectId,
+    condition: &Condition,
+) -> Option<String> {
+    const OF_TRACES: &str =
+        "SELECT n.seq FROM traces u JOIN observations n ON n.trace = u.number WHERE u.tenant =";
+    for (id, column) in [("userId", "user_id"), ("sessionId", "session_id")] {
+        if let Some(value) = one_value(condition, id) {
+            let value = sql.bind_text(value);
+            return Some(format!(
+                "SELECT n.seq FROM observations n WHERE n.tenant = {tenant} AND n.{column} = {value} \
+                 UNION ALL {OF_TRACES} {tenant} AND u.{column} = {value}"
+            ));
+        }
+    }
+    if let Some(value) = one_value(condition, "traceName") {
+        let value = sql.bind_text(value);
+        return Some(format!("{OF_TRACES} {tenant} AND u.name = {value}"));
+    }
+    if is_on(condition, "tags") {
+        // A trace has the tags of all its observations.
+        let mark = Marked::of(condition)?;
+        let mark = sql.bind_text(mark.lead()?);
+        return Some(format!(
+            "SELECT n.seq FROM trace_marks d JOIN observations n ON n.trace = d.trace \
+             WHERE d.tenant = {tenant} AND d.mark = {mark}"
+        ));
+    }
+    let is_score = condition
+        .column
+        .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
+    let needs_score = match &condition.test {
+        Test::MemberNumber(..) | Test::MemberIs(..) => true,
+        Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
+        _ => false,
+    };
+    let name = condition.test.key().filter(|_| is_score && needs_score)?;
+    let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
+    Some(format!(
+        "SELECT n.seq FROM scores s JOIN traces u ON u.tenant = {tenant} AND u.trace_id = s.trace_id \
+         JOIN observations n ON n.trace = u.number AND n.id = s.observation_id \
+         WHERE s.project_id = {project} AND s.name = {name}"
+    ))
+}
+
+impl Telemetry {
+    /// Observations, newest start first. Only with `with_content`, or where the filter looks at it, is
+    /// any content read. A page that was given up holds what was found up to there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn observations(
+        &self,
+        project: &ProjectId,
+        query: &ObservationQuery,
+    ) -> Result<ObservationPage, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(ObservationPage::default());
+        };
+        refresh::of_tenant(&self.pool, tenant).await?;
+        let list = self.list(project, tenant, query).await?;
+        if list
+            .hours
+            .as_ref()
+            .is_some_and(|hours| hours.all.is_empty())
+        {
+            return Ok(ObservationPage::default());
+        }
+        if list.rest.is_empty() {
+            self.plain_observations(list, query).await
+        } else {
+            self.scanned_observations(project, list, query).await
+        }
+    }
+
+    async fn list(
+        &self,
+        project: &ProjectId,
+        tenant: i64,
+        query: &ObservationQuery,
+    ) -> Result<List, Error> {
+        let filter = &query.filter;
+        let is_postgres = self.pool.is_postgres();
+        let is_by_name = filter
+            .conditions
+            .iter()
+            .any(|c| one_value(c, "name").is_some());
+        let (sql, rest) = observations_from(tenant, filter, is_postgres);
+        let mut list = List {
+            sql,
+            rest,
+            hours: None,
+            is_by_name,
+        };
+        if !names_traces(filter) {
+            match self.few(project, tenant, filter).await? {
+                Some(few) => {
+                    list.sql = few;
+                    list.is_by_name = false;
+                }
+                None => self.by_hours(&mut list, tenant, query).await?,
+            }
+        }
+        if query.without_records {
+            list.sql.push(&format!(" AND {IS_STEP}"));
+        }
+        Ok(list)
+    }
+
+    /// The list among few rows; none when no condition leaves few.
+    async fn few(
+        &self,
+        project: &ProjectId,
+        tenant: i64,
+        filter: &Filter,
+    ) -> Result<Option<Sql>, Error> {
+        let is_postgres = self.pool.is_postgres();
+        for condition in &filter.conditions {
+            let mut sql = Sql::default();
+            let number = sql.bind(tenant.into());
+            let place = match one_value(condition, "id") {
+                Some(id) => {
+                    let id = sql.bind_text(id);
+                    row::by_id(&id, is_postgres)
+                }
+                None => {
+                    let Some(among) = among(&mut sql, &number, project, condition) else {
+                        continue;
+                    };
+                    let count = format!(
+                        "SELECT COUNT(*) FROM (SELECT 1 FROM ({among}) a LIMIT {}) b",
+                        FEW + 1
+                    );
+                    if self.count(&count, &sql.args).await? > FEW.unsigned_abs() {
+                        continue;
+                    }
+                    format!("o.seq IN ({among})")
+                }
+            };
+            // The order of the tables is given: SQLite would begin with all traces.
+            sql.push(&format!(
+                " FROM observations o CROSS JOIN traces t \
+                 WHERE t.number = o.trace AND t.tenant = {number} AND {place}"
+            ));
+            let column = if is_postgres {
+                observation_column
+            } else {
+                unled
+            };
+            where_of(&mut sql, filter, column, is_postgres);
+            return Ok(Some(sql));
+        }
+        Ok(None)
+    }
+
+    /// Narrows a list to the hours that the rollups know of.
+    async fn by_hours(
+        &self,
+        list: &mut List,
+        tenant: i64,
+        query: &ObservationQuery,
+    ) -> Result<(), Error> {
+        // The rollups leave out records of traces.
+        if !query.without_records {
+            return Ok(());
+        }
+        let filter = &query.filter;
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let (mut from, to) = start_range(filter);
+        from = from.max(i64::MIN / 2);
+        let last = query.after.as_ref().map_or(to, |after| {
+            to.min(after.start.as_micros().saturating_add(1))
+        });
+        let [first, last] = [from.saturating_sub(HOUR), last].map(|at| sql.bind(at.into()));
+        sql.push(&format!(
+            "SELECT r.hour, CAST(SUM(r.n) AS BIGINT) FROM observation_rollups r \
+             WHERE r.tenant = {number} AND r.hour > {first} AND r.hour < {last}"
+        ));
+        let others = filter.conditions.iter().filter(|c| {
+            !is_on(c, "startTime")
+                || !matches!(&c.test, Test::Time(order, _) if *order != Order::NotEqual)
+        });
+        let (mut n_known, mut n_unknown) = (0, 0);
+        for condition in others {
+            match sql.condition(condition, rollup_column, self.pool.is_postgres()) {
+                true => n_known += 1,
+                false => n_unknown += 1,
+            }
+        }
+        let is_whole = n_unknown == 0;
+        let is_counted = is_whole && (query.with_total || query.offset > 0);
+        if n_known == 0 && !is_counted {
+            return Ok(());
+        }
+        sql.push(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour DESC");
+        let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
+        let mut hours = Hours {
+            all: rows
+                .into_iter()
+                .map(|(hour, n)| (hour, n.unsigned_abs()))
+                .collect(),
+            is_whole,
+            range: (from, to),
+        };
+        if is_counted {
+            for at in 0..hours.all.len() {
+                let hour = hours.all[at].0;
+                if hours.is_cut(hour) {
+                    let mut cut = within(&list.sql, hour, hour + HOUR);
+                    cut.push(&format!(" AND {IS_STEP}"));
+                    let count = format!("SELECT COUNT(*){}", cut.text);
+                    hours.all[at].1 = self.count(&count, &cut.args).await?;
+                }
+            }
+        }
+        // An index that leaves less is the better way, except to what next to nobody has.
+        if list.is_by_name && hours.total() > FEW.unsigned_abs() {
+            return Ok(());
+        }
+        if list.is_by_name && !self.pool.is_postgres() {
+            let mut sql = Sql::default();
+            let number = sql.bind(tenant.into());
+            sql.push(&format!(
+                " FROM observations o JOIN traces t ON t.number = o.trace \
+                 WHERE t.tenant = {number} AND o.tenant = {number}"
+            ));
+            where_of(&mut sql, filter, unled, false);
+            list.sql = sql;
+        }
+        list.is_by_name = false;
+        list.hours = Some(hours);
+        Ok(())
+    }
+
+    async fn plain_observations(
+        &self,
+        mut list: List,
+        query: &ObservationQuery,
+    ) -> Result<ObservationPage, Error> {
+        let n_total = match (&list.hours, query.with_total) {
+            (_, false) => 0,
+            (Some(hours), true) if hours.is_whole => hours.total(),
+            _ => {
+                let count = without_traces(&list.sql);
+                self.count(&format!("SELECT COUNT(*){count}"), &list.sql.args)
+                    .await?
+            }
+        };
+        let limit = query.limit as usize;
+        let mut rows = match list.hours.take() {
+            Some(hours) if hours.is_whole || query.offset == 0 => {
+                self.rows_by_hour(&list.sql, query, &hours).await?
+            }
+            _ => self.rows_in_order(&list, query).await?,
+        };
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        Ok(ObservationPage {
+            items: self.stored(&rows, query.with_content).await?,
+            n_total,
+            has_more,
+            given_up_at: None,
+        })
+    }
+
+    async fn rows_in_order(
+        &self,
+        list: &List,
+        query: &ObservationQuery,
+    ) -> Result<Vec<ObservationRow>, Error> {
+        let mut sql = list.sql.clone();
+        let mut skip = query.offset;
+        let narrow = without_traces(&list.sql);
+        if list.is_by_name && skip >= FAR && !narrow.contains("t.") {
+            let start = format!(
+                "SELECT o.started_at{narrow} ORDER BY o.started_at DESC LIMIT 1 OFFSET {skip}"
+            );
+            let found: Vec<(i64,)> = self.pool.select(&start, &sql.args).await?;
+            let Some((start,)) = found.first().copied() else {
+                return Ok(Vec::new());
+            };
+            let place = sql.bind(start.into());
+            let before = format!("SELECT COUNT(*){narrow} AND o.started_at > {place}");
+            skip = skip.saturating_sub(self.count(&before, &sql.args).await?);
+            sql.push(&format!(" AND o.started_at <= {place}"));
+        }
+        let limit = query.limit as usize + 1;
+        self.rows_after(&sql, query.after.as_ref(), limit, skip)
+            .await
+    }
+
+    /// Hour after hour, those without rows left out.
+    async fn rows_by_hour(
+        &self,
+        sql: &Sql,
+        query: &ObservationQuery,
+        hours: &Hours,
+    ) -> Result<Vec<ObservationRow>, Error> {
+        let wanted = query.limit as usize + 1;
+        let mut skip = query.offset;
+        let mut left = hours.all.as_slice();
+        while let Some(((_, n), rest)) = left.split_first()
+            && *n <= skip
+        {
+            skip -= n;
+            left = rest;
+        }
+        let mut goal = skip + wanted as u64;
+        let mut rows = Vec::new();
+        while let Some(((hour, n), rest)) = left.split_first()
+            && rows.len() < wanted
+        {
+            let (mut first, last, mut n_seen) = (*hour, *hour + HOUR, *n);
+            left = rest;
+            while let Some(((hour, n), rest)) = left.split_first()
+                && *hour + HOUR == first
+                && n_seen < goal
+            {
+                (first, n_seen) = (*hour, n_seen + n);
+                left = rest;
+            }
+            let run = within(sql, first, last);
+            let limit = wanted - rows.len();
+            rows.extend(
+                self.rows_after(&run, query.after.as_ref(), limit, skip)
+                    .await?,
+            );
+            skip = 0;
+            // What the rollups do not know may leave out much.
+            goal = goal.saturating_mul(4);
+        }
+        Ok(rows)
+    }
+
+    async fn rows_after(
+        &self,
+        from: &Sql,
+        after: Option<&ObservationCursor>,
+        limit: usize,
+        offset: u64,
+    ) -> Result<Vec<ObservationRow>, Error> {
+        let sql = in_order(READ, from, after, limit, offset);
+        self.pool.select(&sql.text, &sql.args).await
+    }
+
+    async fn scanned_observations(
+        &self,
+        project: &ProjectId,
+        list: List,
+        query: &ObservationQuery,
+    ) -> Result<ObservationPage, Error> {
+        let mut from = list.sql;
+        if let Some(hours) = &list.hours
+            && let (Some((last, _)), Some((first, _))) = (hours.all.first(), hours.all.last())
+        {
+            from = within(&from, *first, last + HOUR);
+        }
+        let needles: Vec<String> = list.rest.conditions().iter().filter_map(needle).collect();
+        let mut page = ObservationPage::default();
+        let mut n_matching = 0_u64;
+        let mut after = query.after.clone();
+        let last = query.offset + u64::from(query.limit);
+        let mut n_rows = SCAN[0];
+        let mut n_left = query.max_tested;
+        loop {
+            const NARROW: &str = "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id";
+            n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
+            let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
+            let rows: Vec<NarrowRow> = self.pool.select(&sql.text, &sql.args).await?;
+            let is_end = rows.len() < n_rows;
+            n_left -= rows.len() as u64;
+            if let Some(last) = rows.last() {
+                after = Some(ObservationCursor {
+                    start: Timestamp::from_micros(last.started_at),
+                    trace_id: perpend_sql::checked("observation", &last.trace_id)?,
+                    id: perpend_sql::checked("observation", &last.id)?,
+                });
+            }
+            let places: Vec<(Option<i64>, i64)> =
+                rows.iter().map(|row| (row.payload, row.place)).collect();
+            let can_pass = match needles.is_empty() {
+                true => vec![true; rows.len()],
+                false => self.contents_with(&places, &needles).await?,
+            };
+            let seqs: Vec<i64> = rows
+                .iter()
+                .zip(can_pass)
+                .filter_map(|(row, can_pass)| can_pass.then_some(row.seq))
+                .collect();
+            for found in self.passing(project, &seqs, &list.rest, query).await? {
+                if query.offset <= n_matching && n_matching < last {
+                    page.items.push(found);
+                }
+                n_matching += 1;
+            }
+            let is_enough = !query.with_total && last < n_matching;
+            if is_enough || is_end {
+                break;
+            }
+            if n_left == 0 {
+                page.given_up_at = after.map(|after| GivenUp {
+                    after,
+                    columns: list.rest.columns(),
+                });
+                break;
+            }
+            n_rows = (2 * n_rows).min(SCAN[1]);
+        }
+        page.has_more = last < n_matching || page.given_up_at.is_some();
+        page.n_total = if query.with_total { n_matching } else { 0 };
+        Ok(page)
+    }
+
+    /// Those of the rows that pass what is tested in memory, in their order.
+    async fn passing(
+        &self,
+        project: &ProjectId,
+        seqs: &[i64],
+        rest: &Rest,
+        query: &ObservationQuery,
+    ) -> Result<Vec<StoredObservation>, Error> {
+        let mut found = Vec::new();
+        for chunk in seqs.chunks(LIST) {
+            let sql = format!(
+                "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
+                 WHERE o.seq IN ({})",
+                perpend_sql::value_list(chunk.len(), 1)
+            );
+            let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
+            let mut rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
+            let order: HashMap<i64, usize> = chunk
+                .iter()
+                .enumerate()
+                .map(|(at, seq)| (*seq, at))
+                .collect();
+            rows.sort_by_key(|row| order.get(&row.seq).copied());
+            let with_content = query.with_content || rest.reads_content();
+            let stored = self.stored(&rows, with_content).await?;
+            let scores = if rest.reads_scores() {
+                let ids = stored.iter().map(|stored| &stored.observation.trace_id);
+                self.scores_for(project, ids.collect()).await?
+            } else {
+                HashMap::new()
+            };
+            for mut stored in stored {
+                let o = &stored.observation;
+                let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
+                let own = all
+                    .iter()
+                    .filter(|score| is_about(score, Some(o.id.as_str())));
+                let cells = ObservationCells {
+                    stored: &stored,
+                    scores: &own.cloned().collect::<Vec<_>>(),
+                };
+                if rest.holds(&cells) {
+                    if !query.with_content {
+                        stored.observation.content = Content::default();
+                    }
+                    found.push(stored);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The rows that start in a time.
+fn within(sql: &Sql, from: i64, to: i64) -> Sql {
+    let mut sql = sql.clone();
+    let [from, to] = [from, to].map(|at| sql.bind(at.into()));
+    sql.push(&format!(
+        " AND o.started_at >= {from} AND o.started_at < {to}"
+    ));
+    sql
+}
+
+/// The same without the traces, where no condition asks them.
+fn without_traces(sql: &Sql) -> String {
+    const JOINED: &str =
+        " FROM observations o JOIN traces t ON t.number = o.trace WHERE t.tenant = $1 AND";
+    match sql.text.strip_prefix(JOINED) {
+        Some(rest) if !rest.contains("t.") => format!(" FROM observations o WHERE{rest}"),
+        _ => sql.text.clone(),
+    }
+}
+
+fn in_order(
+    columns: &str,
+    from: &Sql,
+    after: Option<&ObservationCursor>,
+    limit: usize,
+    offset: u64,
+) -> Sql {
+    let mut sql = Sql {
+        text: format!("SELECT {columns}{}", from.text),
+        args: from.args.clone(),
+    };
+    if let Some(after) = after {
+        let start = sql.bind(after.start.as_micros().into());
+        let trace = sql.bind_text(after.trace_id.as_str());
+        let id = sql.bind_text(after.id.as_str());
+        sql.push(&format!(
+            " AND o.started_at <= {start} AND (o.started_at < {start} OR t.trace_id > {trace} \
+             OR (t.trace_id = {trace} AND o.id > {id}))"
+        ));
+    }
+    sql.push(&format!(
+        "{OBSERVATION_ORDER} LIMIT {limit} OFFSET {offset}"
+    ));
+    sql
+}

@@ -1,0 +1,156 @@
+//! A trace of any size, read part by part: memory is bounded by one part, however many observations there are.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use perpend_domain::ids::{ProjectId, TraceId};
+
+use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
+use super::{OfTrace, StoredObservation, block};
+use crate::{Error, Telemetry};
+use perpend_sql::{Sized, query, query_scalar, value_list};
+
+/// Rows read at once, without their contents.
+const ROWS: usize = 256;
+/// Contents of one part, unpacked. A single observation may have more.
+const PART_BYTES: usize = 2 << 20;
+
+static ROWS_BY_SEQ: Sized = Sized::new(|n| {
+    format!(
+        "SELECT {READ_OWN} FROM observations o WHERE o.seq IN ({})",
+        value_list(n, 1)
+    )
+});
+/// The head of a block says how long it is unpacked.
+static HEADS: Sized = Sized::new(|n| {
+    format!(
+        "SELECT seq, substr(body, 1, {}) FROM payloads WHERE seq IN ({})",
+        block::HEAD_BYTES,
+        value_list(n, 1)
+    )
+});
+
+/// A place in the observations of a trace, made by [`Telemetry::read_trace`].
+///
+/// Which observations there are, and their order, is that of the moment when reading began: each comes once.
+/// What one says is that of the moment when its part is read; one that was deleted by then is left out. No
+/// transaction is held between two parts, so a slow reader holds up nobody.
+#[derive(Debug)]
+pub struct TraceReader {
+    trace: TraceId,
+    of_trace: Arc<OfTrace>,
+    /// Not read yet.
+    left: VecDeque<i64>,
+    /// Read, and not handed out yet.
+    rows: VecDeque<OwnRow>,
+}
+
+impl TraceReader {
+    /// Whether all parts were read.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.left.is_empty() && self.rows.is_empty()
+    }
+}
+
+impl Telemetry {
+    /// Begins to read the observations of a trace by start and id; `None` when the project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn read_trace(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Option<TraceReader>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(None);
+        };
+        let sql =
+            format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
+        let found = query(sql).bind(tenant).bind(trace.as_str());
+        let Some(of) = found.fetch_optional::<TraceRow>(&self.pool).await? else {
+            return Ok(None);
+        };
+        let sql = "SELECT seq FROM observations WHERE trace = $1 ORDER BY started_at, id";
+        let left: Vec<i64> = query_scalar(sql)
+            .bind(of.number)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(Some(TraceReader {
+            trace: trace.clone(),
+            of_trace: Arc::new(of.of_trace()?),
+            left: left.into(),
+            rows: VecDeque::new(),
+        }))
+    }
+
+    /// The next observations, with content; none at the end.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn next_observations(
+        &self,
+        reader: &mut TraceReader,
+    ) -> Result<Vec<StoredObservation>, Error> {
+        while reader.rows.is_empty() {
+            let n = ROWS.min(reader.left.len());
+            if n == 0 {
+                return Ok(Vec::new());
+            }
+            let seqs: Vec<i64> = reader.left.drain(..n).collect();
+            reader.rows = self.rows_by_seq(&seqs).await?;
+        }
+        let n = self.n_of_part(&reader.rows).await?;
+        let rows: Vec<OwnRow> = reader.rows.drain(..n).collect();
+        let mut stored = Vec::with_capacity(n);
+        let contents = self.contents(&rows.iter().collect::<Vec<_>>()).await?;
+        for (row, content) in rows.iter().zip(contents) {
+            // Deleted since its row was read.
+            let Some(content) = content else { continue };
+            let mut one = row.stored(reader.trace.clone(), Arc::clone(&reader.of_trace))?;
+            one.observation.content = content;
+            stored.push(one);
+        }
+        Ok(stored)
+    }
+
+    /// The rows that are there still, in this order.
+    async fn rows_by_seq(&self, seqs: &[i64]) -> Result<VecDeque<OwnRow>, Error> {
+        let mut by_seq: HashMap<i64, OwnRow> = HashMap::with_capacity(seqs.len());
+        let mut rest = seqs;
+        while !rest.is_empty() {
+            let (sql, n) = ROWS_BY_SEQ.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let query = some.iter().fold(query(sql), |query, seq| query.bind(*seq));
+            let rows: Vec<OwnRow> = query.fetch_all(&self.pool).await?;
+            by_seq.extend(rows.into_iter().map(|row| (row.seq, row)));
+            rest = later;
+        }
+        Ok(seqs.iter().filter_map(|seq| by_seq.remove(seq)).collect())
+    }
+
+    /// How many of these rows make a part: at least one.
+    async fn n_of_part(&self, rows: &VecDeque<OwnRow>) -> Result<usize, Error> {
+        let blocks: HashSet<i64> = rows.iter().filter_map(|row| row.payload).collect();
+        let blocks: Vec<i64> = blocks.into_iter().collect();
+        let mut sizes: HashMap<i64, usize> = HashMap::with_capacity(blocks.len());
+        let mut rest = blocks.as_slice();
+        while !rest.is_empty() {
+            let (sql, n) = HEADS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let query = some.iter().fold(query(sql), |query, seq| query.bind(*seq));
+            let heads: Vec<(i64, Vec<u8>)> = query.fetch_all(&self.pool).await?;
+            sizes.extend(heads.iter().map(|(seq, head)| (*seq, block::size(head))));
+            rest = later;
+        }
+        let mut n_bytes = 0_usize;
+        let fits = |row: &&OwnRow| {
+            // Each block is unpacked once, for the first row that needs it.
+            let size = row.payload.and_then(|seq| sizes.remove(&seq));
+            n_bytes = size.unwrap_or(0).saturating_add(n_bytes);
+            n_bytes <= PART_BYTES
+        };
+        Ok(rows.iter().take_while(fits).count().max(1))
+    }
+}

@@ -1,0 +1,332 @@
+//! Reading scores.
+
+use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
+use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
+use perpend_domain::time::Timestamp;
+
+use super::ScoreQuery;
+use super::query::Statement;
+use crate::Window;
+use crate::{Error, Telemetry};
+use perpend_sql::Changed;
+use perpend_sql::Pool;
+use perpend_sql::{Cursor, Numbered, Page, Paging, checked, digest, from_json};
+use perpend_sql::{query, query_scalar};
+
+perpend_sql::record! {
+    pub(super) struct ScoreRow {
+        id: String,
+        trace_id: Option<String>,
+        observation_id: Option<String>,
+        session_id: Option<String>,
+        experiment_id: Option<String>,
+        name: String,
+        data_type: String,
+        number: Option<f64>,
+        text: Option<String>,
+        source: String,
+        timestamp: i64,
+        environment: String,
+        comment: Option<String>,
+        metadata: String,
+        config_id: Option<String>,
+        queue_id: Option<String>,
+        author_user_id: Option<String>,
+        origin: OriginRow,
+        created_at: i64,
+        updated_at: i64,
+    }
+}
+
+perpend_sql::record! {
+    struct OriginRow {
+        execution_id: Option<String>,
+        evaluator_id: Option<String>,
+        evaluator_version_id: Option<String>,
+        rule_id: Option<String>,
+        fingerprint: Option<Vec<u8>>,
+        inclusion_probability: Option<f64>,
+        given_name: Option<String>,
+    }
+}
+
+perpend_sql::record! {
+    struct SupersededRow {
+        score: ScoreRow,
+        superseded_by: String,
+    }
+}
+
+pub(super) const COLUMNS: &str = "
+    s.id, s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.name, s.data_type, s.number,
+    s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
+    s.author_user_id, s.execution_id, s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,
+    s.inclusion_probability, s.given_name, s.created_at, s.updated_at";
+
+fn inconsistent(detail: &str) -> Error {
+    Error::Inconsistent {
+        what: "score",
+        detail: detail.to_owned(),
+    }
+}
+
+impl OriginRow {
+    /// The execution decides whether there is one. Scores from before evaluators named them are stored under
+    /// the given name.
+    fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
+        let Some(execution) = self.execution_id else {
+            return Ok(None);
+        };
+        let absent = || inconsistent("a part of the origin is absent");
+        Ok(Some(ScoreOrigin {
+            execution_id: checked("score", &execution)?,
+            evaluator_id: checked("score", &self.evaluator_id.ok_or_else(absent)?)?,
+            evaluator_version_id: checked("score", &self.evaluator_version_id.ok_or_else(absent)?)?,
+            rule_id: checked("score", &self.rule_id.ok_or_else(absent)?)?,
+            fingerprint: digest("score", &self.fingerprint.ok_or_else(absent)?)?,
+            inclusion_probability: self.inclusion_probability.ok_or_else(absent)?,
+            score_name: self.given_name.unwrap_or_else(|| stored_name.to_owned()),
+        }))
+    }
+}
+
+impl ScoreRow {
+    fn subject(&self) -> Result<Subject, Error> {
+        let trace = self.trace_id.as_deref().map(|id| checked("score", id));
+        let observation = self.observation_id.as_deref();
+        let observation = observation.map(|id| checked("score", id));
+        match (trace, observation, &self.session_id, &self.experiment_id) {
+            (Some(trace), None, None, None) => Ok(Subject::Trace(trace?)),
+            (Some(trace), Some(observation), None, None) => {
+                Ok(Subject::Observation(trace?, observation?))
+            }
+            (None, None, Some(session), None) => Ok(Subject::Session(session.clone())),
+            (None, None, None, Some(experiment)) => Ok(Subject::Experiment(experiment.clone())),
+            _ => Err(inconsistent("it has not exactly one target")),
+        }
+    }
+
+    fn value(number: Option<f64>, text: Option<String>, kind: &str) -> Result<ScoreValue, Error> {
+        let number = number.ok_or_else(|| inconsistent("the number is absent"));
+        let text = text.ok_or_else(|| inconsistent("the text is absent"));
+        Ok(match checked("score", kind)? {
+            ScoreDataType::Numeric => ScoreValue::Numeric(number?),
+            ScoreDataType::Boolean => ScoreValue::Boolean(number? != 0.0),
+            ScoreDataType::Categorical => ScoreValue::Categorical(text?),
+            ScoreDataType::Text => ScoreValue::Text(text?),
+            ScoreDataType::Correction => ScoreValue::Correction(text?),
+        })
+    }
+}
+
+impl TryFrom<ScoreRow> for Score {
+    type Error = Error;
+
+    fn try_from(row: ScoreRow) -> Result<Self, Error> {
+        let subject = row.subject()?;
+        let origin = row.origin.origin(&row.name)?;
+        Ok(Self {
+            created_at: Timestamp::from_micros(row.created_at),
+            updated_at: Timestamp::from_micros(row.updated_at),
+            written: NewScore {
+                id: checked("score", &row.id)?,
+                name: row.name,
+                value: ScoreRow::value(row.number, row.text, &row.data_type)?,
+                subject,
+                source: checked("score", &row.source)?,
+                timestamp: Timestamp::from_micros(row.timestamp),
+                environment: row.environment,
+                comment: row.comment,
+                metadata: from_json("score", &row.metadata)?,
+                config_id: row.config_id,
+                queue_id: row.queue_id,
+                author_user_id: row.author_user_id,
+                origin,
+            },
+        })
+    }
+}
+
+const NEWEST_FIRST: &str = " ORDER BY s.timestamp DESC, s.id DESC";
+/// For conditions that leave few: SQLite would rather read a whole project in order than sort a handful.
+/// A plus takes the column out of its reach.
+const FEW_NEWEST_FIRST: &str = " ORDER BY +s.timestamp DESC, s.id DESC";
+
+/// The scores asked for, newest first, after a place in the list.
+pub(super) fn list(
+    pool: &Pool,
+    query: &ScoreQuery,
+    project: &ProjectId,
+    after: Option<&Cursor>,
+) -> Statement {
+    let mut statement = Statement::select_newest(COLUMNS, project);
+    statement.filter(pool, query);
+    if let Some(cursor) = after {
+        statement.push(match query.leaves_few() {
+            true => " AND (+s.timestamp, s.id) < (",
+            false => " AND (s.timestamp, s.id) < (",
+        });
+        statement.integer(cursor.at.as_micros());
+        statement.push(", ");
+        statement.text(&cursor.id);
+        statement.push(")");
+    }
+    statement.push(match query.leaves_few() {
+        true => FEW_NEWEST_FIRST,
+        false => NEWEST_FIRST,
+    });
+    statement
+}
+
+/// Traces asked for in one statement.
+const TRACES_PER_STATEMENT: usize = 256;
+
+impl Telemetry {
+    async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
+        let Statement { sql, args, .. } = statement;
+        let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One score.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score(&self, project: &ProjectId, id: &ScoreId) -> Result<Option<Score>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.push(" AND s.id = ");
+        statement.text(id.as_str());
+        Ok(self.fetch_scores(statement).await?.pop())
+    }
+
+    /// The scores of an execution that a later one over the same trace took the place of, and which one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn superseded_scores(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        execution: &ExecutionId,
+    ) -> Result<Vec<(Score, ExecutionId)>, Error> {
+        let rows: Vec<SupersededRow> = query(format!(
+            "SELECT {COLUMNS}, s.superseded_by FROM superseded_scores s \
+             WHERE s.project_id = $1 AND s.trace_id = $2 AND s.execution_id = $3 ORDER BY s.id"
+        ))
+        .bind(project.as_str())
+        .bind(trace.as_str())
+        .bind(execution.as_str())
+        .fetch_all(&self.pool)
+        .await?;
+        rows.into_iter()
+            .map(|row| Ok((row.score.try_into()?, checked("score", &row.superseded_by)?)))
+            .collect()
+    }
+
+    /// Scores of a project, newest first, after a place in the list.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Score>, Error> {
+        let mut statement = list(&self.pool, query, project, after);
+        statement.push(" LIMIT ");
+        statement.integer(i64::from(limit) + 1);
+        let items = self.fetch_scores(statement).await?;
+        Ok(Page::cut(items, limit, |score| Cursor {
+            at: score.written.timestamp,
+            id: score.written.id.to_string(),
+        }))
+    }
+
+    /// Scores whose last change is in the window, after a place; each with its own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn changed_scores(
+        &self,
+        project: &ProjectId,
+        window: &Window,
+        after: Option<&Changed>,
+        limit: u32,
+    ) -> Result<Vec<(Changed, Score)>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        if let Some(from) = after.map(|place| place.at).or(window.from) {
+            statement.push(" AND s.updated_at >= ");
+            statement.integer(from.as_micros());
+        }
+        statement.push(" AND s.updated_at < ");
+        statement.integer(window.to.as_micros());
+        if let Some(place) = after {
+            statement.push(" AND (s.updated_at > ");
+            statement.integer(place.at.as_micros());
+            statement.push(" OR s.id > ");
+            statement.text(&place.key);
+            statement.push(")");
+        }
+        statement.push(" ORDER BY s.updated_at, s.id LIMIT ");
+        statement.integer(i64::from(limit));
+        let scores = self.fetch_scores(statement).await?;
+        let with_place = |score: Score| {
+            let (at, key) = (score.updated_at, score.written.id.to_string());
+            (Changed { at, key }, score)
+        };
+        Ok(scores.into_iter().map(with_place).collect())
+    }
+
+    /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: lists that
+    /// may grow are better read with [`Telemetry::scores`].
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_page(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        paging: Paging,
+    ) -> Result<Numbered<Score>, Error> {
+        let mut count = Statement::select("COUNT(*)", project);
+        count.filter(&self.pool, query);
+        let Statement { sql, args, .. } = count;
+        let n_total: i64 = query_scalar(sql)
+            .bind_all(&args)
+            .fetch_one(&self.pool)
+            .await?;
+        let mut statement = list(&self.pool, query, project, None);
+        statement.push(" LIMIT ");
+        statement.integer(i64::from(paging.limit));
+        statement.push(" OFFSET ");
+        statement.integer(i64::try_from(paging.offset()).unwrap_or(i64::MAX));
+        Ok(Numbered {
+            items: self.fetch_scores(statement).await?,
+            n_total: n_total.max(0).cast_unsigned(),
+        })
+    }
+
+    /// All scores about these traces and the observations in them, newest first within a trace's own
+    /// scores; for pages that show many traces.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_traces(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<Vec<Score>, Error> {
+        let mut scores = Vec::new();
+        for some in traces.chunks(TRACES_PER_STATEMENT) {
+            let query = ScoreQuery {
+                trace_ids: some.to_vec(),
+                ..ScoreQuery::default()
+            };
+            let statement = list(&self.pool, &query, project, None);
+            scores.append(&mut self.fetch_scores(statement).await?);
+        }
+        Ok(scores)
+    }
+}

@@ -1,0 +1,45 @@
+//! Lists must not read a whole project for a few rows.
+
+use super::*;
+use crate::testing::Store;
+use crate::{observation_list, refresh};
+use perpend_sql::query;
+
+/// How SQLite would run a statement: one line per step.
+async fn plan(store: &Store, sql: &str) -> Vec<String> {
+    let sql = format!("EXPLAIN QUERY PLAN {sql}");
+    let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
+    steps.into_iter().map(|(_, _, _, step)| step).collect()
+}
+
+#[tokio::test]
+async fn stale_traces_are_found_by_their_own_index() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    let steps = plan(&store, refresh::STALE_OF_TENANT).await;
+    assert!(steps[0].contains("traces_stale"), "{steps:?}");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    let of_trace =
+        vec![json!({"type": "string", "column": "traceId", "operator": "=", "value": "t1"})];
+    for (filter, first, second) in [
+        (of_trace, "traces_by_id", "observations_by_trace"),
+        (Vec::new(), "observations_newest", "INTEGER PRIMARY KEY"),
+    ] {
+        let filter = Filter::parse(&filter, OBSERVATIONS).unwrap();
+        let (sql, _) = observation_list::observations_from(1, &filter, false);
+        let order = observation_list::OBSERVATION_ORDER;
+        let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
+        let steps = plan(&store, &sql).await;
+        assert!(
+            steps[0].contains(first) && steps[1].contains(second),
+            "{steps:?}"
+        );
+    }
+    store.close().await;
+}
