@@ -13,8 +13,8 @@ use super::finish::Attempt;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
 use crate::{Error, Ledger};
+use perpend_sql::in_transaction;
 use perpend_sql::{Arg, Sized, query, query_scalar, value_list};
-use perpend_sql::{Pool, in_transaction};
 
 /// The right to end executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +136,9 @@ impl Ledger {
         lease: Lease,
         now: Timestamp,
     ) -> Result<Vec<Vec<Leased>>, Error> {
-        let text = match &self.pool {
-            Pool::Sqlite { .. } => CLAIM_SQLITE,
-            Pool::Postgres(_) => CLAIM_POSTGRES,
+        let text = match self.pool.is_postgres() {
+            false => CLAIM_SQLITE,
+            true => CLAIM_POSTGRES,
         };
         let sql = format!("{text}{COLUMNS}");
         let claimed: Vec<Vec<ExecutionRow>> = in_transaction!(&self.pool, |tx| {

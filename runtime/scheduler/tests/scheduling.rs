@@ -8,6 +8,7 @@
 
 mod fairness;
 mod held;
+mod kills;
 mod model;
 mod pointing;
 mod streaming;

@@ -155,6 +155,7 @@ impl Server {
         let options = perpend_sql::Options {
             n_readers: config.database_readers,
             wait: config.database_wait,
+            ..perpend_sql::Options::default()
         };
         key::refuse_emptied(&url, &config)?;
         let store = Store::open(&url, &options)

@@ -21,6 +21,9 @@ pub enum Error {
     /// Another transaction was in the way of this one, which was undone; the caller may try again at once.
     #[error("another transaction was in the way: {0}")]
     Collision(String),
+    /// A breakpoint was reached: in tests only.
+    #[error("stopped at {0:?}")]
+    Stopped(&'static str),
     /// The database failed.
     #[error("database: {0}")]
     Sql(#[source] sqlx::Error),

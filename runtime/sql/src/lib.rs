@@ -11,6 +11,7 @@
 //! - **The text of a statement holds nothing that came from outside.** Values are bound.
 
 mod arg;
+mod breakpoints;
 mod conditions;
 mod error;
 pub mod file;
@@ -30,16 +31,17 @@ pub mod testing;
 mod tx;
 
 pub use arg::{Arg, storable};
+pub use breakpoints::Breakpoints;
 pub use conditions::{Expr, Sql};
 pub use error::Error;
 pub use list::{Changed, Cursor, Listed, Numbered, Page, Paging, bounds};
 pub use migrate::{CURRENT, Older, Step, migrate};
 pub use numbers::{Numbers, Table};
-pub use pool::{DatabaseUrl, InvalidDatabaseUrl, Options, Pool};
+pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
 pub use row::{As, At, Cell, Column, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
 pub use steps::{KNOWN, STEPS};
 pub use stored::{checked, digest, from_json, to_json};
 pub use sweep::Owned;
-pub use tx::{MAX_COLLISIONS, Tx};
+pub use tx::{MAX_COLLISIONS, STATEMENT, Tx};

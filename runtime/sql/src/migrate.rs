@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::pool::Pool;
+use crate::pool::{Engine, Pool};
 use crate::query::{query, query_scalar};
 use crate::{Error, in_transaction};
 
@@ -66,7 +66,7 @@ impl Step {
 /// [`Error::TooNew`] and [`Error::ChangedStep`] for a database that another program made, [`Error::TooOld`] for
 /// one that is to be left as it is, and when a statement fails. Nothing has changed then.
 pub async fn migrate(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
-    let Pool::Sqlite { writer, .. } = pool else {
+    let Engine::Sqlite { writer, .. } = pool.engine() else {
         return run(pool, steps, older).await;
     };
     // An index over a large table is sorted on disk here, and in memory by nobody.
@@ -82,7 +82,7 @@ pub async fn migrate(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Er
 
 async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
     let known = steps.len() as i64;
-    let is_postgres = matches!(pool, Pool::Postgres(_));
+    let is_postgres = pool.is_postgres();
     in_transaction!(pool, |tx| {
         if is_postgres {
             // Any constant will do: it only has to be the same for every node.

@@ -9,7 +9,7 @@ use sqlx::Connection as _;
 use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
-use crate::Error;
+use crate::{Breakpoints, Error};
 
 /// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub struct Options {
     pub n_readers: u32,
     /// How long a statement waits for a lock or a connection before it fails as unavailable.
     pub wait: Duration,
+    /// Only in tests.
+    pub breakpoints: Breakpoints,
 }
 
 impl Default for Options {
@@ -83,6 +85,7 @@ impl Default for Options {
         Self {
             n_readers: 4,
             wait: Duration::from_secs(5),
+            breakpoints: Breakpoints::default(),
         }
     }
 }
@@ -90,9 +93,16 @@ impl Default for Options {
 /// Statements that a connection keeps prepared: more than there are.
 const STATEMENTS: usize = 512;
 
-/// Connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
+/// Connections to a database, cheap to clone.
 #[derive(Clone, Debug)]
-pub enum Pool {
+pub struct Pool {
+    engine: Engine,
+    pub(crate) breakpoints: Breakpoints,
+}
+
+/// The connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
+#[derive(Clone, Debug)]
+pub enum Engine {
     Sqlite {
         reader: sqlx_sqlite::SqlitePool,
         writer: sqlx_sqlite::SqlitePool,
@@ -106,7 +116,13 @@ impl Pool {
     /// Where one text does not serve both.
     #[must_use]
     pub const fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
+        matches!(self.engine, Engine::Postgres(_))
+    }
+
+    /// Which database it is, and its connections.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Connects, and makes a database file that is missing.
@@ -114,6 +130,44 @@ impl Pool {
     /// # Errors
     /// When the database fails.
     pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::open(url, options).await?,
+            breakpoints: options.breakpoints.clone(),
+        })
+    }
+
+    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
+    /// PostgreSQL does that by itself.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn checkpoint(&self) -> Result<(), Error> {
+        if let Engine::Sqlite { checkpointer, .. } = &self.engine {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                .execute(checkpointer)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub async fn close(&self) {
+        match &self.engine {
+            Engine::Sqlite {
+                reader,
+                writer,
+                checkpointer,
+            } => {
+                checkpointer.close().await;
+                reader.close().await;
+                writer.close().await;
+            }
+            Engine::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl Engine {
+    async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
         match url {
             DatabaseUrl::Sqlite(path) => {
                 // WAL with full sync: a commit that returned survives power loss.
@@ -174,35 +228,6 @@ impl Pool {
                     Err(error) => Err(why_not(&connect, options.wait, error).await),
                 }
             }
-        }
-    }
-
-    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
-    /// PostgreSQL does that by itself.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn checkpoint(&self) -> Result<(), Error> {
-        if let Self::Sqlite { checkpointer, .. } = self {
-            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
-                .execute(checkpointer)
-                .await?;
-        }
-        Ok(())
-    }
-
-    pub async fn close(&self) {
-        match self {
-            Self::Sqlite {
-                reader,
-                writer,
-                checkpointer,
-            } => {
-                checkpointer.close().await;
-                reader.close().await;
-                writer.close().await;
-            }
-            Self::Postgres(pool) => pool.close().await,
         }
     }
 }

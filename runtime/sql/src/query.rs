@@ -12,10 +12,10 @@ use sqlx::AssertSqlSafe;
 
 use crate::Error;
 use crate::arg::{Arg, bind_args};
-use crate::pool::Pool;
+use crate::pool::{Engine, Pool};
 use crate::row::{As, Cell, Record, Row};
 use crate::spell::for_sqlite;
-use crate::tx::Tx;
+use crate::tx::{Open, Tx};
 
 /// How many of the rows that a statement finds are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,22 +87,26 @@ impl<'s> Source<'s> {
     {
         Box::pin(async move {
             match self {
-                Self::Pool(Pool::Sqlite { reader, .. }) => {
-                    let query = bind_args!(for_sqlite(sql), args);
-                    hand_on!(query, reader, wanted, put, Row::Sqlite);
-                }
-                Self::Pool(Pool::Postgres(pool)) => {
-                    let query = bind_args!(sql, args);
-                    hand_on!(query, pool, wanted, put, Row::Postgres);
-                }
-                Self::Transaction(Tx::Sqlite(tx)) => {
-                    let query = bind_args!(for_sqlite(sql), args);
-                    hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
-                }
-                Self::Transaction(Tx::Postgres(tx)) => {
-                    let query = bind_args!(sql, args);
-                    hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
-                }
+                Self::Pool(pool) => match pool.engine() {
+                    Engine::Sqlite { reader, .. } => {
+                        let query = bind_args!(for_sqlite(sql), args);
+                        hand_on!(query, reader, wanted, put, Row::Sqlite);
+                    }
+                    Engine::Postgres(pool) => {
+                        let query = bind_args!(sql, args);
+                        hand_on!(query, pool, wanted, put, Row::Postgres);
+                    }
+                },
+                Self::Transaction(tx) => match &mut tx.open {
+                    Open::Sqlite(tx) => {
+                        let query = bind_args!(for_sqlite(sql), args);
+                        hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
+                    }
+                    Open::Postgres(tx) => {
+                        let query = bind_args!(sql, args);
+                        hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
+                    }
+                },
             }
             Ok(())
         })

@@ -17,7 +17,7 @@ use sqlx::Connection;
 use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
 
-use crate::{DatabaseUrl, Error, Older, Options, Pool, STEPS, migrate};
+use crate::{DatabaseUrl, Engine, Error, Older, Options, Pool, STEPS, migrate};
 
 /// Set to `require`, the tests fail where PostgreSQL is not installed.
 const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
@@ -225,7 +225,7 @@ pub fn patient() -> Options {
 /// When the database does not answer.
 #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
 pub async fn fill_disk(pool: &Pool, is_full: bool) {
-    let Pool::Sqlite { writer, .. } = pool else {
+    let Engine::Sqlite { writer, .. } = pool.engine() else {
         return;
     };
     let limit = match is_full {

@@ -2,20 +2,30 @@
 
 use std::borrow::Cow;
 
+use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, Transaction};
 use sqlx_postgres::Postgres;
 use sqlx_sqlite::Sqlite;
 
-use crate::Error;
 use crate::arg::{Arg, bind_args};
-use crate::pool::Pool;
+use crate::pool::{Engine, Pool};
 use crate::sized::Sized;
 use crate::spell::for_sqlite;
+use crate::{Breakpoints, Error};
+
+/// The breakpoint after each statement of a script.
+pub const STATEMENT: &str = "statement of a script";
 
 /// A write transaction. Dropped before it is committed, it is undone.
 #[derive(Debug)]
-pub enum Tx {
+pub struct Tx {
+    pub(crate) open: Open,
+    breakpoints: Breakpoints,
+}
+
+#[derive(Debug)]
+pub(crate) enum Open {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
 }
@@ -27,12 +37,16 @@ impl Tx {
     /// When the database fails.
     pub fn begin(pool: &Pool) -> BoxFuture<'_, Result<Self, Error>> {
         Box::pin(async move {
-            Ok(match pool {
+            let open = match pool.engine() {
                 // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
-                Pool::Sqlite { writer, .. } => {
-                    Self::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
+                Engine::Sqlite { writer, .. } => {
+                    Open::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
                 }
-                Pool::Postgres(pool) => Self::Postgres(pool.begin().await?),
+                Engine::Postgres(pool) => Open::Postgres(pool.begin().await?),
+            };
+            Ok(Self {
+                open,
+                breakpoints: pool.breakpoints.clone(),
             })
         })
     }
@@ -43,16 +57,24 @@ impl Tx {
     /// When the database fails.
     pub fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
-            match self {
-                Self::Sqlite(tx) => tx.commit().await?,
-                Self::Postgres(tx) => tx.commit().await?,
+            match self.open {
+                Open::Sqlite(tx) => tx.commit().await?,
+                Open::Postgres(tx) => tx.commit().await?,
             }
             Ok(())
         })
     }
 
     pub const fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
+        matches!(self.open, Open::Postgres(_))
+    }
+
+    /// A place of this name, where a test may end the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when it does.
+    pub fn reach(&self, at: &'static str) -> Result<(), Error> {
+        self.breakpoints.reach(at)
     }
 
     /// Rows changed.
@@ -62,12 +84,12 @@ impl Tx {
         args: &'a [Arg<'a>],
     ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            Ok(match self {
-                Self::Sqlite(tx) => {
+            Ok(match &mut self.open {
+                Open::Sqlite(tx) => {
                     let query = bind_args!(for_sqlite(sql), args);
                     query.execute(&mut **tx).await?.rows_affected()
                 }
-                Self::Postgres(tx) => {
+                Open::Postgres(tx) => {
                     let query = bind_args!(sql, args);
                     query.execute(&mut **tx).await?.rows_affected()
                 }
@@ -75,16 +97,24 @@ impl Tx {
         })
     }
 
-    /// Executes statements without values that one text holds.
+    /// Executes statements without values that one text holds. There is a breakpoint after each, [`STATEMENT`].
     ///
     /// # Errors
     /// When the database fails.
     pub fn run_script(&mut self, sql: String) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let script = sqlx::raw_sql(AssertSqlSafe(sql));
-            match self {
-                Self::Sqlite(tx) => script.execute(&mut **tx).await.map(|_| ())?,
-                Self::Postgres(tx) => script.execute(&mut **tx).await.map(|_| ())?,
+            macro_rules! each {
+                ($tx:expr) => {{
+                    let mut done = script.execute_many($tx);
+                    while done.try_next().await?.is_some() {
+                        self.breakpoints.reach(STATEMENT)?;
+                    }
+                }};
+            }
+            match &mut self.open {
+                Open::Sqlite(tx) => each!(&mut **tx),
+                Open::Postgres(tx) => each!(&mut **tx),
             }
             Ok(())
         })

@@ -72,10 +72,12 @@ impl Store {
             if !take_touched(&mut tx, touched).await? {
                 return Ok(None);
             }
-            match perpend_ledger::make(&mut tx, batch, lease, now).await? {
-                Some(made) => made,
-                None => return Ok(None),
-            }
+            tx.reach("matching: taken")?;
+            let Some(made) = perpend_ledger::make(&mut tx, batch, lease, now).await? else {
+                return Ok(None);
+            };
+            tx.reach("matching: made")?;
+            made
         });
         Ok(Some(made))
     }
@@ -97,13 +99,16 @@ impl Store {
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |tx| {
             ended.mine = perpend_ledger::end(&mut tx, ending, finished).await?;
+            tx.reach("finishing: ended")?;
             write_scores(&mut tx, finished, &ended.mine, ending.now).await?;
             for old in perpend_ledger::replaced(&mut tx, finished, &ended.mine).await? {
                 let target = (old.project, old.trace);
                 put_aside(&mut tx, target, &old.execution, &old.newest).await?;
             }
+            tx.reach("finishing: scored")?;
             ended.failures =
                 perpend_ledger::count(&mut tx, finished, &ended.mine, ending.now).await?;
+            tx.reach("finishing: counted")?;
         });
         Ok(ended)
     }

@@ -119,6 +119,7 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
         let batches = group.iter();
         let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));
         gathered.number(&mut tx, batches).await?;
+        tx.reach("ingest: numbered")?;
         for (place, job) in group.iter().enumerate() {
             let arrival = Arrival {
                 tenant: &job.tenant,
@@ -131,7 +132,9 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
                 is_all_new = false;
             }
         }
+        tx.reach("ingest: applied")?;
         gathered.write(&mut tx).await?;
+        tx.reach("ingest: written")?;
         n_forgotten
     });
     Ok(is_all_new.then_some(n_forgotten))
@@ -155,7 +158,7 @@ async fn commit_groups(
     recent: Arc<Recent>,
     written: watch::Sender<()>,
 ) {
-    let is_only_writer = matches!(pool, Pool::Sqlite { .. });
+    let is_only_writer = !pool.is_postgres();
     while let Some(group) = next_group(&mut queue).await {
         let n_batches = group.len();
         match commit(&pool, &recent, &group).await {

@@ -459,7 +459,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
         .await
         .unwrap();
-    let perpend_sql::Pool::Sqlite { writer, .. } = &store.pool else {
+    let perpend_sql::Engine::Sqlite { writer, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
     // As good as a full disk: the database may not grow, and says so with the same code.

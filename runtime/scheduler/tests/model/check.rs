@@ -14,6 +14,7 @@ use perpend_domain::score::ScoreValue;
 use perpend_domain::time::Clock as _;
 
 use super::{History, Known, answer};
+use crate::support::StopInside;
 
 /// Longer than any retry waits.
 const ROUND_MS: i64 = 15 * 60_000;
@@ -29,6 +30,7 @@ pub(super) struct Seen {
     failed: usize,
     cancelled: usize,
     rescored: usize,
+    died_at: BTreeSet<&'static str>,
 }
 
 impl Seen {
@@ -42,7 +44,8 @@ impl Seen {
             self.cancelled,
             self.rescored,
         ];
-        all.iter().all(|n| 0 < *n)
+        let mut places = StopInside::INGEST.iter().chain(&StopInside::WORK);
+        all.iter().all(|n| 0 < *n) && places.all(|at| self.died_at.contains(at))
     }
 }
 
@@ -54,6 +57,7 @@ impl AddAssign for Seen {
         self.failed += other.failed;
         self.cancelled += other.cancelled;
         self.rescored += other.rescored;
+        self.died_at.extend(other.died_at);
     }
 }
 
@@ -69,6 +73,7 @@ pub(super) async fn at_the_end(history: &mut History) -> Result<Seen, String> {
     let executions = quiet(history).await?;
     let mut seen = Seen {
         observations: history.observations.len(),
+        died_at: history.died_at.clone(),
         ..Seen::default()
     };
     for execution in &executions {

@@ -22,14 +22,13 @@ use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
-use perpend_store::Store;
-use perpend_store::testing::{OpenStore as _, TempDatabase};
+use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use crate::support::{FakeEvaluate, Gate, StopOnce, World, child_of, span};
+use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, span};
 use plant::Plant;
 
 /// Of 250 steps each, on each of two databases.
@@ -70,6 +69,9 @@ struct History {
     n_unseen_requests: usize,
     n_made: u64,
     requeued: Vec<ExecutionId>,
+    stop: StopInside,
+    /// Places inside transactions where something died.
+    died_at: BTreeSet<&'static str>,
     plant: Option<Plant>,
     /// What was done, for whoever has to understand a failure.
     log: Vec<String>,
@@ -97,9 +99,12 @@ fn type_is(kind: &str) -> Vec<Value> {
 }
 
 impl History {
-    async fn new(store: Store, seed: u64, plant: Option<Plant>) -> Self {
+    async fn new(database: &TempDatabase, seed: u64, plant: Option<Plant>) -> Self {
+        let stop = StopInside::default();
         Self {
-            world: World::new(store).await,
+            world: World::new(stop.open(database).await).await,
+            stop,
+            died_at: BTreeSet::new(),
             random: StdRng::seed_from_u64(seed),
             evaluate: FakeEvaluate::new(|call, n_before| answer(&call.item.id, n_before)),
             rules: BTreeMap::new(),
@@ -135,7 +140,8 @@ impl History {
             58..60 => self.delete_rule().await,
             60..72 => self.move_clock(),
             72..75 => self.requeue().await,
-            75..82 => self.die().await?,
+            75..79 => self.die().await?,
+            79..82 => self.die_inside().await?,
             82..85 => self.die_during_a_call().await,
             85..88 => self.work_on_two_nodes().await?,
             _ => self.work().await?,
@@ -224,7 +230,22 @@ impl History {
         }
         self.requests.push(request.clone());
         self.n_unseen_requests += 1;
+        if self.one_in(10) {
+            self.die_during_ingest(request.clone()).await;
+        }
         self.world.ingest(request).await;
+    }
+
+    /// The server is killed inside the transaction: nothing of the request is there, and its client sends it again.
+    async fn die_during_ingest(&mut self, request: Vec<Observation>) {
+        let at = *StopInside::INGEST.choose(&mut self.random).unwrap();
+        self.note(|| format!("die at {at}"));
+        self.stop.arm(at);
+        let sent = self.world.try_ingest(request).await;
+        if self.stop.disarm() {
+            sent.unwrap_err();
+            self.died_at.insert(at);
+        }
     }
 
     async fn make_rule(&mut self) {
@@ -483,6 +504,23 @@ impl History {
         Ok(())
     }
 
+    /// A scheduler is killed inside a transaction, or comes to no such place.
+    async fn die_inside(&mut self) -> Result<(), String> {
+        let at = *StopInside::WORK.choose(&mut self.random).unwrap();
+        self.note(|| format!("die at {at}"));
+        self.stop.arm(at);
+        let ended = self.scheduler(None).run_until_idle().await;
+        match (self.stop.disarm(), ended) {
+            (true, Err(Error::Store(perpend_sql::Error::Stopped(_)))) => {
+                self.died_at.insert(at);
+            }
+            (false, Ok(())) => {}
+            (_, ended) => return Err(format!("died at {at} with {ended:?}")),
+        }
+        self.maybe_seen().await;
+        Ok(())
+    }
+
     /// A scheduler is gone while its workers have calls.
     async fn die_during_a_call(&mut self) {
         self.note(|| "die during a call".to_owned());
@@ -549,8 +587,12 @@ fn short(id: &str) -> &str {
 }
 
 /// A history of this seed; what it found wrong.
-async fn run(store: Store, seed: u64, plant: Option<Plant>) -> Result<check::Seen, String> {
-    let mut history = History::new(store, seed, plant).await;
+async fn run(
+    database: &TempDatabase,
+    seed: u64,
+    plant: Option<Plant>,
+) -> Result<check::Seen, String> {
+    let mut history = History::new(database, seed, plant).await;
     let mut ran = Ok(());
     for _ in 0..N_STEPS {
         ran = history.step().await;
@@ -576,7 +618,7 @@ async fn in_any_history_each_target_of_each_rule_ends_explained_and_scored_once(
         .map(|seed| async move {
             let mut seen = check::Seen::default();
             for database in TempDatabase::each().await {
-                let of_history = run(database.open().await, seed, None).await;
+                let of_history = run(&database, seed, None).await;
                 seen += of_history.map_err(|wrong| format!("on {}: {wrong}", database.url()))?;
             }
             Ok::<_, String>(seen)
@@ -600,7 +642,7 @@ async fn the_model_finds_each_planted_bug() {
         let mut found = None;
         for seed in 1..6 {
             let database = TempDatabase::sqlite();
-            let wrong = run(database.open().await, seed, Some(plant)).await.err();
+            let wrong = run(&database, seed, Some(plant)).await.err();
             found = found.or(wrong);
         }
         assert!(found.is_some(), "{plant:?} was not found");

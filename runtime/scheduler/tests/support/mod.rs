@@ -22,6 +22,7 @@ use perpend_domain::score::Score;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
 use perpend_store::Store;
+use perpend_store::testing::TempDatabase;
 use perpend_telemetry::scores::ScoreQuery;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
@@ -222,6 +223,46 @@ impl Breakpoints for StopOnce {
     }
 }
 
+/// Ends a transaction once, at a named place inside it.
+#[derive(Clone, Debug, Default)]
+pub struct StopInside(Arc<Mutex<Option<&'static str>>>);
+
+impl StopInside {
+    /// The places, outside the rooms that have them: a name that none has is never reached, and noticed by that.
+    pub const INGEST: [&'static str; 3] =
+        ["ingest: numbered", "ingest: applied", "ingest: written"];
+    pub const WORK: [&'static str; 5] = [
+        "matching: taken",
+        "matching: made",
+        "finishing: ended",
+        "finishing: scored",
+        "finishing: counted",
+    ];
+
+    /// From now on the first transaction that comes there ends there.
+    pub fn arm(&self, at: &'static str) {
+        *self.0.lock().unwrap() = Some(at);
+    }
+
+    /// Whether one came.
+    pub fn disarm(&self) -> bool {
+        self.0.lock().unwrap().take().is_none()
+    }
+
+    /// A database whose transactions end so.
+    pub async fn open(&self, database: &TempDatabase) -> Store {
+        let armed = self.clone();
+        let options = perpend_sql::Options {
+            breakpoints: perpend_sql::Breakpoints::new(move |at| {
+                let mut armed = armed.0.lock().unwrap();
+                *armed == Some(at) && armed.take().is_some()
+            }),
+            ..perpend_sql::testing::patient()
+        };
+        Store::open(database.url(), &options).await.unwrap()
+    }
+}
+
 /// Keeps whoever comes to a place there until it is told to let them go.
 #[derive(Debug)]
 pub struct StayAt {
@@ -407,6 +448,13 @@ impl World {
     }
 
     pub async fn ingest(&self, observations: Vec<Observation>) {
+        self.try_ingest(observations).await.unwrap();
+    }
+
+    pub async fn try_ingest(
+        &self,
+        observations: Vec<Observation>,
+    ) -> Result<(), perpend_sql::Error> {
         let batch = Batch {
             observations,
             ..Batch::default()
@@ -415,7 +463,6 @@ impl World {
             .telemetry
             .write_batch(&self.project, batch, self.clock.now())
             .await
-            .unwrap();
     }
 
     pub async fn scores(&self) -> Vec<Score> {

@@ -89,6 +89,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
     let options = perpend_sql::Options {
         n_readers: 1,
         wait: config.database_wait,
+        ..perpend_sql::Options::default()
     };
     Store::open_beside_server(&url, &options)
         .await

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::Store;
 use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
-use perpend_sql::Pool;
+use perpend_sql::Engine;
 
 fn home() -> ProjectId {
     ProjectId::new("home").unwrap()
@@ -181,7 +181,7 @@ async fn what_is_linked_while_it_is_taken_away_stays() {
     for database in TempDatabase::each().await {
         let store = database.open().await;
         // SQLite has one writer: one of the two waits for the other from its beginning.
-        let Pool::Postgres(pool) = &store.pool else {
+        let Engine::Postgres(pool) = store.pool.engine() else {
             store.close().await;
             continue;
         };

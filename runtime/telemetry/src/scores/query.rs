@@ -186,8 +186,7 @@ impl Statement {
     pub(super) fn filter(&mut self, pool: &Pool, query: &ScoreQuery) {
         self.texts("id", query.ids.iter().map(ScoreId::as_str));
         // The index of names has the scores of one name in order; those of several would have to be sorted.
-        let is_hidden =
-            self.is_ordered && query.names.len() > 1 && matches!(pool, Pool::Sqlite { .. });
+        let is_hidden = self.is_ordered && query.names.len() > 1 && !pool.is_postgres();
         let name = if is_hidden { "name || ''" } else { "name" };
         self.texts(name, query.names.iter().map(String::as_str));
         self.texts("source", query.sources.iter().map(|s| s.as_str()));
@@ -239,9 +238,9 @@ impl Statement {
             self.push(OF_TRACE);
             self.text(tag);
             self.push(" IN ");
-            self.push(match pool {
-                Pool::Sqlite { .. } => TAGS_SQLITE,
-                Pool::Postgres(_) => TAGS_POSTGRES,
+            self.push(match pool.is_postgres() {
+                false => TAGS_SQLITE,
+                true => TAGS_POSTGRES,
             });
             self.push(")");
         }
@@ -290,7 +289,7 @@ impl Statement {
             text: String::new(),
             args: vec![Arg::Text(None); n],
         };
-        let is_known = sql.member("s.metadata", &test, matches!(pool, Pool::Postgres(_)));
+        let is_known = sql.member("s.metadata", &test, pool.is_postgres());
         if is_known {
             self.push(&sql.text);
             self.args.extend(sql.args.drain(n..));
@@ -306,9 +305,9 @@ impl Statement {
             MemberTest::IsNotSet => " AND NOT EXISTS (SELECT 1 FROM ",
             MemberTest::IsSet | MemberTest::Text(..) => " AND EXISTS (SELECT 1 FROM ",
         });
-        self.push(match pool {
-            Pool::Sqlite { .. } => MEMBERS_SQLITE,
-            Pool::Postgres(_) => MEMBERS_POSTGRES,
+        self.push(match pool.is_postgres() {
+            false => MEMBERS_SQLITE,
+            true => MEMBERS_POSTGRES,
         });
         self.push(" WHERE m.key = ");
         self.text(key);

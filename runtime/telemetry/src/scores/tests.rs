@@ -26,7 +26,7 @@ use crate::Error;
 use crate::testing::Store;
 use crate::testing::on_each_database;
 use perpend_sql::Paging;
-use perpend_sql::{Pool, in_transaction};
+use perpend_sql::{Engine, in_transaction};
 
 fn project(name: &str) -> ProjectId {
     ProjectId::new(name).unwrap()
@@ -726,8 +726,8 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
         let sql = "SELECT * FROM scores s WHERE s.project_id = 'home' AND s.name IN ('correct')
                       AND (s.timestamp, s.id) < (1760002000000000, '5')
                     ORDER BY s.timestamp DESC, s.id DESC LIMIT 51";
-        let plan: Vec<String> = match &store.pool {
-            Pool::Sqlite { writer, .. } => {
+        let plan: Vec<String> = match store.pool.engine() {
+            Engine::Sqlite { writer, .. } => {
                 let explain = format!("EXPLAIN QUERY PLAN {sql}");
                 let rows = sqlx::query(AssertSqlSafe(explain))
                     .fetch_all(writer)
@@ -735,7 +735,7 @@ async fn the_newest_scores_are_read_in_the_order_of_their_index() {
                     .unwrap();
                 rows.iter().map(|row| row.get("detail")).collect()
             }
-            Pool::Postgres(pool) => {
+            Engine::Postgres(pool) => {
                 sqlx::raw_sql("ANALYZE scores").execute(pool).await.unwrap();
                 let explain = format!("EXPLAIN {sql}");
                 let rows = sqlx::query(AssertSqlSafe(explain))

@@ -6,7 +6,7 @@ use super::*;
 use crate::read::observation_row;
 use crate::row::ObservationRow;
 use crate::testing::Store;
-use perpend_sql::{Pool, in_transaction};
+use perpend_sql::{Engine, in_transaction};
 
 async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> ObservationRow {
     async fn find(
@@ -163,8 +163,8 @@ async fn of_batches_that_share_a_commit_only_the_one_at_fault_fails() {
             .write_batch(&p, batch(vec![span(0, 0, None)]), at(0))
             .await
             .unwrap();
-        match &store.pool {
-            Pool::Sqlite { writer, .. } => sqlx::query(
+        match store.pool.engine() {
+            Engine::Sqlite { writer, .. } => sqlx::query(
                 "CREATE TRIGGER no_such BEFORE INSERT ON observations WHEN NEW.name = 'refused' \
                  BEGIN SELECT RAISE(ABORT, 'refused'); END",
             )
@@ -172,7 +172,7 @@ async fn of_batches_that_share_a_commit_only_the_one_at_fault_fails() {
             .await
             .map(drop)
             .unwrap(),
-            Pool::Postgres(pool) => sqlx::query(
+            Engine::Postgres(pool) => sqlx::query(
                 "ALTER TABLE observations ADD CONSTRAINT no_such CHECK (name <> 'refused')",
             )
             .execute(pool)

@@ -153,7 +153,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
 async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    let perpend_sql::Pool::Sqlite { reader, .. } = &store.pool else {
+    let perpend_sql::Engine::Sqlite { reader, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
     let of_trace = ScoreQuery {

@@ -1,0 +1,34 @@
+//! Named places inside write transactions at which a test ends them, as a kill would.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Error;
+
+type Stops = dyn Fn(&'static str) -> bool + Send + Sync;
+
+/// Where transactions end before their time: nowhere, but in tests.
+#[derive(Clone, Default)]
+pub struct Breakpoints(Option<Arc<Stops>>);
+
+impl Breakpoints {
+    /// `stops` is asked at each place by its name; with `true` the transaction fails there and is undone.
+    pub fn new(stops: impl Fn(&'static str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(stops)))
+    }
+
+    pub(crate) fn reach(&self, at: &'static str) -> Result<(), Error> {
+        match &self.0 {
+            Some(stops) if stops(at) => Err(Error::Stopped(at)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Breakpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Breakpoints")
+            .field(&self.0.is_some())
+            .finish()
+    }
+}
