@@ -38,4 +38,5 @@ mod rest;
 mod scores;
 mod skills;
 mod slow_senders;
+mod stored;
 mod teamwork;

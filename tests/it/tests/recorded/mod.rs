@@ -8,7 +8,7 @@
 
 mod masked;
 mod recording;
-mod script;
+pub(crate) mod script;
 mod variants;
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ use script::{Run, Script};
 /// What to write instead of comparing.
 const RECORD: &str = "PERPEND_RECORD";
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
 }
 

@@ -217,7 +217,7 @@ impl Run {
     }
 
     /// A text with what was kept in place of its names.
-    fn filled(&self, text: &str) -> anyhow::Result<String> {
+    pub(crate) fn filled(&self, text: &str) -> anyhow::Result<String> {
         let mut parts = text.split("${");
         let mut filled = parts.next().unwrap_or_default().to_owned();
         for part in parts {

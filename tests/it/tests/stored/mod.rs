@@ -1,0 +1,208 @@
+//! What 0.1 stored loads in this program, and the API answers the same from it.
+//!
+//! `tests/corpus/stored/0.1` holds a database of each kind, made by the program of 0.1, and what that program answered
+//! from it. They are made with `PERPEND_RECORD=stored` and `PERPEND_TEST_PROGRAM` naming that program, and stay as
+//! they are: `differs` says what is meant to be another answer by now.
+
+mod made;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context as _;
+use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp};
+use perpend_server::client::Client;
+use perpend_sql::testing::patient;
+use perpend_sql::{
+    Breakpoints, CURRENT, DatabaseUrl, Error, KNOWN, Older, Options, Pool, STATEMENT, STEPS,
+    in_transaction, migrate, query_scalar,
+};
+use perpend_store::testing::TempDatabase;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::recorded::script::Caller;
+
+/// An answer as it was given.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Answer {
+    path: String,
+    is_of_organization: bool,
+    status: u16,
+    body: Value,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/stored/0.1")
+}
+
+const fn kind(database: &TempDatabase) -> &'static str {
+    match database.url() {
+        DatabaseUrl::Sqlite(_) => "sqlite",
+        DatabaseUrl::Postgres(_) => "postgres",
+    }
+}
+
+fn unpacked(name: &str) -> anyhow::Result<Vec<u8>> {
+    let path = folder().join(name);
+    let packed = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    Ok(zstd::decode_all(packed.as_slice())?)
+}
+
+fn packed(name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    let packed = zstd::encode_all(bytes, 19)?;
+    Ok(std::fs::write(folder().join(name), packed)?)
+}
+
+/// Fills an empty database with what 0.1 stored.
+async fn restore(database: &TempDatabase) -> anyhow::Result<()> {
+    match database.url() {
+        DatabaseUrl::Sqlite(path) => std::fs::write(path, unpacked("sqlite.db.zst")?)?,
+        url @ DatabaseUrl::Postgres(_) => {
+            let dump = String::from_utf8(unpacked("postgres.sql.zst")?)?;
+            let pool = Pool::open(url, &patient()).await?;
+            let filled: Result<(), Error> = async {
+                in_transaction!(&pool, |tx| {
+                    tx.run_script(dump).await?;
+                });
+                Ok(())
+            }
+            .await;
+            filled?;
+            pool.close().await;
+        }
+    }
+    Ok(())
+}
+
+async fn version(pool: &Pool) -> anyhow::Result<i64> {
+    Ok(query_scalar(CURRENT).fetch_one(pool).await?)
+}
+
+/// Migrates, killed after the first statement, then after the second, and so on until none is left; how many
+/// statements there were.
+async fn migrate_killed_at_every_statement(url: &DatabaseUrl) -> anyhow::Result<u32> {
+    for n_allowed in 0.. {
+        let n_left = Arc::new(AtomicU32::new(n_allowed));
+        let options = Options {
+            breakpoints: Breakpoints::new(move |at| {
+                at == STATEMENT && n_left.fetch_sub(1, Ordering::SeqCst) == 0
+            }),
+            ..patient()
+        };
+        let pool = Pool::open(url, &options).await?;
+        let before = version(&pool).await?;
+        let migrated = migrate(&pool, STEPS, Older::Migrate).await;
+        let after = version(&pool).await?;
+        pool.close().await;
+        match migrated {
+            Ok(()) => {
+                anyhow::ensure!(after == KNOWN, "{after} of {KNOWN} steps");
+                return Ok(n_allowed);
+            }
+            Err(Error::Stopped(_)) => {
+                anyhow::ensure!(after == before, "half migrated: {before}, then {after}");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    anyhow::bail!("never ends")
+}
+
+/// What a server of this program is told about a database.
+fn url_text(database: &TempDatabase) -> String {
+    match database.url() {
+        DatabaseUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+        DatabaseUrl::Postgres(url) => url.clone(),
+    }
+}
+
+fn client(origin: &str, is_of_organization: bool) -> Client {
+    let (public, secret) = match is_of_organization {
+        true => ORGANIZATION_KEYS,
+        false => KEYS,
+    };
+    Client::new(origin)
+        .with_keys(public, secret)
+        .with_timeout(PATIENCE)
+}
+
+/// Hides where the server listens, and what an address is signed with.
+fn shown(origin: &str, body: &[u8]) -> Value {
+    match serde_json::from_slice(body) {
+        Ok(mut json) => {
+            hide(origin, &mut json);
+            json
+        }
+        Err(_) => Value::String(String::from_utf8_lossy(body).replace(origin, "<origin>")),
+    }
+}
+
+fn hide(origin: &str, value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains("&signature=") => "<signed>".clone_into(text),
+        Value::String(text) => *text = text.replace(origin, "<origin>"),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(origin, item)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                match name.as_str() {
+                    // Asking with a key is a use of it.
+                    "lastUsedAt" | "urlExpiry" => *value = Value::Null,
+                    _ => hide(origin, value),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+async fn ask(origin: &str, path: &str, is_of_organization: bool) -> anyhow::Result<Answer> {
+    let answer = client(origin, is_of_organization).get(path).await?;
+    Ok(Answer {
+        path: path.to_owned(),
+        is_of_organization,
+        status: answer.status.as_u16(),
+        body: shown(origin, &answer.body),
+    })
+}
+
+#[tokio::test]
+async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_statement()
+-> anyhow::Result<()> {
+    for database in TempDatabase::each().await {
+        if std::env::var("PERPEND_RECORD").is_ok_and(|what| what == "stored") {
+            made::make(&database).await?;
+            continue;
+        }
+        eprintln!("on {}", database.url());
+        restore(&database).await?;
+        let n_statements = migrate_killed_at_every_statement(database.url()).await?;
+        eprintln!("{n_statements} statements");
+        let app = TestApp::with(&[("database.url", &url_text(&database))]).await?;
+        let answers = unpacked(&format!("{}.answers.jsonl.zst", kind(&database)))?;
+        let mut wrong = Vec::new();
+        for line in String::from_utf8(answers)?.lines() {
+            let before: Answer = serde_json::from_str(line)?;
+            let now = ask(&app.origin, &before.path, before.is_of_organization).await?;
+            if (now.status, &now.body) != (before.status, &before.body) {
+                wrong.push(format!(
+                    "{}\n  before {} {}\n  now    {} {}",
+                    before.path, before.status, before.body, now.status, now.body
+                ));
+            }
+        }
+        app.stop().await?;
+        anyhow::ensure!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    }
+    Ok(())
+}
+
+/// Whose lists are asked for.
+const fn asks(caller: Caller) -> Option<bool> {
+    match caller {
+        Caller::Project => Some(false),
+        Caller::Organization => Some(true),
+        Caller::Other | Caller::PublicKey | Caller::Anyone => None,
+    }
+}
