@@ -110,9 +110,11 @@ async fn contents(reader: &mut SqliteConnection, known: i64) -> Result<Contents,
 }
 
 async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error> {
-    const TABLES: &str = "
+    const TABLES_SQLITE: &str = "
         SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
-    Ok(sqlx::query_scalar(TABLES).fetch_all(connection).await?)
+    Ok(sqlx::query_scalar(TABLES_SQLITE)
+        .fetch_all(connection)
+        .await?)
 }
 
 /// A statement about a table that older files may lack.

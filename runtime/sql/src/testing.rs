@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use sqlx::Connection;
+use sqlx::{Connection, Executor as _};
 use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
 
@@ -236,4 +236,30 @@ pub async fn fill_disk(pool: &Pool, is_full: bool) {
         .execute(writer)
         .await
         .expect("SQLite takes the limit");
+}
+
+/// Has the database take a statement apart without running it: its words, tables and columns must be right. A
+/// placeholder whose type only a value would tell is no fault.
+///
+/// # Errors
+/// What the database has against it.
+pub async fn prepare(pool: &Pool, sql: &'static str) -> Result<(), Error> {
+    const INDETERMINATE: &str = "42P18";
+    let prepared = match pool.engine() {
+        Engine::Sqlite { reader, .. } => {
+            let sql = crate::spell::for_sqlite(sql.into()).into_owned();
+            let sql = sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(sql));
+            reader.prepare(sql).await.map(drop)
+        }
+        Engine::Postgres(pool) => {
+            let sql = sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(sql));
+            pool.prepare(sql).await.map(drop)
+        }
+    };
+    match prepared {
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(INDETERMINATE) => {
+            Ok(())
+        }
+        prepared => Ok(prepared?),
+    }
 }

@@ -25,8 +25,8 @@ use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
 /// On two nodes a span and its log records may be written at the same moment, and neither would see the
 /// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
 /// of spans do not wait for each other. SQLite has one writer at a time anyway.
-const LOCK_FOR_SPANS: &str = "SELECT COUNT(pg_advisory_xact_lock_shared($1))";
-const LOCK_FOR_LOGS: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
+const LOCK_SPANS_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock_shared($1))";
+const LOCK_LOGS_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Keeps these locks apart from others that are taken in this database.
 const FIRST_LOCK: i64 = 4_707_216 << 32;
 /// Log records without a span are kept this long.
@@ -122,9 +122,9 @@ pub(super) async fn take_turns(
     }
     for (tenant, has_logs) in tenants {
         let sql = if has_logs {
-            LOCK_FOR_LOGS
+            LOCK_LOGS_POSTGRES
         } else {
-            LOCK_FOR_SPANS
+            LOCK_SPANS_POSTGRES
         };
         tx.integer(sql, &[(FIRST_LOCK + tenant).into()]).await?;
     }

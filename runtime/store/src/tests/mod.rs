@@ -3,6 +3,7 @@
 mod executions;
 mod experiments;
 mod retention;
+mod statements;
 
 use std::collections::BTreeSet;
 

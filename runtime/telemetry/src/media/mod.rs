@@ -165,7 +165,7 @@ const REPORT: &str = "
 /// Media named in one statement.
 const PER_STATEMENT: usize = 100;
 /// Media that came inside payloads were never announced.
-const FIND: &str = "
+const FIND_STORED: &str = "
     SELECT m.id, m.sha256, m.content_type, CAST(length(m.bytes) AS BIGINT) AS content_length, m.created_at AS uploaded_at
       FROM media m
      WHERE m.tenant = (SELECT number FROM tenants WHERE project_id = $1) AND m.id";
@@ -307,7 +307,10 @@ impl Telemetry {
         {
             return Ok(announced);
         }
-        let there: Vec<MediumRow> = self.pool.select(&format!("{FIND} = $2"), &args).await?;
+        let there: Vec<MediumRow> = self
+            .pool
+            .select(&format!("{FIND_STORED} = $2"), &args)
+            .await?;
         Ok(there.into_iter().next().map(Medium::from).or(announced))
     }
 
@@ -327,7 +330,7 @@ impl Telemetry {
             args.extend(some.iter().map(|id| Arg::from(*id)));
             // What came inside payloads was never announced; what was announced says more.
             for sql in [
-                format!("{FIND} IN ({list})"),
+                format!("{FIND_STORED} IN ({list})"),
                 format!("{FIND_ANNOUNCED} IN ({list}) AND uploaded_at IS NOT NULL"),
             ] {
                 let rows: Vec<MediumRow> = self.pool.select(&sql, &args).await?;
