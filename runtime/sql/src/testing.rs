@@ -16,6 +16,7 @@ use std::time::Duration;
 use sqlx::{Connection, Executor as _};
 use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 use crate::{DatabaseUrl, Engine, Error, Older, Options, Pool, STEPS, migrate};
 
@@ -134,6 +135,15 @@ fn server() -> Option<&'static Server> {
     server.as_ref()
 }
 
+/// Where the databases of that server are, without a name; none where it is not installed.
+#[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+async fn server_url() -> Option<String> {
+    let port = tokio::task::spawn_blocking(|| server().map(|server| server.port))
+        .await
+        .expect("PostgreSQL starts")?;
+    Some(format!("postgres://perpend@127.0.0.1:{port}"))
+}
+
 /// A database of its own for one test, removed when this is dropped.
 #[derive(Debug)]
 pub struct TempDatabase {
@@ -160,27 +170,73 @@ impl TempDatabase {
     ///
     /// # Panics
     /// When the server is installed and does not work, or is required and not installed.
-    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub async fn postgres() -> Option<Self> {
+        Some(Self::copy_of("template1", server_url().await?).await)
+    }
+
+    /// A database of its own on the server of the tests, which begins as a copy of another one.
+    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+    async fn copy_of(template: &str, base: String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let port = tokio::task::spawn_blocking(|| server().map(|server| server.port))
-            .await
-            .expect("PostgreSQL starts")?;
-        let base = format!("postgres://perpend@127.0.0.1:{port}");
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut connection = PgConnection::connect(&format!("{base}/postgres"))
             .await
             .expect("a connection");
         sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
-            "CREATE DATABASE {name} STRATEGY file_copy"
+            "CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         )))
         .execute(&mut connection)
         .await
         .expect("a database");
-        Some(Self {
+        Self {
             url: DatabaseUrl::Postgres(format!("{base}/{name}")),
             _dir: None,
-        })
+        }
+    }
+
+    /// As [`Self::each`], with the newest schema: that of each kind is made once in a process, and copied.
+    ///
+    /// # Panics
+    /// As there, and when a step of the schema fails.
+    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+    pub async fn each_migrated() -> Vec<Self> {
+        static SQLITE: OnceCell<Vec<u8>> = OnceCell::const_new();
+        static POSTGRES: OnceCell<String> = OnceCell::const_new();
+        let file = SQLITE.get_or_init(async || {
+            let template = Self::sqlite();
+            template.migrate().await;
+            std::fs::read(template.path()).expect("the file is there")
+        });
+        let sqlite = Self::sqlite();
+        std::fs::write(sqlite.path(), file.await).expect("the file can be written");
+        let mut all = vec![sqlite];
+        if let Some(base) = server_url().await {
+            let template = POSTGRES.get_or_init(async || {
+                let template = Self::copy_of("template1", base.clone()).await;
+                template.migrate().await;
+                let DatabaseUrl::Postgres(url) = template.url() else {
+                    unreachable!("made as one");
+                };
+                url[base.len() + 1..].to_owned()
+            });
+            all.push(Self::copy_of(template.await, base.clone()).await);
+        }
+        all
+    }
+
+    /// Brings it to the newest schema, and lets go of it.
+    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+    async fn migrate(&self) {
+        let pool = open(self.url(), &patient()).await;
+        pool.expect("the steps of the schema work").close().await;
+    }
+
+    /// Where an SQLite file is.
+    fn path(&self) -> &Path {
+        match &self.url {
+            DatabaseUrl::Sqlite(path) => path,
+            DatabaseUrl::Postgres(_) => unreachable!("no file"),
+        }
     }
 
     /// Every kind of database there is on this machine, SQLite first.

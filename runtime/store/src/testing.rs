@@ -36,7 +36,7 @@ where
     F: Fn(Store) -> Fut,
     Fut: Future<Output = ()>,
 {
-    for database in TempDatabase::each().await {
+    for database in TempDatabase::each_migrated().await {
         eprintln!("on {}", database.url());
         let store = database.open().await;
         test(store.clone()).await;

@@ -244,7 +244,7 @@ async fn two_hundred_kills_lose_nothing_and_score_nothing_twice() {
     }
     let given = std::env::var("PERPEND_MODEL_SEED").ok();
     let seed = given.map_or(1, |seed| seed.parse().unwrap());
-    let on_each = TempDatabase::each().await.into_iter();
+    let on_each = TempDatabase::each_migrated().await.into_iter();
     let on_each = on_each.map(|database| tokio::spawn(kill_and_check(database, seed)));
     for checked in futures_util::future::join_all(on_each).await {
         checked.unwrap();

@@ -617,7 +617,7 @@ async fn in_any_history_each_target_of_each_rule_ends_explained_and_scored_once(
     let mut histories = stream::iter(seeds)
         .map(|seed| async move {
             let mut seen = check::Seen::default();
-            for database in TempDatabase::each().await {
+            for database in TempDatabase::each_migrated().await {
                 let of_history = run(&database, seed, None).await;
                 seen += of_history.map_err(|wrong| format!("on {}: {wrong}", database.url()))?;
             }
