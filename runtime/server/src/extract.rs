@@ -466,29 +466,39 @@ fn half(json: &[u8], at: usize) -> Option<Half> {
 /// 400 with the path of the field.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let mut path: Vec<Value> = error.path().iter().filter_map(segment).collect();
-        let cause = error.into_inner();
-        let text = cause.to_string();
-        let message = match cause.classify() {
-            serde_json::error::Category::Data => in_plain_words(&text),
-            _ if text.starts_with("recursion limit") => {
-                path.truncate(MAX_SHOWN_LEVELS);
-                "nested deeper than 127 levels".to_owned()
-            }
-            _ => format!("the body is not JSON: {text}"),
-        };
-        let missing = message.strip_prefix("missing field `");
-        if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
-            path.push(name.into());
-            let message = "is missing".to_owned();
-            return Problem::issues(Code::InvalidBody, vec![Issue { path, message }]);
-        }
-        Problem::issues(Code::InvalidBody, vec![Issue { path, message }])
-    })?;
+    let value = serde_path_to_error::deserialize(&mut json).map_err(unfit)?;
     json.end()
         .map_err(|error| Problem::body("", format!("the body is not JSON: {error}")))?;
     Ok(value)
+}
+
+/// As [`from_json`], from a body that was read before its kind was known.
+///
+/// # Errors
+/// As there.
+pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(unfit)
+}
+
+fn unfit(error: serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let mut path: Vec<Value> = error.path().iter().filter_map(segment).collect();
+    let cause = error.into_inner();
+    let text = cause.to_string();
+    let message = match cause.classify() {
+        serde_json::error::Category::Data => in_plain_words(&text),
+        _ if text.starts_with("recursion limit") => {
+            path.truncate(MAX_SHOWN_LEVELS);
+            "nested deeper than 127 levels".to_owned()
+        }
+        _ => format!("the body is not JSON: {text}"),
+    };
+    let missing = message.strip_prefix("missing field `");
+    if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
+        path.push(name.into());
+        let message = "is missing".to_owned();
+        return Problem::issues(Code::InvalidBody, vec![Issue { path, message }]);
+    }
+    Problem::issues(Code::InvalidBody, vec![Issue { path, message }])
 }
 
 fn segment(segment: &serde_path_to_error::Segment) -> Option<Value> {

@@ -57,47 +57,47 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 /// A rule, or a change of one: what is absent stays as it is.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RuleInput {
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// `true` also lets a paused rule go on.
-    enabled: Option<bool>,
+    pub(super) enabled: Option<bool>,
     /// Share of the targets that is scored, above 0 and at most 1.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<f64>)]
-    sampling: Option<Option<f64>>,
+    pub(super) sampling: Option<Option<f64>>,
     /// Conditions that all must hold.
     #[schema(value_type = Option<Vec<Object>>)]
-    filter: Option<Vec<Value>>,
-    evaluator_assignments: Option<Vec<AssignmentInput>>,
+    pub(super) filter: Option<Vec<Value>>,
+    pub(super) evaluator_assignments: Option<Vec<AssignmentInput>>,
     /// `observation` or `trace`.
-    target: Option<String>,
+    pub(super) target: Option<String>,
     /// `continuous`.
-    schedule: Option<String>,
+    pub(super) schedule: Option<String>,
     /// Draw another sample than the other rules.
-    sampling_independent: Option<bool>,
+    pub(super) sampling_independent: Option<bool>,
     /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
     /// 10,000 for what came as create and update events, and for a trace whose root has ended.
-    settle_ms: Option<i64>,
+    pub(super) settle_ms: Option<i64>,
     /// As `settleMs` where no root of the trace has come, 180,000 when absent: for a trace, and for an
     /// observation when the filter asks for what only its trace knows (`traceName`, `tags`, and `userId`
     /// or `sessionId` that it does not say itself).
-    quiet_ms: Option<i64>,
+    pub(super) quiet_ms: Option<i64>,
     /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent.
-    max_wait_ms: Option<i64>,
+    pub(super) max_wait_ms: Option<i64>,
     /// `fail`, `skip` or `empty`.
-    on_missing: Option<String>,
+    pub(super) on_missing: Option<String>,
     /// `ignore` or `rescore`.
-    late: Option<String>,
+    pub(super) late: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AssignmentInput {
-    evaluator_id: String,
+pub(super) struct AssignmentInput {
+    pub(super) evaluator_id: String,
     #[schema(value_type = Option<Vec<Object>>)]
-    variable_mapping: Option<Vec<Mapping>>,
+    pub(super) variable_mapping: Option<Vec<Mapping>>,
 }
 
 /// Tells `null` from absent.
@@ -383,12 +383,13 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
-pub(super) async fn create_rule(
-    State(app): State<App>,
-    caller: Act,
-    Body(input): Body<RuleInput>,
-) -> Result<Json<Value>, Problem> {
-    let patch = input.patch(&app, Timing::default(), true)?;
+/// Makes a rule.
+pub(super) async fn make(
+    app: &App,
+    project: &ProjectId,
+    input: &RuleInput,
+) -> Result<Rule, Problem> {
+    let patch = input.patch(app, Timing::default(), true)?;
     let now = app.clock.now();
     let rule = Rule {
         id: known(&app.ids.uuid().to_string())?,
@@ -406,13 +407,43 @@ pub(super) async fn create_rule(
         created_at: now,
         updated_at: now,
     };
-    check_whole(&app, &caller.project, &rule).await?;
-    check_datasets(&app, &caller.project, &rule.filter).await?;
-    app.store
-        .catalog
-        .create_rule(&caller.project, &rule)
-        .await?;
-    Ok(Json(view(&rule)))
+    check_whole(app, project, &rule).await?;
+    check_datasets(app, project, &rule.filter).await?;
+    app.store.catalog.create_rule(project, &rule).await?;
+    Ok(rule)
+}
+
+/// Changes a rule that was read before.
+pub(super) async fn change(
+    app: &App,
+    project: &ProjectId,
+    standing: Rule,
+    input: &RuleInput,
+) -> Result<Rule, Problem> {
+    let patch = input.patch(app, standing.timing, false)?;
+    let now = app.clock.now();
+    let mut wanted = standing;
+    patch.apply(&mut wanted, now);
+    check_whole(app, project, &wanted).await?;
+    let filter = patch.filter.as_deref().unwrap_or_default();
+    check_datasets(app, project, filter).await?;
+    let catalog = &app.store.catalog;
+    Ok(catalog.patch_rule(project, &wanted.id, &patch, now).await?)
+}
+
+/// Deletes a rule; the scores it made stay.
+pub(super) async fn delete(app: &App, project: &ProjectId, id: &str) -> Result<RuleId, Problem> {
+    let rule = existing(app, project, id).await?;
+    app.store.catalog.delete_rule(project, &rule.id).await?;
+    Ok(rule.id)
+}
+
+async fn create_rule(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<RuleInput>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view(&make(&app, &caller.project, &input).await?)))
 }
 
 async fn list_rules(
@@ -441,41 +472,22 @@ async fn get_rule(
     Ok(Json(view(&existing(&app, &caller.project, &id).await?)))
 }
 
-pub(super) async fn patch_rule(
+async fn patch_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<RuleInput>,
 ) -> Result<Json<Value>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
-    let patch = input.patch(&app, standing.timing, false)?;
-    let now = app.clock.now();
-    let mut wanted = standing;
-    patch.apply(&mut wanted, now);
-    check_whole(&app, &caller.project, &wanted).await?;
-    check_datasets(
-        &app,
-        &caller.project,
-        patch.filter.as_deref().unwrap_or_default(),
-    )
-    .await?;
-    let rule = app
-        .store
-        .catalog
-        .patch_rule(&caller.project, &wanted.id, &patch, now)
-        .await?;
-    Ok(Json(view(&rule)))
+    let changed = change(&app, &caller.project, standing, &input).await?;
+    Ok(Json(view(&changed)))
 }
 
-pub(super) async fn delete_rule(
+async fn delete_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let rule = existing(&app, &caller.project, &id).await?;
-    app.store
-        .catalog
-        .delete_rule(&caller.project, &rule.id)
-        .await?;
-    Ok(Json(json!({ "id": rule.id })))
+    let id = delete(&app, &caller.project, &id).await?;
+    Ok(Json(json!({ "id": id })))
 }

@@ -189,7 +189,7 @@ async fn update_config(
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(Problem::body("", "at least one field is expected"));
     }
-    let patch: ConfigPatch = crate::extract::from_json(patch.to_string().as_bytes())?;
+    let patch: ConfigPatch = crate::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;
     let seen = config.updated_at;
     config.is_archived = patch.is_archived.unwrap_or(config.is_archived);

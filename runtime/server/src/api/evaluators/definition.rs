@@ -19,7 +19,7 @@ use super::code::SourceCode;
 use super::config::checked_config;
 use crate::App;
 use crate::components;
-use crate::extract::from_json;
+use crate::extract::from_value;
 use crate::problem::{Code, Issue, Problem};
 
 /// A plug-in, which of its evaluators, and its configuration.
@@ -47,10 +47,9 @@ pub(in crate::api) struct Definition {
 /// # Errors
 /// When the kind cannot be run here, or something is wrong with a member.
 pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition, Problem> {
-    let bytes = members.to_string();
     match kind {
-        Some("plugin") => from_json(bytes.as_bytes()),
-        Some("code") => from_json::<SourceCode>(bytes.as_bytes())?.definition(),
+        Some("plugin") => from_value(members),
+        Some("code") => from_value::<SourceCode>(members)?.definition(),
         Some("llm_as_judge") => Err(Problem::new(
             Code::Unprocessable,
             "this server version runs code and plug-in evaluators, not type \"llm_as_judge\"; use type \
@@ -73,7 +72,7 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     }
     let kind = body["type"].as_str().map(str::to_owned);
     // What cannot run is refused before anything else is wrong with it.
-    let head = from_json::<Head>(body.to_string().as_bytes());
+    let head = from_value::<Head>(&body);
     if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
         let refused = of_kind(kind.as_deref(), &Value::Null).err();
         let problems = refused

@@ -183,29 +183,34 @@ pub(super) async fn shown(
     Ok(view::evaluator(evaluator, &uses, is_closed))
 }
 
-pub(super) async fn create_evaluator(
-    State(app): State<App>,
-    caller: Act,
-    headers: HeaderMap,
-    Body(body): Body<Value>,
-) -> Result<Json<Value>, Problem> {
+/// Makes an evaluator from the body of a request.
+pub(super) async fn make(
+    app: &App,
+    project: &ProjectId,
+    body: Value,
+) -> Result<Evaluator, Problem> {
     let input = definition::split(body)?;
     let new = NewEvaluator {
         id: known(&app.ids.uuid().to_string())?,
         name: checked_name(&input.name)?,
         description: input.description,
-        version: input.definition.check(&app, &caller.project).await?,
+        version: input.definition.check(app, project).await?,
     };
-    let made = app
-        .store
-        .catalog
-        .create_evaluator(&caller.project, &new, app.clock.now())
-        .await?;
-    Ok(Json(view::evaluator(
-        &made,
-        &[],
-        view::is_closed_client(&headers),
-    )))
+    let catalog = &app.store.catalog;
+    let made = catalog.create_evaluator(project, &new, app.clock.now());
+    Ok(made.await?)
+}
+
+async fn create_evaluator(
+    State(app): State<App>,
+    caller: Act,
+    headers: HeaderMap,
+    Body(body): Body<Value>,
+) -> Result<Json<Value>, Problem> {
+    let made = make(&app, &caller.project, body).await?;
+    shown(&app, &caller.project, &made, &headers)
+        .await
+        .map(Json)
 }
 
 async fn list_evaluators(
@@ -236,33 +241,26 @@ async fn list_evaluators(
     ))
 }
 
-pub(super) async fn get_evaluator(
+async fn get_evaluator(
     State(app): State<App>,
     caller: Act,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
-    let uses = app
-        .store
-        .catalog
-        .evaluator_uses(&caller.project, &evaluator.id)
-        .await?;
-    Ok(Json(view::evaluator(
-        &evaluator,
-        &uses,
-        view::is_closed_client(&headers),
-    )))
+    shown(&app, &caller.project, &evaluator, &headers)
+        .await
+        .map(Json)
 }
 
-pub(super) async fn patch_evaluator(
-    State(app): State<App>,
-    caller: Act,
-    headers: HeaderMap,
-    Path(id): Path<String>,
-    Body(patch): Body<EvaluatorPatch>,
-) -> Result<Json<Value>, Problem> {
-    let mut evaluator = existing(&app, &caller.project, &id).await?;
+/// Changes an evaluator that was read before.
+pub(super) async fn change(
+    app: &App,
+    project: &ProjectId,
+    standing: Evaluator,
+    patch: EvaluatorPatch,
+) -> Result<Evaluator, Problem> {
+    let mut evaluator = standing;
     let now = app.clock.now();
     let name = patch.name.as_deref().map(checked_name).transpose()?;
     let version = match (&patch.kind, patch.rest.is_empty()) {
@@ -278,57 +276,63 @@ pub(super) async fn patch_evaluator(
             if let Some(message) = view::changes_kind(&evaluator.version, kind) {
                 return Err(Problem::body("type", message));
             }
-            Some(definition.check(&app, &caller.project).await?)
+            Some(definition.check(app, project).await?)
         }
     };
+    let catalog = &app.store.catalog;
     if name.is_some() || patch.description.is_some() {
         let description = patch.description.as_deref().map(Some);
-        let renamed = app.store.catalog.rename_evaluator(
-            &caller.project,
-            &evaluator.id,
-            name.as_deref(),
-            description,
-            now,
-        );
+        let (id, name) = (&evaluator.id, name.as_deref());
+        let renamed = catalog.rename_evaluator(project, id, name, description, now);
         evaluator = renamed.await?;
     }
     if let Some(version) = version {
-        let added =
-            app.store
-                .catalog
-                .add_evaluator_version(&caller.project, &evaluator.id, &version, now);
+        let added = catalog.add_evaluator_version(project, &evaluator.id, &version, now);
         evaluator = added.await?;
         if evaluator.paused.is_some() {
-            app.store
-                .catalog
-                .unpause_evaluator(&caller.project, &evaluator.id, now)
+            catalog
+                .unpause_evaluator(project, &evaluator.id, now)
                 .await?;
             evaluator.paused = None;
         }
     }
-    let uses = app
-        .store
-        .catalog
-        .evaluator_uses(&caller.project, &evaluator.id)
-        .await?;
-    Ok(Json(view::evaluator(
-        &evaluator,
-        &uses,
-        view::is_closed_client(&headers),
-    )))
+    Ok(evaluator)
 }
 
-pub(super) async fn delete_evaluator(
+async fn patch_evaluator(
+    State(app): State<App>,
+    caller: Act,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Body(patch): Body<EvaluatorPatch>,
+) -> Result<Json<Value>, Problem> {
+    let standing = existing(&app, &caller.project, &id).await?;
+    let changed = change(&app, &caller.project, standing, patch).await?;
+    shown(&app, &caller.project, &changed, &headers)
+        .await
+        .map(Json)
+}
+
+/// Deletes an evaluator; the scores it made stay.
+pub(super) async fn delete(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+) -> Result<EvaluatorId, Problem> {
+    let evaluator = existing(app, project, id).await?;
+    let catalog = &app.store.catalog;
+    let deleted = catalog.delete_evaluator(project, &evaluator.id, app.clock.now());
+    deleted.await?;
+    Ok(evaluator.id)
+}
+
+async fn delete_evaluator(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let evaluator = existing(&app, &caller.project, &id).await?;
-    app.store
-        .catalog
-        .delete_evaluator(&caller.project, &evaluator.id, app.clock.now())
-        .await?;
-    Ok(Json(json!({ "id": evaluator.id })))
+    let id = delete(&app, &caller.project, &id).await?;
+    Ok(Json(json!({ "id": id })))
 }
 
 async fn list_versions(

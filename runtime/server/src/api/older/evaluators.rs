@@ -7,12 +7,12 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{all_evaluators, cut, newer};
+use super::{all_evaluators, cut};
 use crate::App;
-use crate::api::evaluators::{self as newest, shown};
+use crate::api::evaluators::{self, shown};
 use crate::api::page;
 use crate::auth::Act;
-use crate::extract::{Body, Params};
+use crate::extract::{Body, Params, from_value};
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
 
@@ -71,7 +71,7 @@ struct OlderEvaluator {
 }
 
 /// As the newer endpoint shows it, with the members that older clients read.
-fn older(mut view: Value) -> Value {
+fn by_name(mut view: Value) -> Value {
     let n_rules = view["evaluationRuleAssignments"]
         .as_array()
         .map_or(0, Vec::len);
@@ -87,18 +87,19 @@ async fn create_evaluator(
     headers: HeaderMap,
     Body(body): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
+    let project = &caller.project;
     let name = body["name"].as_str().unwrap_or_default().trim();
-    let all = all_evaluators(&app, &caller.project).await?;
+    let all = all_evaluators(&app, project).await?;
     let standing = all.into_iter().find(|each| each.name == name);
-    let Json(view) = match standing {
-        None => newest::create_evaluator(State(app), caller, headers, Body(body)).await?,
+    let evaluator = match standing {
+        None => evaluators::make(&app, project, body).await?,
         Some(standing) => {
-            let id = Path(standing.id.to_string());
-            let patch = Body(newer(body)?);
-            newest::patch_evaluator(State(app), caller, headers, id, patch).await?
+            let patch = from_value(&body)?;
+            evaluators::change(&app, project, standing, patch).await?
         }
     };
-    Ok(Json(older(view)))
+    let view = shown(&app, project, &evaluator, &headers).await?;
+    Ok(Json(by_name(view)))
 }
 
 async fn list_evaluators(
@@ -111,7 +112,7 @@ async fn list_evaluators(
     let found = cut(all_evaluators(&app, &caller.project).await?, paging);
     let mut views = Vec::with_capacity(found.items.len());
     for evaluator in &found.items {
-        views.push(older(
+        views.push(by_name(
             shown(&app, &caller.project, evaluator, &headers).await?,
         ));
     }
@@ -123,20 +124,21 @@ async fn list_evaluators(
 }
 
 async fn get_evaluator(
-    app: State<App>,
+    State(app): State<App>,
     caller: Act,
     headers: HeaderMap,
-    id: Path<String>,
+    Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(view) = newest::get_evaluator(app, caller, headers, id).await?;
-    Ok(Json(older(view)))
+    let evaluator = evaluators::existing(&app, &caller.project, &id).await?;
+    let view = shown(&app, &caller.project, &evaluator, &headers).await?;
+    Ok(Json(by_name(view)))
 }
 
 async fn delete_evaluator(
-    app: State<App>,
+    State(app): State<App>,
     caller: Act,
-    id: Path<String>,
+    Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let _: Json<Value> = newest::delete_evaluator(app, caller, id).await?;
+    evaluators::delete(&app, &caller.project, &id).await?;
     Ok(Json(json!({ "message": "Evaluator successfully deleted" })))
 }

@@ -7,7 +7,6 @@ mod rules;
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_sql::{Numbered, Paging};
-use serde_json::Value;
 
 use crate::App;
 use crate::problem::Problem;
@@ -66,9 +65,4 @@ fn cut<T>(all: Vec<T>, paging: Paging) -> Numbered<T> {
         items: items.collect(),
         n_total,
     }
-}
-
-/// Reads what was put together for a newer endpoint.
-fn newer<T: serde::de::DeserializeOwned>(input: Value) -> Result<T, Problem> {
-    crate::extract::from_json(input.to_string().as_bytes())
 }

@@ -3,17 +3,17 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
+use perpend_domain::evaluation::{Evaluator, Mapping, Rule, TargetKind};
 use perpend_domain::ids::ProjectId;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{all_evaluators, all_rules, cut, newer};
+use super::{all_evaluators, all_rules, cut};
 use crate::App;
 use crate::api::evaluators::kind_of;
 use crate::api::page;
-use crate::api::rules as newest;
+use crate::api::rules::{self, AssignmentInput, RuleInput};
 use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Problem};
@@ -78,7 +78,7 @@ struct OlderRule {
     filter: Option<Vec<Value>>,
     /// Of the only evaluator.
     #[schema(value_type = Option<Vec<Object>>)]
-    mapping: Option<Vec<Value>>,
+    mapping: Option<Vec<Mapping>>,
 }
 
 /// An evaluator that exists.
@@ -94,16 +94,16 @@ struct EvaluatorName {
 struct OlderAssignment {
     evaluator: EvaluatorName,
     #[schema(value_type = Option<Vec<Object>>)]
-    mapping: Option<Vec<Value>>,
+    mapping: Option<Vec<Mapping>>,
 }
 
-/// The newest evaluator of a name, as an assignment of the newer endpoint.
+/// The newest evaluator of a name, assigned with a mapping.
 fn assignment(
     all: &[Evaluator],
     field: &str,
     wanted: &EvaluatorName,
-    mapping: Option<&Vec<Value>>,
-) -> Result<Value, Problem> {
+    mapping: Option<&Vec<Mapping>>,
+) -> Result<AssignmentInput, Problem> {
     let is_it = |each: &&Evaluator| {
         let of_kind = wanted
             .kind
@@ -118,7 +118,10 @@ fn assignment(
         );
         Problem::new(Code::NotFound, message).with("field", field)
     })?;
-    Ok(json!({ "evaluatorId": found.id, "variableMapping": mapping }))
+    Ok(AssignmentInput {
+        evaluator_id: found.id.to_string(),
+        variable_mapping: mapping.cloned(),
+    })
 }
 
 fn is_mark(condition: &Value) -> bool {
@@ -130,17 +133,8 @@ fn is_experiment(rule: &Rule) -> bool {
 }
 
 impl OlderRule {
-    /// As the newer endpoint takes it; `standing` is the rule that is changed.
-    fn newer(&self, all: &[Evaluator], standing: Option<&Rule>) -> Result<Value, Problem> {
-        let mut input = Map::new();
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                input.insert(name.to_owned(), value);
-            }
-        };
-        put("name", self.name.clone().map(Value::from));
-        put("enabled", self.enabled.map(Value::from));
-        put("sampling", self.sampling.map(Value::from));
+    /// As the rule's own endpoint takes it; `standing` is the rule that is changed.
+    fn input(&self, all: &[Evaluator], standing: Option<&Rule>) -> Result<RuleInput, Problem> {
         let was = standing.is_some_and(is_experiment);
         let is_marked = match self.target.as_deref() {
             None => was,
@@ -151,50 +145,64 @@ impl OlderRule {
                 return Err(Problem::body("target", message));
             }
         };
-        if self.filter.is_some() || is_marked != was {
-            let before = standing.map(|rule| rule.filter.clone());
-            let filter = self.filter.clone().or(before).unwrap_or_default();
-            let mut filter: Vec<Value> = filter.into_iter().filter(|one| !is_mark(one)).collect();
-            if is_marked {
-                let mark =
-                    json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true });
-                filter.push(mark);
-            }
-            put("filter", Some(filter.into()));
+        let changes_filter = self.filter.is_some() || is_marked != was;
+        Ok(RuleInput {
+            name: self.name.clone(),
+            enabled: self.enabled,
+            sampling: self.sampling.map(Some),
+            filter: changes_filter.then(|| self.marked(is_marked, standing)),
+            evaluator_assignments: self.assignments(all, standing)?,
+            ..RuleInput::default()
+        })
+    }
+
+    /// The conditions sent, or those that stand, with the mark or without it.
+    fn marked(&self, is_marked: bool, standing: Option<&Rule>) -> Vec<Value> {
+        let before = standing.map(|rule| rule.filter.clone());
+        let filter = self.filter.clone().or(before).unwrap_or_default();
+        let mut filter: Vec<Value> = filter.into_iter().filter(|one| !is_mark(one)).collect();
+        if is_marked {
+            filter
+                .push(json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true }));
         }
-        let assignments = match (&self.evaluator, &self.evaluators) {
-            (Some(_), Some(_)) => {
-                let message = "either evaluator or evaluators is expected";
-                return Err(Problem::body("evaluators", message));
-            }
+        filter
+    }
+
+    fn assignments(
+        &self,
+        all: &[Evaluator],
+        standing: Option<&Rule>,
+    ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
+        match (&self.evaluator, &self.evaluators) {
+            (Some(_), Some(_)) => Err(Problem::body(
+                "evaluators",
+                "either evaluator or evaluators is expected",
+            )),
             (Some(one), None) => {
                 let one = assignment(all, "evaluator", one, self.mapping.as_ref())?;
-                Some(vec![one])
+                Ok(Some(vec![one]))
             }
             (None, Some(many)) => {
                 let many = many.iter().enumerate().map(|(n, one)| {
                     let field = format!("evaluators[{n}].evaluator");
                     assignment(all, &field, &one.evaluator, one.mapping.as_ref())
                 });
-                Some(many.collect::<Result<_, _>>()?)
+                many.collect::<Result<_, _>>().map(Some)
             }
-            (None, None) => self.remapped(standing)?,
-        };
-        put("evaluatorAssignments", assignments.map(Value::from));
-        Ok(Value::Object(input))
+            (None, None) => self.remapped(standing),
+        }
     }
-}
 
-impl OlderRule {
     /// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
-    fn remapped(&self, standing: Option<&Rule>) -> Result<Option<Vec<Value>>, Problem> {
+    fn remapped(&self, standing: Option<&Rule>) -> Result<Option<Vec<AssignmentInput>>, Problem> {
         let Some(mapping) = &self.mapping else {
             return Ok(None);
         };
         match standing.map(|rule| rule.assignments.as_slice()) {
-            Some([one]) => Ok(Some(vec![
-                json!({ "evaluatorId": one.evaluator_id, "variableMapping": mapping }),
-            ])),
+            Some([one]) => Ok(Some(vec![AssignmentInput {
+                evaluator_id: one.evaluator_id.to_string(),
+                variable_mapping: Some(mapping.clone()),
+            }])),
             _ => Err(Problem::body(
                 "mapping",
                 "needs evaluator beside it: the rule has not exactly one",
@@ -204,8 +212,8 @@ impl OlderRule {
 }
 
 /// A rule as older clients read it.
-fn older(all: &[Evaluator], rule: &Rule) -> Value {
-    let mut view = newest::view(rule);
+fn by_name(all: &[Evaluator], rule: &Rule) -> Value {
+    let mut view = rules::view(rule);
     let evaluators: Vec<Value> = rule
         .assignments
         .iter()
@@ -259,28 +267,19 @@ async fn check_name(
     }
 }
 
-/// The rule that a newer endpoint answered with.
-async fn answered(app: &App, project: &ProjectId, made: &Value) -> Result<Json<Value>, Problem> {
-    let id = made["id"].as_str().unwrap_or_default();
-    let rule = newest::existing(app, project, id).await?;
-    let all = all_evaluators(app, project).await?;
-    Ok(Json(older(&all, &rule)))
-}
-
 async fn create_rule(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<OlderRule>,
 ) -> Result<Json<Value>, Problem> {
-    let project = caller.project.clone();
+    let project = &caller.project;
     if input.target.is_none() {
         return Err(Problem::body("target", "needed: observation or experiment"));
     }
-    check_name(&app, &project, input.name.as_deref(), None).await?;
-    let all = all_evaluators(&app, &project).await?;
-    let body = Body(newer(input.newer(&all, None)?)?);
-    let Json(made) = newest::create_rule(State(app.clone()), caller, body).await?;
-    answered(&app, &project, &made).await
+    check_name(&app, project, input.name.as_deref(), None).await?;
+    let all = all_evaluators(&app, project).await?;
+    let rule = rules::make(&app, project, &input.input(&all, None)?).await?;
+    Ok(Json(by_name(&all, &rule)))
 }
 
 async fn list_rules(
@@ -291,7 +290,7 @@ async fn list_rules(
     let paging = page::paging(&params)?;
     let found = cut(all_rules(&app, &caller.project).await?, paging);
     let all = all_evaluators(&app, &caller.project).await?;
-    Ok(page::answer(paging, &found, |rule| older(&all, rule)))
+    Ok(page::answer(paging, &found, |rule| by_name(&all, rule)))
 }
 
 async fn get_rule(
@@ -299,9 +298,9 @@ async fn get_rule(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let rule = newest::existing(&app, &caller.project, &id).await?;
+    let rule = rules::existing(&app, &caller.project, &id).await?;
     let all = all_evaluators(&app, &caller.project).await?;
-    Ok(Json(older(&all, &rule)))
+    Ok(Json(by_name(&all, &rule)))
 }
 
 async fn patch_rule(
@@ -310,26 +309,26 @@ async fn patch_rule(
     Path(id): Path<String>,
     Body(input): Body<OlderRule>,
 ) -> Result<Json<Value>, Problem> {
-    let project = caller.project.clone();
-    let standing = newest::existing(&app, &project, &id).await?;
+    let project = &caller.project;
+    let standing = rules::existing(&app, project, &id).await?;
     if standing.target == TargetKind::Trace {
         let message =
             "a rule of traces is only shown here; change it at /api/public/v2/evaluation-rules";
         return Err(Problem::new(Code::InvalidRequest, message));
     }
-    check_name(&app, &project, input.name.as_deref(), Some(&standing)).await?;
-    let all = all_evaluators(&app, &project).await?;
-    let body = Body(newer(input.newer(&all, Some(&standing))?)?);
-    let Json(made) = newest::patch_rule(State(app.clone()), caller, Path(id), body).await?;
-    answered(&app, &project, &made).await
+    check_name(&app, project, input.name.as_deref(), Some(&standing)).await?;
+    let all = all_evaluators(&app, project).await?;
+    let input = input.input(&all, Some(&standing))?;
+    let rule = rules::change(&app, project, standing, &input).await?;
+    Ok(Json(by_name(&all, &rule)))
 }
 
 async fn delete_rule(
-    app: State<App>,
+    State(app): State<App>,
     caller: Act,
-    id: Path<String>,
+    Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let _: Json<Value> = newest::delete_rule(app, caller, id).await?;
+    rules::delete(&app, &caller.project, &id).await?;
     Ok(Json(
         json!({ "message": "Evaluation rule successfully deleted" }),
     ))
