@@ -33,6 +33,7 @@ pub mod sampling;
 pub mod score;
 pub mod score_config;
 pub mod template;
+pub mod text;
 pub mod time;
 pub mod tool_calls;
 pub mod trace;

@@ -13,6 +13,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::{DecodePaddingMode, general_purpose};
 use perpend_domain::payload::Payload;
+use perpend_domain::text::{of_units, without_nul};
 use serde_json::{Map, Value as Json};
 
 use crate::DecodeError;
@@ -521,12 +522,12 @@ impl<'a> Reader<'a> {
         if self.plain()? == b'"' {
             let text = self.since(start);
             self.at += 1;
-            return Ok(crate::wire::clean(text));
+            return Ok(without_nul(text));
         }
         let mut text = self.since(start).into_owned();
         loop {
             if self.accept(b'"') {
-                return Ok(crate::wire::clean(Cow::Owned(text)));
+                return Ok(without_nul(Cow::Owned(text)));
             }
             let (character, _) = self.escape()?;
             text.extend(character.filter(|c| *c != '\0'));
@@ -561,28 +562,26 @@ impl<'a> Reader<'a> {
         if first == 0 {
             return Ok((None, true));
         }
-        if let Some(character) = char::from_u32(first) {
+        if let Some(character) = of_units(first, None) {
             return Ok((Some(character), false));
         }
-        let is_high = first < 0xdc00;
-        if is_high && self.bytes[self.at..].starts_with(b"\\u") {
+        if self.bytes[self.at..].starts_with(b"\\u") {
             let back = self.at;
             self.at += 2;
             let second = self.hex()?;
-            if (0xdc00..0xe000).contains(&second) {
-                let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-                return Ok((char::from_u32(code), false));
+            if let Some(character) = of_units(first, Some(second)) {
+                return Ok((Some(character), false));
             }
             self.at = back;
         }
         Ok((Some(char::REPLACEMENT_CHARACTER), true))
     }
 
-    fn hex(&mut self) -> Result<u32> {
+    fn hex(&mut self) -> Result<u16> {
         let digits = self.bytes.get(self.at..self.at + 4);
         let value = digits.and_then(|digits| {
-            digits.iter().try_fold(0_u32, |value, digit| {
-                Some(value << 4 | char::from(*digit).to_digit(16)?)
+            digits.iter().try_fold(0_u16, |value, digit| {
+                Some(value << 4 | char::from(*digit).to_digit(16)? as u16)
             })
         });
         let Some(value) = value else {

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use perpend_domain::text::of_bytes;
+
 use crate::DecodeError;
 
 /// One field of a message.
@@ -27,10 +29,7 @@ impl<'a> Field<'a> {
 
     /// Text with invalid UTF-8 replaced and U+0000 removed.
     pub(crate) fn text(self) -> Cow<'a, str> {
-        match str::from_utf8(self.bytes()) {
-            Ok(text) => clean(Cow::Borrowed(text)),
-            Err(_) => clean(String::from_utf8_lossy(self.bytes())),
-        }
+        of_bytes(self.bytes())
     }
 
     /// Any number as 64 bits.
@@ -45,15 +44,6 @@ impl<'a> Field<'a> {
     /// A count that fits in 32 bits.
     pub(crate) fn count(self) -> u32 {
         u32::try_from(self.number()).unwrap_or(u32::MAX)
-    }
-}
-
-/// Removes U+0000: text columns of PostgreSQL cannot hold it.
-pub(crate) fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.as_bytes().contains(&0) {
-        Cow::Owned(text.replace('\0', ""))
-    } else {
-        text
     }
 }
 

@@ -5,7 +5,6 @@ mod size;
 
 pub(crate) use described::all_issues;
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
 use axum::extract::rejection::RawPathParamsRejection;
@@ -13,6 +12,7 @@ use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, R
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
@@ -415,51 +415,6 @@ fn find_nul(value: &Value, path: &mut Vec<Value>, issues: &mut Vec<Issue>) {
     }
 }
 
-/// The JSON with U+FFFD in place of each half of a character: what clients send that cut texts by units of
-/// UTF-16, and what JSON allows and no text can hold.
-pub(crate) fn whole_characters(json: &[u8]) -> Cow<'_, [u8]> {
-    let mut mended = Cow::Borrowed(json);
-    let is_likely = |text: &str| text.contains("\\ud") || text.contains("\\uD");
-    if !str::from_utf8(json).is_ok_and(is_likely) {
-        return mended;
-    }
-    let mut at = 0;
-    while let Some(found) = json
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|b| *b == b'\\'))
-    {
-        at += found;
-        at += match (half(json, at), half(json, at + ESCAPE)) {
-            (Some(Half::First), Some(Half::Second)) => 2 * ESCAPE,
-            (Some(_), _) => {
-                mended.to_mut()[at..at + ESCAPE].copy_from_slice(b"\\ufffd");
-                ESCAPE
-            }
-            (None, _) => 2,
-        };
-    }
-    mended
-}
-
-/// Bytes of an escape such as `\ud83d`.
-const ESCAPE: usize = 6;
-
-/// Half of a character as UTF-16 has it.
-enum Half {
-    First,
-    Second,
-}
-
-fn half(json: &[u8], at: usize) -> Option<Half> {
-    let escape = json.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
-    let unit = u16::from_str_radix(str::from_utf8(escape).ok()?, 16).ok()?;
-    match unit {
-        0xd800..=0xdbff => Some(Half::First),
-        0xdc00..=0xdfff => Some(Half::Second),
-        _ => None,
-    }
-}
-
 /// Reads JSON; what does not fit is named by its path.
 ///
 /// # Errors
@@ -621,19 +576,6 @@ mod tests {
             assert!(issues.contains(path), "{issues}");
         }
         assert!(without_nul(br#"{"plain":"\\u0000"}"#).is_ok());
-    }
-
-    #[test]
-    fn halves_of_characters_are_replaced_and_whole_ones_stay() {
-        let mended =
-            |json: &str| String::from_utf8(whole_characters(json.as_bytes()).into()).unwrap();
-        assert_eq!(
-            mended(r#"["\ud83d","\uDE00\ud83d\ude00","\ud83d\u0041","\\ud83d\n"]"#),
-            r#"["\ufffd","\ufffd\ud83d\ude00","\ufffd\u0041","\\ud83d\n"]"#
-        );
-        for cut in [r#"["\"#, r#"["\ud8"#, r#"["\ud83d\u"#, ""] {
-            mended(cut);
-        }
     }
 
     #[test]

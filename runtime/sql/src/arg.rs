@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use perpend_domain::text::storable;
+
 /// A value for a placeholder. Nulls have a type: PostgreSQL wants to know.
 #[derive(Clone, Debug)]
 pub enum Arg<'a> {
@@ -96,16 +98,6 @@ impl<'a> From<&'a [u8]> for Arg<'a> {
 impl From<Vec<u8>> for Arg<'_> {
     fn from(value: Vec<u8>) -> Self {
         Self::Blob(Some(value.into()))
-    }
-}
-
-/// PostgreSQL keeps no NUL in text. Both databases show the replacement character instead, so that what
-/// one plug-in or client writes does not decide whether a whole batch can be stored.
-pub fn storable(text: &str) -> Cow<'_, str> {
-    if text.as_bytes().contains(&0) {
-        text.replace('\0', "\u{fffd}").into()
-    } else {
-        text.into()
     }
 }
 

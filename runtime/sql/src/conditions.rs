@@ -7,8 +7,9 @@
 use std::fmt::Write as _;
 
 use perpend_domain::filter::{Condition, Test, TextOp};
+use perpend_domain::text::storable;
 
-use crate::{Arg, storable};
+use crate::Arg;
 
 /// A column as an expression over rows.
 #[derive(Clone, Copy, Debug)]

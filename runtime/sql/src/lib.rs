@@ -30,7 +30,7 @@ mod sweep;
 pub mod testing;
 mod tx;
 
-pub use arg::{Arg, storable};
+pub use arg::Arg;
 pub use breakpoints::Breakpoints;
 pub use conditions::{Expr, Sql};
 pub use error::Error;

@@ -9,6 +9,7 @@ use std::mem;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
 use perpend_telemetry::EventBatch;
@@ -20,7 +21,7 @@ use super::scores::write::{not_theirs, put, read_scores};
 use crate::App;
 use crate::admission::Account;
 use crate::auth::Act;
-use crate::extract::{Told, from_json, read_json, whole_characters};
+use crate::extract::{Told, from_json, read_json};
 use crate::problem::{Code, MAX_LISTED, Problem};
 use crate::routes::{Operation, Routes};
 

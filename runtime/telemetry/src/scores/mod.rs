@@ -13,10 +13,10 @@ mod read;
 mod tests;
 mod write;
 
+use perpend_domain::text::storable_members;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use perpend_sql::storable;
 use perpend_sql::to_json;
 
 pub use newest::Place;
@@ -26,21 +26,9 @@ pub use write::{delete_others, put, put_aside};
 /// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look
 /// into the document.
 fn storable_json(object: &Map<String, Value>) -> Result<String, Error> {
-    fn clean(value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(storable(text).into_owned()),
-            Value::Array(list) => list.iter().map(clean).collect(),
-            Value::Object(members) => Value::Object(clean_members(members)),
-            other => other.clone(),
-        }
-    }
-    fn clean_members(members: &Map<String, Value>) -> Map<String, Value> {
-        let member = |(key, value): (&String, &Value)| (storable(key).into_owned(), clean(value));
-        members.iter().map(member).collect()
-    }
     let json = to_json("score", object)?;
     if json.contains("\\u0000") {
-        to_json("score", &clean_members(object))
+        to_json("score", &storable_members(object))
     } else {
         Ok(json)
     }

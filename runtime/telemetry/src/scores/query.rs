@@ -7,9 +7,10 @@ use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceI
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::time::Timestamp;
 
+use perpend_domain::text::storable;
+use perpend_sql::Arg;
 use perpend_sql::Pool;
 use perpend_sql::Sql;
-use perpend_sql::{Arg, storable};
 
 /// Which scores: every condition must hold, an empty list asks nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
