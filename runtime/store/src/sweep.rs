@@ -25,7 +25,7 @@ pub struct Swept {
     pub n_expired: u64,
     /// Deleted projects of which nothing is left.
     pub n_gone: u64,
-    /// Deleted projects that another sweep has to look at, [`LINGER_MS`] after their deletion.
+    /// Deleted projects that another sweep has to look at, two minutes after their deletion.
     pub n_lingering: u64,
 }
 
