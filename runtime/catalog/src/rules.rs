@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
+use perpend_domain::filter::Written;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
 
 use super::revision::RAISE;
 use super::row;
@@ -31,7 +31,7 @@ pub struct RulePatch {
     /// Whether the rule draws its own sample.
     pub sampling_independent: Option<bool>,
     /// Conditions.
-    pub filter: Option<Vec<Value>>,
+    pub filter: Option<Written>,
     /// Evaluators.
     pub assignments: Option<Vec<Assignment>>,
     /// Waits.
@@ -60,6 +60,10 @@ impl RulePatch {
             self.sampling_independent.as_ref(),
         );
         set(&mut rule.filter, self.filter.as_ref());
+        if self.filter.is_none() && self.target.is_some() {
+            let sent = rule.filter.sent().to_vec();
+            rule.filter = Written::stored(sent, rule.target.filter_columns()).0;
+        }
         set(&mut rule.assignments, self.assignments.as_ref());
         set(&mut rule.timing, self.timing.as_ref());
         set(&mut rule.on_missing, self.on_missing.as_ref());
@@ -119,15 +123,17 @@ impl TryFrom<AssignmentRow> for Assignment {
 
 impl RuleRow {
     fn with(self, assignments: Vec<Assignment>) -> Result<(ProjectId, Rule), Error> {
+        let target: TargetKind = checked("rule", &self.target)?;
+        let sent = from_json("rule", &self.filter)?;
         let rule = Rule {
             id: checked("rule", &self.id)?,
             name: self.name,
-            target: checked("rule", &self.target)?,
+            target,
             enabled: self.enabled != 0,
             paused: row::pause(self.paused_reason, self.paused_message, self.paused_at),
             sampling: self.sampling,
             sampling_independent: self.sampling_independent != 0,
-            filter: from_json("rule", &self.filter)?,
+            filter: Written::stored(sent, target.filter_columns()).0,
             assignments,
             timing: Timing {
                 settle_ms: self.settle_ms,
@@ -274,7 +280,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(rule.enabled)
         .bind(rule.sampling)
         .bind(rule.sampling_independent)
-        .bind(to_json("rule", &rule.filter)?)
+        .bind(to_json("rule", &rule.filter.sent())?)
         .bind(rule.timing.settle_ms)
         .bind(rule.timing.quiet_ms)
         .bind(rule.timing.max_wait_ms)

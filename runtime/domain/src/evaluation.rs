@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::filter::{Column, Filter, RULE_OBSERVATION, RULE_TRACE};
+use crate::filter::{Column, RULE_OBSERVATION, RULE_TRACE, Written};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     TraceId,
@@ -182,8 +182,8 @@ pub struct Rule {
     pub sampling: f64,
     /// Use the rule id as salt, so that rules draw different samples.
     pub sampling_independent: bool,
-    /// Conditions as sent, AND-ed; checked when saved.
-    pub filter: Vec<Value>,
+    /// Which targets; checked when saved.
+    pub filter: Written,
     /// 1 to 20, in order.
     pub assignments: Vec<Assignment>,
     /// When a target is complete.
@@ -214,12 +214,10 @@ impl Rule {
     /// Of two such rules one does nothing but score everything twice.
     #[must_use]
     pub fn is_twin_of(&self, other: &Self) -> bool {
-        let filter =
-            |rule: &Self| Filter::parse_stored(&rule.filter, rule.target.filter_columns()).0;
         self.name == other.name
             && self.target == other.target
             && evaluators(self) == evaluators(other)
-            && filter(self).asks_the_same_as(&filter(other))
+            && self.filter.filter().asks_the_same_as(other.filter.filter())
     }
 }
 

@@ -15,6 +15,8 @@ pub use columns::{
 pub use matching::{Cell, Mismatch, Row};
 pub use parse::{ConditionField, FilterError};
 
+use serde_json::Value;
+
 use crate::time::Timestamp;
 
 /// Conditions that all must hold. Empty: everything matches.
@@ -22,6 +24,48 @@ use crate::time::Timestamp;
 pub struct Filter {
     /// In the order they were given.
     pub conditions: Vec<Condition>,
+}
+
+/// A filter as somebody wrote it, with what it means for one kind of row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written {
+    sent: Vec<Value>,
+    filter: Filter,
+}
+
+impl Written {
+    /// Checks what was sent.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn parse(sent: Vec<Value>, columns: &'static [Column]) -> Result<Self, Vec<FilterError>> {
+        let filter = Filter::parse(&sent, columns)?;
+        Ok(Self { sent, filter })
+    }
+
+    /// Reads what was checked when it was stored, as [`Filter::parse_stored`] does.
+    #[must_use]
+    pub fn stored(sent: Vec<Value>, columns: &'static [Column]) -> (Self, Vec<FilterError>) {
+        let (filter, errors) = Filter::parse_stored(&sent, columns);
+        (Self { sent, filter }, errors)
+    }
+
+    /// The conditions as they were sent, to be shown.
+    #[must_use]
+    pub fn sent(&self) -> &[Value] {
+        &self.sent
+    }
+
+    /// What they mean.
+    #[must_use]
+    pub const fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Each condition with what it means, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Value, &Condition)> {
+        self.sent.iter().zip(&self.filter.conditions)
+    }
 }
 
 /// One test of one column.

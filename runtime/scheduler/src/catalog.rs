@@ -16,11 +16,10 @@ use tokio::sync::Mutex;
 /// Columns of an observation that its trace answers.
 const OF_TRACE: [&str; 4] = ["traceName", "userId", "sessionId", "tags"];
 
-/// A rule, its filter parsed and its mappings compiled.
+/// A rule, its mappings compiled.
 #[derive(Debug)]
 pub struct PreparedRule {
     pub(crate) rule: Rule,
-    pub(crate) filter: Filter,
     pub(crate) assignments: Vec<PreparedAssignment>,
     /// The filter looks at metadata, which is stored apart.
     pub(crate) reads_content: bool,
@@ -29,6 +28,11 @@ pub struct PreparedRule {
 }
 
 impl PreparedRule {
+    /// Which targets it is for.
+    pub(crate) const fn filter(&self) -> &Filter {
+        self.rule.filter.filter()
+    }
+
     /// Its assignment of this evaluator.
     pub(crate) fn assignment(&self, evaluator: &EvaluatorId) -> Option<&PreparedAssignment> {
         let mut assignments = self.assignments.iter();
@@ -37,10 +41,11 @@ impl PreparedRule {
 
     /// Whether the filter asks for what only the trace of this observation knows.
     pub(crate) fn waits_for_trace(&self, own: &Observation) -> bool {
+        let filter = self.filter();
         self.reads_trace
-            && (self.filter.reads(&["traceName", "tags"])
-                || (own.user_id.is_none() && self.filter.reads(&["userId"]))
-                || (own.session_id.is_none() && self.filter.reads(&["sessionId"])))
+            && (filter.reads(&["traceName", "tags"])
+                || (own.user_id.is_none() && filter.reads(&["userId"]))
+                || (own.session_id.is_none() && filter.reads(&["sessionId"])))
     }
 }
 
@@ -180,8 +185,8 @@ pub(crate) fn prepare_rule<'e>(
     rule: Rule,
     evaluator: impl Fn(&EvaluatorId) -> Option<&'e Arc<PreparedEvaluator>>,
 ) -> PreparedRule {
-    let (filter, errors) = Filter::parse_stored(&rule.filter, rule.target.filter_columns());
-    for error in errors {
+    let checked = Filter::parse(rule.filter.sent(), rule.target.filter_columns());
+    for error in checked.err().into_iter().flatten() {
         tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");
     }
     let assignments = rule.assignments.iter().filter_map(|assignment| {
@@ -203,10 +208,10 @@ pub(crate) fn prepare_rule<'e>(
         })
     });
     let assignments = assignments.collect();
+    let filter = rule.filter.filter();
     PreparedRule {
         reads_content: filter.reads(&["metadata"]),
         reads_trace: rule.target == TargetKind::Observation && filter.reads(&OF_TRACE),
-        filter,
         assignments,
         rule,
     }

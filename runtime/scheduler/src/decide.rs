@@ -173,8 +173,8 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing
     if is_reserved(complete.environment) {
         return Decision::Refused(Refusal::InternalEnvironment);
     }
-    if let Some(mismatch) = rule.filter.first_failing(complete.row) {
-        let condition = rule.rule.filter.get(mismatch.index);
+    if let Some(mismatch) = rule.filter().first_failing(complete.row) {
+        let condition = rule.rule.filter.sent().get(mismatch.index);
         return Decision::Refused(Refusal::NotMatched {
             index: mismatch.index,
             condition: condition.cloned().unwrap_or_default(),

@@ -339,7 +339,7 @@ impl Inner {
         mut rules: impl Iterator<Item = &Arc<PreparedRule>>,
     ) -> Result<Vec<NewScore>, Error> {
         let columns = ["scores_avg", "score_categories", "score_booleans"];
-        if rules.any(|rule| rule.filter.reads(&columns)) {
+        if rules.any(|rule| rule.filter().reads(&columns)) {
             let stored = self
                 .deps
                 .store

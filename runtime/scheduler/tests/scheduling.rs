@@ -30,8 +30,8 @@ use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
 use perpend_store::testing::on_each_database;
 use serde_json::json;
 use support::{
-    FakeEvaluate, Gate, Hanging, StayAt, StopOnce, World, child_of, generation, generations_only,
-    span, trace_id,
+    FakeEvaluate, Gate, Hanging, StayAt, StopOnce, World, child_of, conditions, generation,
+    generations_only, span, trace_id,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -569,7 +569,9 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
             "type": "stringOptions", "column": "type", "operator": "any of", "value": ["TOOL"]
         });
         let picky = world
-            .rule("picky", OBSERVATION, |rule| rule.filter = vec![tools])
+            .rule("picky", OBSERVATION, |rule| {
+                rule.filter = conditions(vec![tools])
+            })
             .await;
         let rare = world
             .rule("rare", OBSERVATION, |rule| rule.sampling = 1e-9)
@@ -644,7 +646,7 @@ async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
         ];
         let prod = json!({ "type": "stringOptions", "column": "environment", "operator": "any of", "value": ["prod"] });
         let picky = world
-            .rule("picky", OBSERVATION, |rule| rule.filter = vec![prod])
+            .rule("picky", OBSERVATION, |rule| rule.filter = conditions(vec![prod]))
             .await;
         scheduler.run_until_idle().await.unwrap();
         let target = |rule: &Rule, trace: u64| Target {

@@ -8,6 +8,7 @@ mod rules;
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
 };
+use perpend_domain::filter::Written;
 use perpend_domain::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, OrganizationId, ProjectId, PublicKey, RuleId,
 };
@@ -137,7 +138,11 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         paused: None,
         sampling: 0.25,
         sampling_independent: true,
-        filter: vec![json!({"type": "string", "column": "name", "operator": "=", "value": "a"})],
+        filter: Written::parse(
+            vec![json!({"type": "string", "column": "name", "operator": "=", "value": "a"})],
+            TargetKind::Observation.filter_columns(),
+        )
+        .unwrap(),
         assignments: evaluators.iter().map(|e| assignment(e)).collect(),
         timing: Timing {
             settle_ms: Some(5),

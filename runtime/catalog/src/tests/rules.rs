@@ -260,7 +260,7 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
 
         let patch = RulePatch {
             sampling: Some(1.0),
-            filter: Some(vec![]),
+            filter: Some(Written::default()),
             ..RulePatch::default()
         };
         let patched = store
@@ -270,7 +270,7 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
             .unwrap();
         let expected = Rule {
             sampling: 1.0,
-            filter: vec![],
+            filter: Written::default(),
             updated_at: at(2),
             ..made.clone()
         };

@@ -17,6 +17,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
 use perpend_domain::evaluation::{Late, Pause, Rule, TargetKind};
+use perpend_domain::filter::Written;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::FailureClass;
@@ -26,9 +27,9 @@ use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, span};
+use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, conditions, span};
 use plant::Plant;
 
 /// Of 250 steps each, on each of two databases.
@@ -92,10 +93,10 @@ fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
     }
 }
 
-fn type_is(kind: &str) -> Vec<Value> {
-    vec![json!({
+fn type_is(kind: &str) -> Written {
+    conditions(vec![json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": [kind]
-    })]
+    })])
 }
 
 impl History {
@@ -274,7 +275,7 @@ impl History {
         self.note(|| {
             format!(
                 "make {id}: {target:?} at {rate}, {late:?}, {:?}",
-                rule.filter
+                rule.filter.sent()
             )
         });
         self.rules.insert(
@@ -298,11 +299,11 @@ impl History {
         }
     }
 
-    fn filter(&mut self, target: TargetKind) -> Vec<Value> {
+    fn filter(&mut self, target: TargetKind) -> Written {
         match (target, self.random.random_range(0..3)) {
             (TargetKind::Observation, 0) => type_is("GENERATION"),
             (TargetKind::Observation, 1) => type_is("TOOL"),
-            _ => Vec::new(),
+            _ => Written::default(),
         }
     }
 
@@ -542,7 +543,11 @@ impl Known {
         if self.is_deleted || !rule.enabled {
             return;
         }
-        let kind = rule.filter.first().map(|condition| &condition["value"][0]);
+        let kind = rule
+            .filter
+            .sent()
+            .first()
+            .map(|condition| &condition["value"][0]);
         let salt = match rule.sampling_independent {
             true => rule.id.as_str(),
             false => "",

@@ -11,6 +11,7 @@ use futures_util::stream::{self, BoxStream};
 use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::filter::Written;
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
@@ -426,7 +427,7 @@ impl World {
             paused: None,
             sampling: 1.0,
             sampling_independent: false,
-            filter: Vec::new(),
+            filter: Written::default(),
             assignments: vec![Assignment {
                 id: format!("as-{id}").parse().unwrap(),
                 evaluator_id: evaluator.id,
@@ -490,10 +491,15 @@ impl World {
     }
 }
 
-pub fn generations_only() -> Vec<Value> {
-    vec![json!({
+/// Conditions of a rule of observations.
+pub fn conditions(sent: Vec<Value>) -> Written {
+    Written::parse(sent, TargetKind::Observation.filter_columns()).unwrap()
+}
+
+pub fn generations_only() -> Written {
+    conditions(vec![json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"]
-    })]
+    })])
 }
 
 pub fn trace_id(n: u64) -> TraceId {

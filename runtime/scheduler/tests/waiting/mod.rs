@@ -7,6 +7,7 @@ use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::{
     CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
 };
+use perpend_domain::filter::Written;
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{About, Patch};
 use perpend_domain::payload::Payload;
@@ -17,9 +18,9 @@ use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Evaluate, Step};
 use perpend_store::testing::on_each_database;
 use perpend_telemetry::EventBatch;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};
+use crate::support::{FakeEvaluate, World, child_of, conditions, generation, together, trace_id};
 
 #[tokio::test]
 async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_at_once() {
@@ -347,8 +348,10 @@ async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits(
 }
 
 /// Observations of traces of one name.
-fn of_the_trace_named(name: &str) -> Vec<Value> {
-    vec![json!({ "type": "string", "column": "traceName", "operator": "=", "value": name })]
+fn of_the_trace_named(name: &str) -> Written {
+    conditions(vec![
+        json!({ "type": "string", "column": "traceName", "operator": "=", "value": name }),
+    ])
 }
 
 #[tokio::test]
@@ -431,9 +434,9 @@ async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_o
             .await;
         let of_user = world
             .rule("user", TargetKind::Observation, |rule| {
-                rule.filter = vec![json!({
+                rule.filter = conditions(vec![json!({
                     "type": "string", "column": "userId", "operator": "=", "value": "u1"
-                })]
+                })])
             })
             .await;
         let scheduler = world.scheduler(FakeEvaluate::length());

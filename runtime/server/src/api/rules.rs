@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
-use perpend_domain::filter::{Filter, FilterError};
+use perpend_domain::filter::{FilterError, Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
 use serde::Deserialize;
@@ -24,6 +24,8 @@ const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
 const MAX_ASSIGNMENTS: usize = 20;
 const DAY_MS: i64 = 86_400_000;
+/// Columns of ids of datasets.
+const DATASETS: [&str; 2] = ["datasetId", "experimentDatasetId"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let create =
@@ -193,7 +195,7 @@ impl RuleInput {
             enabled: self.enabled,
             sampling: faults.keep(self.sampling.map(checked_sampling).transpose()),
             sampling_independent: self.sampling_independent,
-            filter: self.filter.clone(),
+            filter: None,
             assignments: faults.keep(assignments.transpose()),
             timing: Some(self.timing(base, &mut faults)),
             on_missing: faults.keep(named(
@@ -274,9 +276,8 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
     Ok(assignments)
 }
 
-/// Checks what hangs together: filter and mappings with the target, assignments with the switch.
+/// Checks what hangs together: mappings with the target, assignments with the switch.
 async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), Problem> {
-    Filter::parse(&rule.filter, rule.target.filter_columns()).map_err(filter_problem)?;
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",
@@ -308,22 +309,17 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
-async fn check_datasets(app: &App, project: &ProjectId, filter: &[Value]) -> Result<(), Problem> {
-    for (at, condition) in filter.iter().enumerate() {
-        let text = |name: &str| condition[name].as_str().unwrap_or_default();
-        let is_dataset = ["datasetId", "experimentDatasetId", "Dataset"].contains(&text("column"));
-        if !is_dataset || text("operator") != "any of" {
+async fn check_datasets(app: &App, project: &ProjectId, filter: &Written) -> Result<(), Problem> {
+    for (at, (_, condition)) in filter.iter().enumerate() {
+        let is_dataset = condition
+            .column
+            .is_some_and(|column| DATASETS.contains(&column.id));
+        let Test::AnyOf(ids) = &condition.test else {
             continue;
-        }
-        for id in condition["value"].as_array().into_iter().flatten() {
-            let id = id.as_str().unwrap_or_default();
-            if app
-                .store
-                .catalog
-                .dataset_by_id(project, id)
-                .await?
-                .is_none()
-            {
+        };
+        for id in ids.iter().filter(|_| is_dataset) {
+            let found = app.store.catalog.dataset_by_id(project, id).await?;
+            if found.is_none() {
                 let message = format!("no dataset {id:?} in this project");
                 return Err(Problem::body(&format!("filter[{at}].value"), message));
             }
@@ -359,7 +355,7 @@ pub(super) fn view(rule: &Rule) -> Value {
         "pausedReason": paused.map(|pause| &pause.reason),
         "pausedMessage": paused.map(|pause| &pause.message),
         "sampling": rule.sampling,
-        "filter": rule.filter,
+        "filter": rule.filter.sent(),
         "evaluatorAssignments": assignments,
         "target": rule.target.as_str(),
         "schedule": "continuous",
@@ -391,15 +387,18 @@ pub(super) async fn make(
 ) -> Result<Rule, Problem> {
     let patch = input.patch(app, Timing::default(), true)?;
     let now = app.clock.now();
+    let target = patch.target.unwrap_or(TargetKind::Observation);
+    let sent = input.filter.clone().unwrap_or_default();
+    let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
         id: known(&app.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
-        target: patch.target.unwrap_or(TargetKind::Observation),
+        target,
         enabled: patch.enabled.unwrap_or_default(),
         paused: None,
         sampling: patch.sampling.unwrap_or(1.0),
         sampling_independent: patch.sampling_independent.unwrap_or(false),
-        filter: patch.filter.unwrap_or_default(),
+        filter,
         assignments: patch.assignments.unwrap_or_default(),
         timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
@@ -420,13 +419,20 @@ pub(super) async fn change(
     standing: Rule,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
-    let patch = input.patch(app, standing.timing, false)?;
+    let mut patch = input.patch(app, standing.timing, false)?;
     let now = app.clock.now();
+    let target = patch.target.unwrap_or(standing.target);
+    // Also one that stays: it was written for another target, or by an older version.
+    let sent = input.filter.clone();
+    let sent = sent.unwrap_or_else(|| standing.filter.sent().to_vec());
+    let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
+    patch.filter = input.filter.is_some().then_some(filter);
     let mut wanted = standing;
     patch.apply(&mut wanted, now);
     check_whole(app, project, &wanted).await?;
-    let filter = patch.filter.as_deref().unwrap_or_default();
-    check_datasets(app, project, filter).await?;
+    if let Some(filter) = &patch.filter {
+        check_datasets(app, project, filter).await?;
+    }
     let catalog = &app.store.catalog;
     Ok(catalog.patch_rule(project, &wanted.id, &patch, now).await?)
 }

@@ -59,6 +59,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
         sampling: format!("{} %", (rule.sampling * 1e6).round() / 1e4),
         conditions: rule
             .filter
+            .sent()
             .iter()
             .map(|condition| Text::from(sentence(condition)))
             .collect(),

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Mapping, Rule, TargetKind};
+use perpend_domain::filter::{Condition, Test};
 use perpend_domain::ids::ProjectId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -124,12 +125,18 @@ fn assignment(
     })
 }
 
-fn is_mark(condition: &Value) -> bool {
+/// As it is sent, before it was parsed.
+fn is_mark_sent(condition: &Value) -> bool {
     condition["column"] == MARK && condition["operator"] == "=" && condition["value"] == true
 }
 
+fn is_mark(condition: &Condition) -> bool {
+    condition.column.is_some_and(|column| column.id == MARK) && condition.test == Test::Is(true)
+}
+
 fn is_experiment(rule: &Rule) -> bool {
-    rule.target == TargetKind::Observation && rule.filter.iter().any(is_mark)
+    let mut conditions = rule.filter.filter().conditions.iter();
+    rule.target == TargetKind::Observation && conditions.any(is_mark)
 }
 
 impl OlderRule {
@@ -158,9 +165,9 @@ impl OlderRule {
 
     /// The conditions sent, or those that stand, with the mark or without it.
     fn marked(&self, is_marked: bool, standing: Option<&Rule>) -> Vec<Value> {
-        let before = standing.map(|rule| rule.filter.clone());
-        let filter = self.filter.clone().or(before).unwrap_or_default();
-        let mut filter: Vec<Value> = filter.into_iter().filter(|one| !is_mark(one)).collect();
+        let before = standing.map(|rule| rule.filter.sent().to_vec());
+        let mut filter = self.filter.clone().or(before).unwrap_or_default();
+        filter.retain(|one| !is_mark_sent(one));
         if is_marked {
             filter
                 .push(json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true }));
@@ -237,8 +244,8 @@ fn by_name(all: &[Evaluator], rule: &Rule) -> Value {
     view["evaluators"] = evaluators.into();
     if is_experiment(rule) {
         view["target"] = "experiment".into();
-        let filter = rule.filter.iter().filter(|one| !is_mark(one));
-        view["filter"] = filter.cloned().collect();
+        let others = rule.filter.iter().filter(|(_, meant)| !is_mark(meant));
+        view["filter"] = others.map(|(sent, _)| sent.clone()).collect();
     }
     if rule.target == TargetKind::Trace {
         view["delay"] = 0.into();
