@@ -69,7 +69,7 @@ fn ensure(is_true: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// Lets everything come to an end, then holds what stands against the model.
-pub(super) async fn at_the_end(history: &mut History) -> Result<Seen, String> {
+pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String> {
     let executions = quiet(history).await?;
     let mut seen = Seen {
         observations: history.observations.len(),
@@ -104,7 +104,7 @@ pub(super) async fn at_the_end(history: &mut History) -> Result<Seen, String> {
 }
 
 /// Works until nothing waits: rules are let go on, and the clock passes every wait.
-async fn quiet(history: &mut History) -> Result<Vec<Execution>, String> {
+async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
     history.work().await?;
     let standing = history.rules.iter().filter(|(_, known)| !known.is_deleted);
     let standing: Vec<RuleId> = standing.map(|(id, _)| id.clone()).collect();
@@ -151,7 +151,7 @@ async fn quiet(history: &mut History) -> Result<Vec<Execution>, String> {
     Err(format!("never ends: {open:?}"))
 }
 
-async fn all_executions(history: &History) -> Vec<Execution> {
+async fn all_executions(history: &History<'_>) -> Vec<Execution> {
     let traces: BTreeSet<_> = history
         .observations
         .values()
@@ -197,7 +197,7 @@ fn explained(execution: &Execution) -> Result<(), String> {
 }
 
 /// Each target has one execution for each rule, evaluator and generation, under its derived id.
-fn identities(history: &History, executions: &[Execution]) -> Result<(), String> {
+fn identities(history: &History<'_>, executions: &[Execution]) -> Result<(), String> {
     let mut ids: BTreeSet<&ExecutionId> = BTreeSet::new();
     for execution in executions {
         let made = &execution.made;
@@ -220,7 +220,7 @@ fn identities(history: &History, executions: &[Execution]) -> Result<(), String>
 }
 
 /// The newest completed generation has exactly its score, and nothing else has one.
-async fn scores(history: &History, executions: &[Execution]) -> Result<(), String> {
+async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), String> {
     let mut newest: BTreeMap<_, &Execution> = BTreeMap::new();
     // An evaluator that has nothing to say any more takes the place of its earlier scores too.
     let judged = |each: &&Execution| {
@@ -292,7 +292,7 @@ fn takes(rule: &Rule, trace: &str) -> bool {
     sampling::value(salt, trace) < rule.sampling
 }
 
-fn of_traces(history: &History, known: &Known, executions: &[&Execution]) -> Result<(), String> {
+fn of_traces(history: &History<'_>, known: &Known, executions: &[&Execution]) -> Result<(), String> {
     let rule = &known.rule;
     let mut generations: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for execution in executions {
@@ -330,7 +330,7 @@ fn of_traces(history: &History, known: &Known, executions: &[&Execution]) -> Res
 /// What was seen is what was refused for a counted reason, what stands already, and what was made; what was
 /// made has ended.
 async fn counters(
-    history: &History,
+    history: &History<'_>,
     known: &Known,
     executions: &[&Execution],
 ) -> Result<(), String> {
@@ -367,7 +367,7 @@ async fn counters(
 
 /// `explain` knows the executions of a target.
 async fn explanations(
-    history: &History,
+    history: &History<'_>,
     known: &Known,
     executions: &[&Execution],
 ) -> Result<(), String> {

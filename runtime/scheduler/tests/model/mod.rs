@@ -56,7 +56,8 @@ struct Known {
 }
 
 /// A history under way.
-struct History {
+struct History<'d> {
+    database: &'d TempDatabase,
     world: World,
     random: StdRng,
     evaluate: Arc<FakeEvaluate>,
@@ -99,10 +100,11 @@ fn type_is(kind: &str) -> Written {
     })])
 }
 
-impl History {
-    async fn new(database: &TempDatabase, seed: u64, plant: Option<Plant>) -> Self {
+impl<'d> History<'d> {
+    async fn new(database: &'d TempDatabase, seed: u64, plant: Option<Plant>) -> Self {
         let stop = StopInside::default();
         Self {
+            database,
             world: World::new(stop.open(database).await).await,
             stop,
             died_at: BTreeSet::new(),
@@ -447,8 +449,11 @@ impl History {
         }
     }
 
-    /// One that died has looked at what came, or at none of it: it does so in one transaction.
-    async fn maybe_seen(&mut self) {
+    /// The server starts again. One that died has looked at what came, or at none of it: it does so in one
+    /// transaction. Closing waits for the one that was under way: it may still be committed.
+    async fn start_again(&mut self) {
+        self.world.store.close().await;
+        self.world.store = self.stop.open(self.database).await;
         if self
             .world
             .store
@@ -501,7 +506,7 @@ impl History {
             Ok(()) | Err(Error::Stopped(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
-        self.maybe_seen().await;
+        self.start_again().await;
         Ok(())
     }
 
@@ -518,7 +523,7 @@ impl History {
             (false, Ok(())) => {}
             (_, ended) => return Err(format!("died at {at} with {ended:?}")),
         }
-        self.maybe_seen().await;
+        self.start_again().await;
         Ok(())
     }
 
@@ -532,7 +537,7 @@ impl History {
             Either::Left((ended, _)) => ended.unwrap(),
             Either::Right(_) => {}
         }
-        self.maybe_seen().await;
+        self.start_again().await;
     }
 }
 
