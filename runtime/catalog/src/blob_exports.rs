@@ -12,9 +12,8 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Changed, query};
-use perpend_sql::{checked, from_json, to_json};
+use perpend_domain::list::Changed;
+use perpend_sql::{Arg, checked, from_json, in_transaction, query, to_json};
 
 const WHAT: &str = "export";
 

@@ -4,8 +4,8 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_sql::Arg;
-use perpend_sql::{Listed, Numbered, Paging};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed};
 
 /// A comment. Never changed once written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, query, query_scalar};
-use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
 
 /// How a provider is reached.
 #[derive(Clone, Debug, PartialEq)]

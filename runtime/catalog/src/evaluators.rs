@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::row;
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Cursor, Page, bounds, checked, digest, from_json, to_json};
-use perpend_sql::{Tx, query, query_scalar};
+use perpend_domain::list::{Cursor, Page};
+use perpend_sql::{
+    Tx, bounds, checked, digest, from_json, in_transaction, query, query_scalar, to_json,
+};
 
 /// An evaluator as it is made.
 #[derive(Clone, Debug, PartialEq)]

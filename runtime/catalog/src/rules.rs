@@ -10,9 +10,10 @@ use perpend_domain::time::Timestamp;
 use super::revision::RAISE;
 use super::row;
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Cursor, Page, bounds, checked, from_json, to_json};
-use perpend_sql::{Source, Tx, query, query_scalar};
+use perpend_domain::list::{Cursor, Page};
+use perpend_sql::{
+    Source, Tx, bounds, checked, from_json, in_transaction, query, query_scalar, to_json,
+};
 
 /// Enabled rules a project may have (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;

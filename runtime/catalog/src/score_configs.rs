@@ -5,8 +5,8 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_sql::{Arg, value_list};
-use perpend_sql::{Listed, Numbered, Paging, checked, from_json, to_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed, checked, from_json, to_json, value_list};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
     description, created_at, updated_at";

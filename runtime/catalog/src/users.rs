@@ -13,9 +13,8 @@ use perpend_domain::time::Timestamp;
 
 use super::keys::LOCK_ORGANIZATION;
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, query, query_scalar};
-use perpend_sql::{Numbered, checked};
+use perpend_domain::list::Numbered;
+use perpend_sql::{Arg, checked, in_transaction, query, query_scalar};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;

@@ -7,8 +7,8 @@ use perpend_domain::time::Timestamp;
 use super::codes::Coded as _;
 use super::row::{COLUMNS, ExecutionRow, id_bytes};
 use crate::{Error, Ledger};
-use perpend_sql::query;
-use perpend_sql::{Cursor, Page, checked};
+use perpend_domain::list::{Cursor, Page};
+use perpend_sql::{checked, query};
 
 /// An execution with what only readers ask for.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use perpend_domain::evaluation::{CompletionReason, Timing};
 use perpend_domain::observation::Observation;
+use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::Progress;
 
 const SETTLE_MS: i64 = 10_000;
 const MARKER_MS: i64 = 1_000;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use perpend_domain::evaluation::{Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
+use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{LedgerEntry, Watch};
-use perpend_telemetry::Progress;
 
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};

@@ -11,10 +11,10 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::NewScore;
+use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{Lease, Leased, Making, MatchBatch, NewWatch, Watch};
-use perpend_telemetry::{Progress, Touched};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};

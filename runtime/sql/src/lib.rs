@@ -34,7 +34,7 @@ pub use arg::Arg;
 pub use breakpoints::Breakpoints;
 pub use conditions::{Expr, Sql};
 pub use error::Error;
-pub use list::{Changed, Cursor, Listed, Numbered, Page, Paging, bounds};
+pub use list::{Listed, bounds};
 pub use migrate::{CURRENT, Older, Step, migrate};
 pub use numbers::{Numbers, Table};
 pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool};

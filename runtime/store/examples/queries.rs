@@ -17,9 +17,9 @@ use perpend_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{About, Patch, merge};
 use perpend_domain::payload::Payload;
+use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::time::Timestamp;
 use perpend_store::testing::{OpenStore as _, TempDatabase};
-use perpend_telemetry::TraceQuery;
 
 const PER_TRACE: i64 = 5;
 const DAYS: i64 = 30;

@@ -9,7 +9,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};
 use serde_json::{Map, Value};
 
-use super::{StoredObservation, StoredTrace};
+use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 
 /// Columns made of scores.
 pub(super) const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "score_booleans"];

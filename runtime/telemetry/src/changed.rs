@@ -2,22 +2,13 @@
 //! one that changes meanwhile leaves the window and is in a later one.
 
 use perpend_domain::ids::ProjectId;
+use perpend_domain::list::{Changed, Window};
 use perpend_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
-use super::{StoredObservation, StoredTrace};
 use crate::{Error, Telemetry};
-use perpend_sql::Changed;
+use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 use perpend_sql::Sql;
-
-/// A time, and a place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Inclusive; from the beginning where it is absent.
-    pub from: Option<Timestamp>,
-    /// Exclusive.
-    pub to: Timestamp,
-}
 
 /// Appends the conditions and the order of a page; `[time, tenant, key]` are columns. They are what the index
 /// has; the plus keeps SQLite from taking one that begins with the tenant, and sorting all it has.

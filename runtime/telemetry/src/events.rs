@@ -4,6 +4,7 @@
 //! An observation that came whole, as a span, is the base that parts are laid onto: it is kept beside
 //! them, so that what they make together does not lose what none of them says.
 
+use perpend_domain::telemetry::EventBatch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::batch::{Batch, Media};
@@ -21,8 +22,7 @@ use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, As, Cell, Tx};
-use perpend_sql::{despite_collisions, in_transaction};
+use perpend_sql::{Arg, As, Cell, Tx, despite_collisions, in_transaction};
 
 /// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
 /// not make reading it slower and slower.
@@ -71,17 +71,6 @@ const TOUCH: &str =
 const DELETE_EMPTY: &str = "
     DELETE FROM traces WHERE number = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $1)";
-
-/// What one request of create and update events says.
-#[derive(Clone, Debug, Default)]
-pub struct EventBatch {
-    /// Parts of traces and observations.
-    pub patches: Vec<Patch>,
-    /// Media taken out of them.
-    pub media: Vec<Media>,
-    /// Scores.
-    pub scores: Vec<NewScore>,
-}
 
 fn entity(about: &About) -> (i64, &str) {
     match about {

@@ -13,16 +13,16 @@ use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
 use super::read::{LIST, Rest, observation_column, where_of};
+use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{self, ObservationRow, READ};
 use super::trace_marks::Marked;
-use super::{
-    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation, refresh,
-};
 use crate::metrics::rollup_column;
 use crate::{Error, Telemetry};
-use perpend_sql::Arg;
-use perpend_sql::{Expr, Sql};
+use perpend_domain::telemetry::{
+    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
+};
+use perpend_sql::{Arg, Expr, Sql};
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 

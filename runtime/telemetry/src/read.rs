@@ -9,13 +9,12 @@ use perpend_domain::score::Score;
 use perpend_domain::time::Timestamp;
 
 use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
+use super::refresh;
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
-use super::{Page, StoredMedia, StoredObservation, StoredTrace, refresh};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Tx, query, query_scalar};
-use perpend_sql::{Expr, Sql};
-use perpend_sql::{despite_collisions, in_transaction};
+use perpend_domain::telemetry::{StoredMedia, StoredObservation, StoredTrace};
+use perpend_sql::{Arg, Expr, Sql, Tx, despite_collisions, in_transaction, query, query_scalar};
 
 /// Rows named in one statement.
 pub(super) const LIST: usize = 200;
@@ -150,15 +149,6 @@ pub(crate) fn where_of(
         .iter()
         .filter(|condition| !sql.condition(condition, column, is_postgres));
     Rest::new(left.cloned().collect())
-}
-
-/// An empty page.
-pub(super) const fn nothing<T>() -> Page<T> {
-    Page {
-        items: Vec::new(),
-        n_total: 0,
-        has_more: false,
-    }
 }
 
 /// A stored observation.

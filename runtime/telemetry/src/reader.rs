@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use perpend_domain::ids::{ProjectId, TraceId};
 
+use super::block;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
-use super::{OfTrace, StoredObservation, block};
 use crate::{Error, Telemetry};
+use perpend_domain::telemetry::{OfTrace, StoredObservation};
 use perpend_sql::{Sized, query, query_scalar, value_list};
 
 /// Rows read at once, without their contents.

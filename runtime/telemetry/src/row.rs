@@ -14,8 +14,8 @@ use perpend_domain::trace::Trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Activity, OfTrace, StoredObservation, StoredTrace};
 use crate::Error;
+use perpend_domain::telemetry::{Activity, OfTrace, StoredObservation, StoredTrace};
 use perpend_sql::Arg;
 
 fn wrong(what: &'static str, detail: impl ToString) -> Error {

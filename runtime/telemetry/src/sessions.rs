@@ -1,34 +1,12 @@
 //! Sessions: traces of one conversation. A session is there as long as one of its traces is.
 
 use perpend_domain::ids::ProjectId;
+use perpend_domain::telemetry::{Session, SessionQuery};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
-use perpend_sql::{Numbered, Paging, Sql};
-
-/// A session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    /// Its id, as its traces name it.
-    pub id: String,
-    /// Time of its first trace.
-    pub created_at: Timestamp,
-    /// Environment of its traces, the first in the alphabet where they differ.
-    pub environment: String,
-}
-
-/// Which sessions; absent parts ask nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionQuery {
-    /// This one.
-    pub id: Option<String>,
-    /// Begun at or after.
-    pub from: Option<Timestamp>,
-    /// Begun before.
-    pub to: Option<Timestamp>,
-    /// With traces in one of these; others are not looked at.
-    pub environments: Vec<String>,
-}
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::Sql;
 
 perpend_sql::record! {
     struct SessionRow {

@@ -1,5 +1,6 @@
 //! What the engine reads: the targets of many executions at once, and how far traces have come.
 
+use perpend_domain::telemetry::Progress;
 use std::collections::HashMap;
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -9,30 +10,10 @@ use perpend_domain::trace::Trace;
 
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
-use perpend_sql::checked;
-use perpend_sql::{Arg, Sized, query, query_scalar, value_list, value_rows};
+use perpend_sql::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
 
 /// Traces named in one statement.
 const PER_STATEMENT: usize = 100;
-
-/// How far a trace has come, for its completeness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// First observation received.
-    pub first_seen: Timestamp,
-    /// Last change received.
-    pub last_seen: Timestamp,
-    /// A root was seen.
-    pub has_root: bool,
-    /// When an ended root was first received.
-    pub root_ended_at: Option<Timestamp>,
-    /// Observations without an end.
-    pub n_open: u32,
-    /// A span said that nothing more comes.
-    pub has_marker: bool,
-    /// Observations, without the record of the trace.
-    pub n_observations: u32,
-}
 
 /// CROSS JOIN keeps SQLite at this order, in which every step is one look into an index.
 static BY_KEYS: Sized = Sized::new(|n| {

@@ -12,6 +12,10 @@ mod recent;
 mod searches;
 mod writers;
 
+use perpend_domain::list::Numbered;
+use perpend_domain::telemetry::{
+    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace, TraceQuery,
+};
 use std::collections::BTreeMap;
 
 use perpend_domain::batch::{Batch, Media, SpanLog};
@@ -29,12 +33,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
-use super::{
-    ObservationCursor, ObservationQuery, StoredObservation, TraceQuery, cells::ObservationCells,
-};
+use super::cells::ObservationCells;
 use crate::Error;
-use crate::testing::Store;
-use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
+use crate::testing::{OpenStore as _, Store, TempDatabase, on_each_database};
 use perpend_sql::{DatabaseUrl, Options};
 
 fn project(name: &str) -> ProjectId {
@@ -577,7 +578,7 @@ async fn order_splitting_and_repetition_do_not_matter() {
                 .await
                 .try_into()
                 .unwrap();
-            let facts = |page: Result<super::Page<super::StoredTrace>, Error>| -> Vec<_> {
+            let facts = |page: Result<Numbered<StoredTrace>, Error>| -> Vec<_> {
                 let items = page.unwrap().items.into_iter();
                 items
                     .map(|t| (t.trace, t.observation_ids, t.activity.n_open))

@@ -1,24 +1,12 @@
 //! What was written, for whoever matches it with rules: noted in the transaction that writes it, forgotten in the
 //! one that has dealt with it.
 
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 use perpend_sql::{Sized, Tx, checked, query, value_list};
-
-/// What one ingest request touched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Touched {
-    /// Its place in the order of arrival.
-    pub seq: i64,
-    /// The tenant.
-    pub project: ProjectId,
-    /// When it was received.
-    pub received_at: Timestamp,
-    /// The observations written, in the order of the request.
-    pub observations: Vec<(TraceId, ObservationId)>,
-}
 
 perpend_sql::record! {
     struct TouchedRow {

@@ -4,6 +4,7 @@
 //! order of the list, from its nearer end, and only the traces of the page are read. What no index can
 //! tell is tested in memory.
 
+use perpend_domain::list::Numbered;
 use std::collections::HashMap;
 
 use perpend_domain::filter::{Condition, Filter, Test, TextOp};
@@ -11,13 +12,13 @@ use perpend_domain::ids::{ObservationId, ProjectId};
 use perpend_domain::score::Score;
 
 use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
-use super::read::{LIST, Rest, nothing, trace_column};
+use super::read::{LIST, Rest, trace_column};
+use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::trace_marks::{Marked, asks_root, push_prefilter};
-use super::{Page, StoredTrace, TraceOrder, TraceQuery, refresh};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, query_scalar, value_list};
-use perpend_sql::{Expr, Sql};
+use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
+use perpend_sql::{Arg, Expr, Sql, query_scalar, value_list};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
 const LEADS: [&str; 7] = [
@@ -38,18 +39,16 @@ const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
 const FAR: u64 = 200;
 
-impl TraceOrder {
-    const fn column(self) -> &'static str {
-        match self {
-            Self::Timestamp => "t.started_at",
-            Self::Id => "t.trace_id",
-            Self::Name => "COALESCE(t.name, '')",
-            Self::UserId => "COALESCE(t.user_id, '')",
-            Self::SessionId => "COALESCE(t.session_id, '')",
-            Self::Release => "COALESCE(t.release, '')",
-            Self::Version => "COALESCE(t.version, '')",
-            Self::Public => "t.is_public",
-        }
+const fn order_column(order: TraceOrder) -> &'static str {
+    match order {
+        TraceOrder::Timestamp => "t.started_at",
+        TraceOrder::Id => "t.trace_id",
+        TraceOrder::Name => "COALESCE(t.name, '')",
+        TraceOrder::UserId => "COALESCE(t.user_id, '')",
+        TraceOrder::SessionId => "COALESCE(t.session_id, '')",
+        TraceOrder::Release => "COALESCE(t.release, '')",
+        TraceOrder::Version => "COALESCE(t.version, '')",
+        TraceOrder::Public => "t.is_public",
     }
 }
 
@@ -197,7 +196,7 @@ impl Shape {
         let column = match query.order {
             TraceOrder::Timestamp if sorted => format!("+{}", self.start),
             TraceOrder::Timestamp => self.start.to_owned(),
-            other => other.column().to_owned(),
+            other => order_column(other).to_owned(),
         };
         format!("{column} {direction}, t.trace_id {of_ids}")
     }
@@ -231,9 +230,9 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-    ) -> Result<Page<StoredTrace>, Error> {
+    ) -> Result<Numbered<StoredTrace>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(nothing());
+            return Ok(Numbered::empty());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let limit = u64::from(query.limit);
@@ -261,10 +260,8 @@ impl Telemetry {
         if query.with_observation_ids {
             self.add_ids(&mut found).await?;
         }
-        let items: Vec<StoredTrace> = found.into_iter().map(|(_, stored)| stored).collect();
-        Ok(Page {
-            has_more: skip + (items.len() as u64) < n_total,
-            items,
+        Ok(Numbered {
+            items: found.into_iter().map(|(_, stored)| stored).collect(),
             n_total,
         })
     }

@@ -1,28 +1,11 @@
 //! Walking through one trace in pages: what plug-ins do that read traces.
 
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::observation::ObservationKind;
-use perpend_domain::time::Timestamp;
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::telemetry::{StoredObservation, Walk};
 
-use super::StoredObservation;
 use super::row::READ;
 use crate::{Error, Telemetry};
 use perpend_sql::Sql;
-
-/// A step through the observations of a trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
-    /// Direct children of this observation only.
-    pub parent: Option<String>,
-    /// Of these kinds; none means all.
-    pub kinds: Vec<ObservationKind>,
-    /// Of this name.
-    pub name: Option<String>,
-    /// Behind this one: start and id.
-    pub after: Option<(Timestamp, ObservationId)>,
-    /// At most so many.
-    pub limit: u32,
-}
 
 impl Telemetry {
     /// Observations of one trace by start and id, with content; none when the project has no such trace.

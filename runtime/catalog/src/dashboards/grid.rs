@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::{Content, Dashboard, Placement, Tile};
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Tx, query, value_list};
-use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,9 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::Error;
-use crate::testing::Store;
-use crate::testing::on_each_database;
-use perpend_sql::Paging;
+use crate::testing::{Store, on_each_database};
+use perpend_domain::list::Paging;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)

@@ -5,8 +5,8 @@ use perpend_domain::time::Timestamp;
 
 use super::Widget;
 use crate::{Catalog, Error};
-use perpend_sql::Arg;
-use perpend_sql::{Listed, Numbered, Paging, from_json, to_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed, from_json, to_json};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "

@@ -8,8 +8,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
-use perpend_sql::{Arg, Tx, query, value_list};
-use perpend_sql::{Cursor, Listed, Numbered, Paging, to_json};
+use perpend_domain::list::{Cursor, Numbered, Paging};
+use perpend_sql::{Arg, Listed, Tx, query, to_json, value_list};
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,9 +19,8 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Tx, query};
-use perpend_sql::{Listed, Numbered, Paging, to_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Listed, Tx, in_transaction, query, to_json};
 
 pub use items::{ItemQuery, ItemVersion, put_item};
 use row::{DatasetRow, VersionRow};

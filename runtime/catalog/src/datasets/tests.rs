@@ -4,8 +4,7 @@ use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus};
 use serde_json::json;
 
 use super::*;
-use crate::testing::Store;
-use crate::testing::on_each_database;
+use crate::testing::{Store, on_each_database};
 
 fn home() -> ProjectId {
     ProjectId::new("home").unwrap()
@@ -394,7 +393,7 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
                 .dataset_items_after(&p, &of.id, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some(last) = some.last() else { break };
-            after = Some(perpend_sql::Cursor {
+            after = Some(perpend_domain::list::Cursor {
                 at: last.created_at,
                 id: last.id.clone(),
             });

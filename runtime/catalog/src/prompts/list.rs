@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::row::labels;
 use crate::{Catalog, Error};
-use perpend_sql::{Arg, value_list};
-use perpend_sql::{Numbered, Paging, Sql, checked, from_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, Sql, checked, from_json, value_list};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]

@@ -7,9 +7,8 @@ use perpend_domain::prompt::LATEST;
 use serde_json::json;
 
 use super::*;
-use crate::testing::Store;
-use crate::testing::on_each_database;
-use perpend_sql::Paging;
+use crate::testing::{Store, on_each_database};
+use perpend_domain::list::Paging;
 
 fn project(name: &str) -> ProjectId {
     ProjectId::new(name).unwrap()

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Catalog, Error};
-use perpend_sql::{Arg, value_list};
-use perpend_sql::{Numbered, Paging, from_json};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_sql::{Arg, from_json, value_list};
 
 pub use write::NewSkill;
 

@@ -292,7 +292,11 @@ fn takes(rule: &Rule, trace: &str) -> bool {
     sampling::value(salt, trace) < rule.sampling
 }
 
-fn of_traces(history: &History<'_>, known: &Known, executions: &[&Execution]) -> Result<(), String> {
+fn of_traces(
+    history: &History<'_>,
+    known: &Known,
+    executions: &[&Execution],
+) -> Result<(), String> {
     let rule = &known.rule;
     let mut generations: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for execution in executions {

@@ -20,11 +20,11 @@ use perpend_domain::plugin::{
     PluginScore, PluginScoreValue,
 };
 use perpend_domain::score::Score;
+use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
 use perpend_store::Store;
 use perpend_store::testing::TempDatabase;
-use perpend_telemetry::scores::ScoreQuery;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 

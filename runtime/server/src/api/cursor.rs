@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_sql::Cursor;
 use serde_json::{Value, json};
 
 use crate::extract::Params;

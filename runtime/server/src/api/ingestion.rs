@@ -1,7 +1,7 @@
 //! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
 //! older endpoints that take one object each, which are batches of one event.
 
-use crate::auth::Needs;
+use crate::auth::{Act, Needs};
 use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -9,10 +9,10 @@ use std::mem;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use perpend_domain::telemetry::EventBatch;
 use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
-use perpend_telemetry::EventBatch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -20,7 +20,6 @@ use utoipa::ToSchema;
 use super::scores::write::{not_theirs, put, read_scores};
 use crate::App;
 use crate::admission::Account;
-use crate::auth::Act;
 use crate::extract::{Told, from_json, read_json};
 use crate::problem::{Code, MAX_LISTED, Problem};
 use crate::routes::{Operation, Routes};

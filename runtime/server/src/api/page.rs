@@ -1,7 +1,7 @@
 //! Lists that are read by page number: their parameters and the frame of their answer.
 
 use axum::Json;
-use perpend_sql::{Numbered, Paging};
+use perpend_domain::list::{Numbered, Paging};
 use serde_json::{Value, json};
 
 use super::cursor::page_meta;

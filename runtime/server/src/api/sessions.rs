@@ -5,9 +5,8 @@ use axum::extract::{Path, State};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::ProjectId;
-use perpend_sql::Paging;
-use perpend_telemetry::TraceQuery;
-use perpend_telemetry::sessions::{Session, SessionQuery};
+use perpend_domain::list::Paging;
+use perpend_domain::telemetry::{Session, SessionQuery, TraceQuery};
 use serde_json::{Value, json};
 
 use super::{page, traces};

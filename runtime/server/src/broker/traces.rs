@@ -3,6 +3,7 @@
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
+use perpend_domain::telemetry::{StoredObservation, Walk};
 use perpend_domain::time::Timestamp;
 use perpend_protocol::host_call::{
     Kind, ObservationFilter, ObservationHead, ObservationPage, Part, Severity, TraceError,
@@ -11,7 +12,6 @@ use perpend_protocol::host_call::{
 use perpend_protocol::{HostReply, HostRequest, MAX_FRAME};
 use perpend_sql::Error;
 use perpend_telemetry::Telemetry;
-use perpend_telemetry::{StoredObservation, Walk};
 use serde_json::Value;
 
 /// Observations of a page at most.

@@ -23,9 +23,8 @@ use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
+use perpend_domain::list::{Changed, Window};
 use perpend_domain::time::Timestamp;
-use perpend_sql::Changed;
-use perpend_telemetry::Window;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 

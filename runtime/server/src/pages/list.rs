@@ -84,7 +84,8 @@ async fn fill(
         last: before + found.traces.len() as u64,
         total: Some(found.n_total),
         previous: (number > 1).then(|| query.address(u64::from(number) - 1)),
-        next: found.has_more.then(|| query.address(u64::from(number) + 1)),
+        next: (before + (found.traces.len() as u64) < found.n_total)
+            .then(|| query.address(u64::from(number) + 1)),
     };
     view.lines = found
         .traces

@@ -3,8 +3,8 @@
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
+use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::trace::Trace;
-use perpend_telemetry::TraceQuery;
 
 use crate::App;
 use crate::problem::Problem;
@@ -13,7 +13,6 @@ use crate::problem::Problem;
 pub(super) struct Found {
     pub(super) traces: Vec<Trace>,
     pub(super) n_total: u64,
-    pub(super) has_more: bool,
 }
 
 /// The latest traces that fit, without content.
@@ -34,7 +33,6 @@ pub(super) async fn traces(
     Ok(Found {
         traces: found.items.into_iter().map(|stored| stored.trace).collect(),
         n_total: found.n_total,
-        has_more: found.has_more,
     })
 }
 

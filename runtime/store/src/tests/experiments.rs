@@ -1,17 +1,16 @@
 //! Experiments as spans, as links, and as both.
 
 use perpend_domain::batch::Batch;
-use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{ExperimentLink, Observation};
 use perpend_domain::patch::{About, Patch, merge};
 
 use perpend_domain::dataset::{Dataset, run_id};
-use perpend_domain::ids::ProjectId;
+use perpend_domain::list::{Cursor, Paging};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Cursor, Paging};
 use serde_json::Value;
 
-use perpend_telemetry::experiments::{NewLink, Period, SpanQuery};
+use perpend_domain::telemetry::{NewLink, Period, SpanQuery};
 
 use crate::Store;
 use crate::testing::on_each_database;

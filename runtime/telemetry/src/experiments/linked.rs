@@ -1,14 +1,16 @@
 //! Links of runs as they are shown: beside the spans that stand for items, and apart from those whose
 //! trace has such a span.
 
+use super::spans::{about, link_of, push_list, push_not_deleted, push_period};
 use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::telemetry::{LinkedRun, Period};
 use perpend_domain::time::Timestamp;
 
 use super::row::{LinkRow, RunRow};
-use super::spans::{Period, about, link_of, push_list, push_not_deleted};
 use crate::{Error, Telemetry};
-use perpend_sql::{Cursor, Numbered, Paging, Sql};
+use perpend_domain::list::{Cursor, Numbered, Paging};
+use perpend_sql::Sql;
 
 /// Runs named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -16,19 +18,6 @@ const PER_STATEMENT: usize = 100;
 /// The trace of link `l` has a span that stands for an item of its run; `$2` is the project's number.
 const HAS_SPAN: &str = "EXISTS (SELECT 1 FROM traces t JOIN observations o ON o.trace = t.number
      WHERE t.tenant = $2 AND t.trace_id = l.trace_id AND o.experiment_id = l.run_id";
-
-/// What the links of a run say together, as far as no span says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkedRun {
-    /// The run.
-    pub id: String,
-    /// The first link.
-    pub start: Timestamp,
-    /// The last one.
-    pub end: Timestamp,
-    /// Traces that no span stands for.
-    pub n_items: u64,
-}
 
 perpend_sql::record! {
     struct LinkedRow {
@@ -104,7 +93,7 @@ impl Telemetry {
                SELECT r.id, r.created_at, (SELECT MAX(l.created_at) FROM dataset_run_items l
                              WHERE l.project_id = $1 AND l.run_id = r.id",
         );
-        period.push(&mut sql, "l.created_at");
+        push_period(&mut sql, period, "l.created_at");
         sql.push(") AS newest FROM dataset_runs r WHERE r.project_id = $1");
         if let Some(dataset) = dataset_id {
             let dataset = sql.bind_text(dataset);
@@ -168,14 +157,14 @@ impl Telemetry {
                    FROM (SELECT l.run_id, l.created_at, CASE WHEN ",
             );
             sql.push(HAS_SPAN);
-            period.push(&mut sql, "o.started_at");
+            push_period(&mut sql, period, "o.started_at");
             push_not_deleted(&mut sql);
             sql.push(
                 ") THEN NULL ELSE l.trace_id END AS item_trace
                    FROM dataset_run_items l WHERE l.project_id = $1 AND l.run_id",
             );
             push_list(&mut sql, some.iter().copied());
-            period.push(&mut sql, "l.created_at");
+            push_period(&mut sql, period, "l.created_at");
             sql.push(") x GROUP BY run_id");
             let rows: Vec<LinkedRow> = self.pool.select(&sql.text, &sql.args).await?;
             found.extend(rows.into_iter().map(|row| LinkedRun {
@@ -215,7 +204,7 @@ impl Telemetry {
             sql.push(" AND l.run_id");
             push_list(&mut sql, run_ids.iter().map(String::as_str));
         }
-        period.push(&mut sql, "l.created_at");
+        push_period(&mut sql, period, "l.created_at");
         if let Some(after) = after {
             let at = sql.bind(after.at.as_micros().into());
             let id = sql.bind_text(&after.id);

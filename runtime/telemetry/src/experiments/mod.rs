@@ -9,6 +9,5 @@ mod row;
 mod runs;
 mod spans;
 
-pub use linked::LinkedRun;
-pub use runs::NewLink;
-pub use spans::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
+pub use perpend_domain::telemetry::LinkedRun;
+pub use perpend_domain::telemetry::NewLink;

@@ -1,38 +1,15 @@
 //! Runs over datasets, and what was recorded for each item.
 
+use perpend_domain::telemetry::NewLink;
 use std::collections::HashMap;
 
 use perpend_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
 
 use super::row::{LinkRow, RunRow};
 use crate::{Error, Telemetry};
-use perpend_sql::in_transaction;
-use perpend_sql::to_json;
-use perpend_sql::{Arg, query};
-
-/// What was recorded for an item of a run; the run is made with its first one.
-#[derive(Clone, Debug)]
-pub struct NewLink {
-    /// Name of the run.
-    pub run_name: String,
-    /// For people; `None` leaves it.
-    pub run_description: Option<String>,
-    /// Anything; `None` leaves it.
-    pub metadata: Option<Value>,
-    /// The item.
-    pub item_id: String,
-    /// The moment the dataset was read at.
-    pub dataset_version: Option<Timestamp>,
-    /// The trace that was recorded.
-    pub trace_id: String,
-    /// The observation in it that stands for the item.
-    pub observation_id: Option<String>,
-    /// Recorded at.
-    pub created_at: Timestamp,
-}
+use perpend_sql::{Arg, in_transaction, query, to_json};
 
 pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,

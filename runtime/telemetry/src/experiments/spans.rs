@@ -3,8 +3,9 @@
 //! A span that stands for an item has `experiment_id`, which leads to it. Those that were recorded for a
 //! run before it was deleted are not shown.
 
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::observation::{ExperimentLink, Level};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::ExperimentLink;
+use perpend_domain::telemetry::{ExperimentSpan, Period, SpanCursor, SpanExperiment, SpanQuery};
 use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
@@ -14,83 +15,14 @@ use perpend_sql::{Sql, checked, from_json};
 /// Experiments named in one statement.
 const PER_STATEMENT: usize = 100;
 
-/// A time, from its beginning to before its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Period {
-    /// At or after.
-    pub from: Option<Timestamp>,
-    /// Before.
-    pub to: Option<Timestamp>,
-}
-
-impl Period {
-    /// Appends ` AND ...` for a column of microseconds.
-    pub(super) fn push(self, sql: &mut Sql, column: &str) {
-        for (sign, at) in [(">=", self.from), ("<", self.to)] {
-            if let Some(at) = at {
-                let at = sql.bind(at.as_micros().into());
-                sql.push(&format!(" AND {column} {sign} {at}"));
-            }
+/// Appends ` AND ...` for a column of microseconds.
+pub(super) fn push_period(sql: &mut Sql, period: Period, column: &str) {
+    for (sign, at) in [(">=", period.from), ("<", period.to)] {
+        if let Some(at) = at {
+            let at = sql.bind(at.as_micros().into());
+            sql.push(&format!(" AND {column} {sign} {at}"));
         }
     }
-}
-
-/// A span that stands for an item of an experiment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExperimentSpan {
-    /// Its trace.
-    pub trace_id: TraceId,
-    /// Its id.
-    pub id: ObservationId,
-    /// Its start.
-    pub start: Timestamp,
-    /// Its end.
-    pub end: Option<Timestamp>,
-    /// Its level.
-    pub level: Level,
-    /// Its environment.
-    pub environment: String,
-    /// What it says about the experiment.
-    pub link: ExperimentLink,
-}
-
-/// What the spans of an experiment say together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SpanExperiment {
-    /// Its id.
-    pub id: String,
-    /// What the newest span says about it.
-    pub link: ExperimentLink,
-    /// The first start.
-    pub start: Timestamp,
-    /// The last end.
-    pub end: Timestamp,
-    /// How many items.
-    pub n_items: u64,
-}
-
-/// Which spans.
-#[derive(Clone, Debug, Default)]
-pub struct SpanQuery {
-    /// Started in this time.
-    pub period: Period,
-    /// Of one of these experiments; of any when there are none.
-    pub experiment_ids: Vec<String>,
-    /// After this place in the list.
-    pub after: Option<SpanCursor>,
-    /// At most so many.
-    pub limit: u32,
-}
-
-/// The last span of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpanCursor {
-    /// Its start.
-    pub start: Timestamp,
-    /// Its trace.
-    pub trace_id: String,
-    /// Its id.
-    pub id: String,
 }
 
 perpend_sql::record! {
@@ -190,7 +122,7 @@ impl Telemetry {
             [] => sql.push(" IS NOT NULL"),
             some => push_list(&mut sql, some.iter().map(String::as_str)),
         }
-        query.period.push(&mut sql, "o.started_at");
+        push_period(&mut sql, query.period, "o.started_at");
         push_not_deleted(&mut sql);
         if let Some(after) = &query.after {
             let start = sql.bind(after.start.as_micros().into());
@@ -244,7 +176,7 @@ impl Telemetry {
                SELECT ids.id, (SELECT MAX(o.started_at) FROM observations o
                                 WHERE o.tenant = $2 AND o.experiment_id = ids.id",
         );
-        period.push(&mut sql, "o.started_at");
+        push_period(&mut sql, period, "o.started_at");
         push_not_deleted(&mut sql);
         sql.push(") AS newest FROM ids WHERE ids.id IS NOT NULL) a WHERE newest IS NOT NULL");
         let rows: Vec<(String, i64)> = self.pool.select(&sql.text, &sql.args).await?;
@@ -278,7 +210,7 @@ impl Telemetry {
                            FROM observations o WHERE o.tenant = $2 AND o.experiment_id",
             );
             push_list(&mut sql, some.iter().copied());
-            period.push(&mut sql, "o.started_at");
+            push_period(&mut sql, period, "o.started_at");
             push_not_deleted(&mut sql);
             sql.push(
                 " GROUP BY o.experiment_id) s

@@ -8,10 +8,9 @@ use perpend_domain::metrics::{Accumulator, Metric, Question, View};
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
-use crate::{Error, Telemetry};
-use crate::{
-    ObservationCells, ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
-    TraceCells, TraceQuery,
+use crate::{Error, ObservationCells, Telemetry, TraceCells};
+use perpend_domain::telemetry::{
+    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace, TraceQuery,
 };
 
 /// Rows read at a time.
@@ -321,10 +320,10 @@ impl Telemetry {
                 };
                 add(question, groups, &row, &Whole::Trace(stored), n_scores)?;
             }
-            query.page += 1;
-            if !page.has_more {
+            if page.n_total <= u64::from(query.page) * u64::from(PAGE) {
                 return Ok(());
             }
+            query.page += 1;
         }
     }
 }

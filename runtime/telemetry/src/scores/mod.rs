@@ -20,7 +20,6 @@ use crate::Error;
 use perpend_sql::to_json;
 
 pub use newest::Place;
-pub use query::{MemberTest, ScoreQuery, ScoreValues};
 pub use write::{delete_others, put, put_aside};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look

@@ -1,98 +1,21 @@
 //! What a list of scores is asked for, as SQL.
 
+use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 use std::fmt::Write as _;
 
-use perpend_domain::filter::{Order, Test, TextOp};
+use perpend_domain::filter::{Test, TextOp};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
-use perpend_domain::score::{ScoreDataType, ScoreSource};
-use perpend_domain::time::Timestamp;
+use perpend_domain::score::ScoreDataType;
 
 use perpend_domain::text::storable;
-use perpend_sql::Arg;
-use perpend_sql::Pool;
-use perpend_sql::Sql;
+use perpend_sql::{Arg, Pool, Sql};
 
-/// Which scores: every condition must hold, an empty list asks nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ScoreQuery {
-    /// One of these ids.
-    pub ids: Vec<ScoreId>,
-    /// One of these names.
-    pub names: Vec<String>,
-    /// One of these sources.
-    pub sources: Vec<ScoreSource>,
-    /// One of these types.
-    pub data_types: Vec<ScoreDataType>,
-    /// One of these environments.
-    pub environments: Vec<String>,
-    /// One of these score configs.
-    pub config_ids: Vec<String>,
-    /// One of these annotation queues.
-    pub queue_ids: Vec<String>,
-    /// One of these people.
-    pub author_user_ids: Vec<String>,
-    /// About one of these traces or something in it.
-    pub trace_ids: Vec<TraceId>,
-    /// About a trace or something in it, whichever.
-    pub is_in_trace: bool,
-    /// About one of these observations; ids of observations are unique within a trace only.
-    pub observation_ids: Vec<ObservationId>,
-    /// About one of these sessions.
-    pub session_ids: Vec<String>,
-    /// About one of these experiments.
-    pub experiment_ids: Vec<String>,
-    /// Made by one of these executions.
-    pub execution_ids: Vec<ExecutionId>,
-    /// One of these values.
-    pub values: ScoreValues,
-    /// Conditions on the number of numeric and boolean scores (false is 0, true is 1).
-    pub number: Vec<(Order, f64)>,
-    /// Conditions on members of the metadata, by key.
-    pub metadata: Vec<(String, MemberTest)>,
-    /// About a trace, or something in it, of one of these users.
-    pub trace_user_ids: Vec<String>,
-    /// About a trace, or something in it, that has all these tags.
-    pub trace_tags: Vec<String>,
-    /// At or after.
-    pub from: Option<Timestamp>,
-    /// Before.
-    pub to: Option<Timestamp>,
-}
-
-impl ScoreQuery {
-    /// Asks by a key that has an index of its own and few scores.
-    pub(super) fn leaves_few(&self) -> bool {
-        !self.ids.is_empty()
-            || !self.trace_ids.is_empty()
-            || !self.session_ids.is_empty()
-            || !self.experiment_ids.is_empty()
-    }
-}
-
-/// Values of one data type.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum ScoreValues {
-    /// Any value.
-    #[default]
-    Any,
-    /// One of these numbers.
-    Numeric(Vec<f64>),
-    /// One of these truths.
-    Boolean(Vec<bool>),
-    /// One of these categories.
-    Categorical(Vec<String>),
-}
-
-/// What a member of the metadata must be. Text as is, anything else in its compact JSON form; a missing
-/// member passes [`MemberTest::IsNotSet`] only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberTest {
-    /// Its text stands so to this one; "any case" is that of ASCII letters.
-    Text(TextOp, String),
-    /// It is there.
-    IsSet,
-    /// It is not.
-    IsNotSet,
+/// Asks by a key that has an index of its own and few scores.
+pub(super) fn leaves_few(query: &ScoreQuery) -> bool {
+    !query.ids.is_empty()
+        || !query.trace_ids.is_empty()
+        || !query.session_ids.is_empty()
+        || !query.experiment_ids.is_empty()
 }
 
 /// The members of the metadata as rows `m (key, text)`.

@@ -1,17 +1,14 @@
 //! Reading scores.
 
+use super::query::{Statement, leaves_few};
 use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
 use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
+use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 
-use super::ScoreQuery;
-use super::query::Statement;
-use crate::Window;
 use crate::{Error, Telemetry};
-use perpend_sql::Changed;
-use perpend_sql::Pool;
-use perpend_sql::{Cursor, Numbered, Page, Paging, checked, digest, from_json};
-use perpend_sql::{query, query_scalar};
+use perpend_domain::list::{Changed, Cursor, Numbered, Page, Paging, Window};
+use perpend_sql::{Pool, checked, digest, from_json, query, query_scalar};
 
 perpend_sql::record! {
     pub(super) struct ScoreRow {
@@ -162,7 +159,7 @@ pub(super) fn list(
     let mut statement = Statement::select_newest(COLUMNS, project);
     statement.filter(pool, query);
     if let Some(cursor) = after {
-        statement.push(match query.leaves_few() {
+        statement.push(match leaves_few(query) {
             true => " AND (+s.timestamp, s.id) < (",
             false => " AND (s.timestamp, s.id) < (",
         });
@@ -171,7 +168,7 @@ pub(super) fn list(
         statement.text(&cursor.id);
         statement.push(")");
     }
-    statement.push(match query.leaves_few() {
+    statement.push(match leaves_few(query) {
         true => FEW_NEWEST_FIRST,
         false => NEWEST_FIRST,
     });

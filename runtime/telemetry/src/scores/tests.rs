@@ -21,11 +21,11 @@ use proptest::test_runner::TestRunner;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{MemberTest, ScoreQuery, ScoreValues, delete_others, put};
+use super::{delete_others, put};
 use crate::Error;
-use crate::testing::Store;
-use crate::testing::on_each_database;
-use perpend_sql::Paging;
+use crate::testing::{Store, on_each_database};
+use perpend_domain::list::Paging;
+use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 use perpend_sql::{Engine, in_transaction};
 
 fn project(name: &str) -> ProjectId {

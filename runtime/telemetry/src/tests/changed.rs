@@ -1,9 +1,8 @@
 //! What changed is read once, in pages, whatever happens meanwhile.
 
 use super::*;
-use crate::Window;
 use crate::testing::Store;
-use perpend_sql::Changed;
+use perpend_domain::list::{Changed, Window};
 
 async fn send(store: &Store, observations: Vec<Observation>, millis: i64) {
     let batch = Batch {

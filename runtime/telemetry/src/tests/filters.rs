@@ -9,10 +9,9 @@ use perpend_domain::observation::{ExperimentLink, PromptLink, ToolCall};
 use perpend_domain::score::{Score, ScoreDataType};
 
 use super::*;
-use crate::StoredTrace;
 use crate::cells::{TraceCells, is_about};
-use crate::scores::ScoreQuery;
 use crate::testing::Store;
+use perpend_domain::telemetry::{ScoreQuery, StoredTrace};
 
 const TEXTS: [&str; 12] = [
     "", "a", "ab", "xab", "b%", "é_A", "5", "true", "5.5", "null", "prod", "A",

@@ -5,7 +5,7 @@ use perpend_domain::patch::{About, Patch};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
-use crate::EventBatch;
+use perpend_domain::telemetry::EventBatch;
 
 /// So many characters of three bytes that no compression makes shorter.
 fn noise(seed: u32, n_chars: usize) -> String {

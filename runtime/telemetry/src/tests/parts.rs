@@ -5,8 +5,8 @@ use perpend_domain::patch::{About, Patch};
 use perpend_domain::pricing::PriceTable;
 
 use super::*;
-use crate::EventBatch;
 use crate::testing::Store;
+use perpend_domain::telemetry::EventBatch;
 
 fn update(event: &str, span: &Observation) -> Patch {
     let about = About::Observation(span.id.clone());

@@ -6,11 +6,10 @@ use perpend_domain::pricing::PriceTable;
 
 use super::logs::log;
 use super::*;
-use crate::EventBatch;
 use crate::rollup::{HOUR, IS_STEP};
 use crate::testing::Store;
-use perpend_sql::in_transaction;
-use perpend_sql::query_scalar;
+use perpend_domain::telemetry::EventBatch;
+use perpend_sql::{in_transaction, query_scalar};
 
 /// Groups of observations whose sums are not what counting them anew gives, and how many are counted.
 async fn wrong_sums(store: &Store) -> (i64, i64) {

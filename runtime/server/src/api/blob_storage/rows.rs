@@ -2,8 +2,7 @@
 
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
 use perpend_domain::ids::ProjectId;
-use perpend_sql::Changed;
-use perpend_telemetry::Window;
+use perpend_domain::list::{Changed, Window};
 use serde_json::{Value, json};
 
 use crate::App;

@@ -8,15 +8,14 @@ use axum::extract::{Path, State};
 use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::list::{Numbered, Paging};
+use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Numbered, Paging};
-use perpend_telemetry::experiments::{NewLink, Period};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::datasets;
-use super::page;
+use super::{datasets, page};
 use crate::App;
 use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};

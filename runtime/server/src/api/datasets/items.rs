@@ -8,7 +8,7 @@ use perpend_domain::dataset::{
     Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
 };
 use perpend_domain::ids::ProjectId;
-use perpend_sql::Numbered;
+use perpend_domain::list::Numbered;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::datasets::StoredDataset;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
-use perpend_sql::Cursor;
+use perpend_domain::list::Cursor;
 use serde_json::{Value, json};
 
 use super::page;

@@ -4,13 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
-use perpend_sql::Cursor;
+use perpend_domain::list::Cursor;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::schema;
-use super::view;
+use super::{schema, view};
 use crate::App;
 use crate::auth::Act;
 use crate::extract::Body;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use perpend_domain::dataset::DatasetRun;
 use perpend_domain::ids::ProjectId;
+use perpend_domain::telemetry::{LinkedRun, Period, SpanExperiment};
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::experiments::{LinkedRun, Period, SpanExperiment};
 use serde_json::Value;
 
 use crate::App;

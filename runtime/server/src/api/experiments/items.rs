@@ -9,9 +9,9 @@ use axum::extract::State;
 use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Cursor;
+use perpend_domain::telemetry::{ExperimentSpan, Period, SpanQuery};
 use perpend_domain::time::Timestamp;
-use perpend_sql::Cursor;
-use perpend_telemetry::experiments::{ExperimentSpan, Period, SpanQuery};
 use serde_json::{Value, json};
 
 use super::{groups, period};

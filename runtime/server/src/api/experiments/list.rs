@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_sql::Cursor;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
-use perpend_telemetry::experiments::Period;
+use perpend_domain::telemetry::Period;
 use perpend_telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 

@@ -10,8 +10,8 @@ use axum::response::{IntoResponse as _, Response};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use serde::Serialize;
 use serde_json::{Value, json};
 

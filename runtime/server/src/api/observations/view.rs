@@ -3,8 +3,8 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
+use perpend_domain::telemetry::StoredObservation;
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::StoredObservation;
 use serde_json::{Map, Value, json};
 
 use super::looked_up::LookedUp;

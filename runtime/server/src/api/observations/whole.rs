@@ -5,8 +5,8 @@
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Cost, Usage};
 use perpend_domain::payload::Payload;
+use perpend_domain::telemetry::StoredObservation;
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::StoredObservation;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

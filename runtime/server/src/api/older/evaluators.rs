@@ -116,7 +116,7 @@ async fn list_evaluators(
             shown(&app, &caller.project, evaluator, &headers).await?,
         ));
     }
-    let views = perpend_sql::Numbered {
+    let views = perpend_domain::list::Numbered {
         items: views,
         n_total: found.n_total,
     };

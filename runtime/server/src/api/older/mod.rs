@@ -6,7 +6,7 @@ mod rules;
 
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
-use perpend_sql::{Numbered, Paging};
+use perpend_domain::list::{Numbered, Paging};
 
 use crate::App;
 use crate::problem::Problem;

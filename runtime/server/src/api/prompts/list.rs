@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::filter::Filter;
-use perpend_sql::Paging;
+use perpend_domain::list::Paging;
 use serde_json::Value;
 
 use super::view;

@@ -13,8 +13,7 @@ use axum::http::StatusCode;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
-use perpend_telemetry::scores::ScoreQuery;
-use perpend_telemetry::{StoredTrace, TraceQuery};
+use perpend_domain::telemetry::{ScoreQuery, StoredTrace, TraceQuery};
 use serde_json::{Value, json};
 
 use super::{cursor, page};

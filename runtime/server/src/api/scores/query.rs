@@ -3,7 +3,7 @@
 use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
-use perpend_telemetry::scores::{MemberTest, ScoreQuery, ScoreValues};
+use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 
 use super::view::Fields;
 use crate::api::page::{LIMIT, PAGE};

@@ -11,7 +11,7 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::patch::record_id;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
-use perpend_telemetry::{StoredTrace, TraceOrder, TraceQuery};
+use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -1,0 +1,469 @@
+//! What the rooms ask of stored telemetry, and what they get.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::batch::Media;
+use crate::filter::{Filter, Order, TextOp};
+use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
+use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
+use crate::patch::Patch;
+use crate::score::{NewScore, ScoreDataType, ScoreSource};
+use crate::time::Timestamp;
+use crate::trace::Trace;
+
+/// A stored observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredObservation {
+    /// As received, with `content` only when it was asked for.
+    pub observation: Observation,
+    /// First received.
+    pub created_at: Timestamp,
+    /// Last changed.
+    pub updated_at: Timestamp,
+    /// What its trace says: readers fall back on it for user, session and tags.
+    pub of_trace: Arc<OfTrace>,
+}
+
+/// What an observation shows of its trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfTrace {
+    /// Name of the trace.
+    pub name: Option<String>,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Its session.
+    pub session_id: Option<String>,
+    /// Its release.
+    pub release: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Visible without a key.
+    pub public: bool,
+}
+
+/// A stored trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTrace {
+    /// As computed, completed with the content of the root only when it was asked for.
+    pub trace: Trace,
+    /// First received.
+    pub created_at: Timestamp,
+    /// Last changed.
+    pub updated_at: Timestamp,
+    /// Its observations by start, when they were asked for.
+    pub observation_ids: Vec<ObservationId>,
+    /// Cost of its input and of its output, where a filter looks at them.
+    pub part_costs: [Option<f64>; 2],
+    /// What completeness is judged by.
+    pub activity: Activity,
+}
+
+/// How far a trace has come, in receive times (evaluation.md 1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// First observation received.
+    pub first_seen: Timestamp,
+    /// Last change received.
+    pub last_seen: Timestamp,
+    /// When an ended root was first received.
+    pub root_ended_at: Option<Timestamp>,
+    /// Observations without an end.
+    pub n_open: u32,
+    /// A span said that nothing more comes.
+    pub has_marker: bool,
+}
+
+/// Which traces, in which order. Simple parameters are conditions like all others.
+#[derive(Clone, Debug)]
+pub struct TraceQuery {
+    /// Conditions on the columns of `perpend_domain::filter::TRACES`.
+    pub filter: Filter,
+    /// Order; equal ones by id.
+    pub order: TraceOrder,
+    /// Ascending.
+    pub ascending: bool,
+    /// From 1.
+    pub page: u32,
+    /// Traces per page.
+    pub limit: u32,
+    /// Load input, output and the metadata of the root.
+    pub with_content: bool,
+    /// Load the ids of the observations.
+    pub with_observation_ids: bool,
+}
+
+impl Default for TraceQuery {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            order: TraceOrder::Timestamp,
+            ascending: false,
+            page: 1,
+            limit: 50,
+            with_content: false,
+            with_observation_ids: false,
+        }
+    }
+}
+
+/// What traces are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceOrder {
+    /// `timestamp`
+    #[default]
+    Timestamp,
+    /// `id`
+    Id,
+    /// `name`
+    Name,
+    /// `userId`
+    UserId,
+    /// `sessionId`
+    SessionId,
+    /// `release`
+    Release,
+    /// `version`
+    Version,
+    /// `public`
+    Public,
+}
+
+/// Which observations: newest start first, equal ones by trace and id.
+#[derive(Clone, Debug)]
+pub struct ObservationQuery {
+    /// Conditions on the columns of `perpend_domain::filter::OBSERVATIONS`.
+    pub filter: Filter,
+    /// After this one in the order.
+    pub after: Option<ObservationCursor>,
+    /// At most so many.
+    pub limit: u32,
+    /// Leave out so many first.
+    pub offset: u64,
+    /// Load the content.
+    pub with_content: bool,
+    /// Leave out the records of traces, which are no steps.
+    pub without_records: bool,
+    /// Count all that match.
+    pub with_total: bool,
+    /// Of the rows that only memory can test against the filter, look at so many at most.
+    pub max_tested: u64,
+}
+
+impl Default for ObservationQuery {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            after: None,
+            limit: 50,
+            offset: 0,
+            with_content: false,
+            without_records: false,
+            with_total: false,
+            max_tested: u64::MAX,
+        }
+    }
+}
+
+/// The last observation of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservationCursor {
+    /// Its start.
+    pub start: Timestamp,
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// Its id.
+    pub id: ObservationId,
+}
+
+/// Some of the matching observations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObservationPage {
+    /// In the order asked for.
+    pub items: Vec<StoredObservation>,
+    /// All that match; 0 when it was not asked for.
+    pub n_total: u64,
+    /// There are more after these, or there may be.
+    pub has_more: bool,
+    /// As many rows were tested as may be: up to here, which is where to go on.
+    pub given_up_at: Option<GivenUp>,
+}
+
+/// Where a search ended that tests rows in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The last row that was tested.
+    pub after: ObservationCursor,
+    /// The columns that no database tests.
+    pub columns: Vec<&'static str>,
+}
+
+/// How far a trace has come, for its completeness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// First observation received.
+    pub first_seen: Timestamp,
+    /// Last change received.
+    pub last_seen: Timestamp,
+    /// A root was seen.
+    pub has_root: bool,
+    /// When an ended root was first received.
+    pub root_ended_at: Option<Timestamp>,
+    /// Observations without an end.
+    pub n_open: u32,
+    /// A span said that nothing more comes.
+    pub has_marker: bool,
+    /// Observations, without the record of the trace.
+    pub n_observations: u32,
+}
+
+/// A step through the observations of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Direct children of this observation only.
+    pub parent: Option<String>,
+    /// Of these kinds; none means all.
+    pub kinds: Vec<ObservationKind>,
+    /// Of this name.
+    pub name: Option<String>,
+    /// Behind this one: start and id.
+    pub after: Option<(Timestamp, ObservationId)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// What one ingest request touched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Touched {
+    /// Its place in the order of arrival.
+    pub seq: i64,
+    /// The tenant.
+    pub project: ProjectId,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// The observations written, in the order of the request.
+    pub observations: Vec<(TraceId, ObservationId)>,
+}
+
+/// What one request of create and update events says.
+#[derive(Clone, Debug, Default)]
+pub struct EventBatch {
+    /// Parts of traces and observations.
+    pub patches: Vec<Patch>,
+    /// Media taken out of them.
+    pub media: Vec<Media>,
+    /// Scores.
+    pub scores: Vec<NewScore>,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its id, as its traces name it.
+    pub id: String,
+    /// Time of its first trace.
+    pub created_at: Timestamp,
+    /// Environment of its traces, the first in the alphabet where they differ.
+    pub environment: String,
+}
+
+/// Which sessions; absent parts ask nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// This one.
+    pub id: Option<String>,
+    /// Begun at or after.
+    pub from: Option<Timestamp>,
+    /// Begun before.
+    pub to: Option<Timestamp>,
+    /// With traces in one of these; others are not looked at.
+    pub environments: Vec<String>,
+}
+
+/// Which scores: every condition must hold, an empty list asks nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScoreQuery {
+    /// One of these ids.
+    pub ids: Vec<ScoreId>,
+    /// One of these names.
+    pub names: Vec<String>,
+    /// One of these sources.
+    pub sources: Vec<ScoreSource>,
+    /// One of these types.
+    pub data_types: Vec<ScoreDataType>,
+    /// One of these environments.
+    pub environments: Vec<String>,
+    /// One of these score configs.
+    pub config_ids: Vec<String>,
+    /// One of these annotation queues.
+    pub queue_ids: Vec<String>,
+    /// One of these people.
+    pub author_user_ids: Vec<String>,
+    /// About one of these traces or something in it.
+    pub trace_ids: Vec<TraceId>,
+    /// About a trace or something in it, whichever.
+    pub is_in_trace: bool,
+    /// About one of these observations; ids of observations are unique within a trace only.
+    pub observation_ids: Vec<ObservationId>,
+    /// About one of these sessions.
+    pub session_ids: Vec<String>,
+    /// About one of these experiments.
+    pub experiment_ids: Vec<String>,
+    /// Made by one of these executions.
+    pub execution_ids: Vec<ExecutionId>,
+    /// One of these values.
+    pub values: ScoreValues,
+    /// Conditions on the number of numeric and boolean scores (false is 0, true is 1).
+    pub number: Vec<(Order, f64)>,
+    /// Conditions on members of the metadata, by key.
+    pub metadata: Vec<(String, MemberTest)>,
+    /// About a trace, or something in it, of one of these users.
+    pub trace_user_ids: Vec<String>,
+    /// About a trace, or something in it, that has all these tags.
+    pub trace_tags: Vec<String>,
+    /// At or after.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+/// Values of one data type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ScoreValues {
+    /// Any value.
+    #[default]
+    Any,
+    /// One of these numbers.
+    Numeric(Vec<f64>),
+    /// One of these truths.
+    Boolean(Vec<bool>),
+    /// One of these categories.
+    Categorical(Vec<String>),
+}
+
+/// What a member of the metadata must be. Text as is, anything else in its compact JSON form; a missing
+/// member passes [`MemberTest::IsNotSet`] only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberTest {
+    /// Its text stands so to this one; "any case" is that of ASCII letters.
+    Text(TextOp, String),
+    /// It is there.
+    IsSet,
+    /// It is not.
+    IsNotSet,
+}
+
+/// Stored bytes of a medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredMedia {
+    /// MIME type.
+    pub content_type: String,
+    /// SHA-256 of the bytes.
+    pub sha256: Vec<u8>,
+    /// Bytes.
+    pub bytes: Vec<u8>,
+    /// First received.
+    pub created_at: Timestamp,
+}
+
+/// A time, from its beginning to before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// At or after.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+/// A span that stands for an item of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExperimentSpan {
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// Its id.
+    pub id: ObservationId,
+    /// Its start.
+    pub start: Timestamp,
+    /// Its end.
+    pub end: Option<Timestamp>,
+    /// Its level.
+    pub level: Level,
+    /// Its environment.
+    pub environment: String,
+    /// What it says about the experiment.
+    pub link: ExperimentLink,
+}
+
+/// What the spans of an experiment say together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpanExperiment {
+    /// Its id.
+    pub id: String,
+    /// What the newest span says about it.
+    pub link: ExperimentLink,
+    /// The first start.
+    pub start: Timestamp,
+    /// The last end.
+    pub end: Timestamp,
+    /// How many items.
+    pub n_items: u64,
+}
+
+/// Which spans.
+#[derive(Clone, Debug, Default)]
+pub struct SpanQuery {
+    /// Started in this time.
+    pub period: Period,
+    /// Of one of these experiments; of any when there are none.
+    pub experiment_ids: Vec<String>,
+    /// After this place in the list.
+    pub after: Option<SpanCursor>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// The last span of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanCursor {
+    /// Its start.
+    pub start: Timestamp,
+    /// Its trace.
+    pub trace_id: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// What the links of a run say together, as far as no span says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedRun {
+    /// The run.
+    pub id: String,
+    /// The first link.
+    pub start: Timestamp,
+    /// The last one.
+    pub end: Timestamp,
+    /// Traces that no span stands for.
+    pub n_items: u64,
+}
+
+/// What was recorded for an item of a run; the run is made with its first one.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// Name of the run.
+    pub run_name: String,
+    /// For people; `None` leaves it.
+    pub run_description: Option<String>,
+    /// Anything; `None` leaves it.
+    pub metadata: Option<Value>,
+    /// The item.
+    pub item_id: String,
+    /// The moment the dataset was read at.
+    pub dataset_version: Option<Timestamp>,
+    /// The trace that was recorded.
+    pub trace_id: String,
+    /// The observation in it that stands for the item.
+    pub observation_id: Option<String>,
+    /// Recorded at.
+    pub created_at: Timestamp,
+}
