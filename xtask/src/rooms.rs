@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
+    ("perpend-contract", &["perpend-domain"]),
     ("perpend-sql", &["perpend-domain"]),
     ("perpend-telemetry", &["perpend-domain", "perpend-sql"]),
     ("perpend-catalog", &["perpend-domain", "perpend-sql"]),
@@ -66,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "perpend-server",
         &[
             "perpend-domain",
+            "perpend-contract",
             "perpend-stats",
             "perpend-protocol",
             "perpend-otlp",

@@ -10,15 +10,18 @@
 
 mod active;
 pub mod blob_exports;
+mod categories;
 pub mod comments;
 pub mod connections;
 pub mod dashboards;
 pub mod datasets;
 mod evaluators;
 mod keys;
+mod looked_up;
 mod models;
 mod organizations;
 mod plugins;
+mod prices;
 mod projects;
 pub mod prompts;
 pub mod queues;
@@ -37,10 +40,13 @@ mod tests;
 mod users;
 
 pub use active::{ActiveCatalog, ActiveRule};
+pub use categories::Categories;
 pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor};
 pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};
+pub use looked_up::LookedUp;
 pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};
 pub use plugins::{Plugin, PluginUser};
+pub use prices::Prices;
 pub use projects::{Init, Organization, Project};
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};

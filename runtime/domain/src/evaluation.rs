@@ -127,6 +127,7 @@ impl ScoreNaming {
 }
 
 /// Fills one variable, or one part of the item, from the target.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mapping {

@@ -31,6 +31,8 @@ pub mod plugin;
 pub mod pricing;
 pub mod prompt;
 pub mod sampling;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod score;
 pub mod score_config;
 pub mod telemetry;

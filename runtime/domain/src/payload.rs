@@ -33,6 +33,14 @@ impl Payload {
         }
     }
 
+    /// The text as it was sent.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) | Self::Json(text) => text,
+        }
+    }
+
     /// What stands inside: the text itself, or the JSON document. The raw form of `/v2/observations`.
     #[must_use]
     pub fn as_str(&self) -> &str {

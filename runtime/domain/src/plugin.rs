@@ -224,6 +224,7 @@ pub struct ItemParts {
 }
 
 /// A place where a model is put.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSlot {
     /// What the plug-in passes as `slot`.
@@ -237,6 +238,7 @@ pub struct ModelSlot {
 }
 
 /// What a model slot is used for.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlotKind {
@@ -247,6 +249,7 @@ pub enum SlotKind {
 }
 
 /// Declares one score.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreSpec {
     /// Its name.
@@ -258,6 +261,7 @@ pub struct ScoreSpec {
 }
 
 /// Values a score may take.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreDomain {

@@ -7,8 +7,10 @@ use serde_json::Value;
 use crate::batch::Media;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
+use crate::list::Paging;
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
+use crate::pricing::AppliedPrices;
 use crate::score::{NewScore, ScoreDataType, ScoreSource};
 use crate::time::Timestamp;
 use crate::trace::Trace;
@@ -24,6 +26,15 @@ pub struct StoredObservation {
     pub updated_at: Timestamp,
     /// What its trace says: readers fall back on it for user, session and tags.
     pub of_trace: Arc<OfTrace>,
+}
+
+/// What an observation names that stands elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named<'a> {
+    /// The id of the version of its prompt.
+    pub prompt_id: Option<&'a str>,
+    /// The prices that its cost was computed with.
+    pub prices: Option<AppliedPrices<'a>>,
 }
 
 /// What an observation shows of its trace.
@@ -92,6 +103,17 @@ pub struct TraceQuery {
     pub with_content: bool,
     /// Load the ids of the observations.
     pub with_observation_ids: bool,
+}
+
+impl TraceQuery {
+    /// Which part of the list.
+    #[must_use]
+    pub const fn paging(&self) -> Paging {
+        Paging {
+            page: self.page,
+            limit: self.limit,
+        }
+    }
 }
 
 impl Default for TraceQuery {

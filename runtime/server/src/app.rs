@@ -20,8 +20,8 @@ use crate::engine::Engine;
 use crate::exports::outbound::Outbound;
 use crate::ingress::Decoders;
 use crate::limits::Limits;
-use crate::prices::Prices;
 use crate::vault::Vault;
+use perpend_catalog::Prices;
 
 /// The server's parts, cheap to clone.
 #[derive(Clone, Debug)]

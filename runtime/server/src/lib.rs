@@ -8,6 +8,7 @@
 //! - **Causes go to the log, never to the caller.**
 
 mod admission;
+pub mod answer;
 pub mod api;
 mod app;
 pub mod auth;
@@ -30,7 +31,6 @@ mod limits;
 mod listen;
 mod lock;
 pub mod pages;
-pub mod prices;
 pub mod problem;
 mod routes;
 mod start;

@@ -23,9 +23,10 @@ use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFo
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApi, OpenApiBuilder, PathItem,
-    PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
+    PathsBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
+use crate::answer::{Answers as _, Handles, Said};
 use crate::auth::{Guarded, Needs, Way};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
@@ -50,7 +51,9 @@ pub(crate) struct Operation {
     /// Of the answer; nothing when it has no body.
     media_type: Option<&'static str>,
     answer: RefOr<Schema>,
-    /// What the two refer to by name.
+    /// What the type of the handler says of its answers. It goes before what is said here.
+    said: Vec<Said>,
+    /// What the schemas refer to by name.
     named: Vec<(String, RefOr<Schema>)>,
     /// The answer holds a key, or an address that opens something without one.
     is_secret: bool,
@@ -77,6 +80,7 @@ impl Operation {
             also: &[],
             media_type: Some("application/json"),
             answer: object(),
+            said: Vec::new(),
             named: Vec::new(),
             is_secret: false,
         }
@@ -140,13 +144,8 @@ impl Operation {
     }
 
     pub(crate) fn body<T: utoipa::ToSchema>(mut self) -> Self {
-        self.body = Some(T::schema());
-        T::schemas(&mut self.named);
-        self
-    }
-
-    pub(crate) fn answers<T: utoipa::ToSchema>(mut self) -> Self {
-        self.answer = T::schema();
+        self.body = Some(Ref::from_schema_name(T::name()).into());
+        self.named.push((T::name().into_owned(), T::schema()));
         T::schemas(&mut self.named);
         self
     }
@@ -180,15 +179,31 @@ impl Operation {
         self
     }
 
-    fn success(&self) -> Response {
-        let answer = ResponseBuilder::new().description(self.summary);
-        let Some(media_type) = self.media_type else {
-            return answer.build();
+    /// Statuses of success, each with its answer.
+    fn successes(&self) -> Vec<(u16, Response)> {
+        let answer = |media_type, schema: &RefOr<Schema>| {
+            let content = ContentBuilder::new().schema(Some(schema.clone())).build();
+            let answer = ResponseBuilder::new().description(self.summary);
+            answer.content(media_type, content).build()
         };
-        let content = ContentBuilder::new()
-            .schema(Some(self.answer.clone()))
-            .build();
-        answer.content(media_type, content).build()
+        if !self.said.is_empty() {
+            let said = self.said.iter();
+            return said
+                .map(|said| (said.status, answer("application/json", &said.schema)))
+                .collect();
+        }
+        let answer = match self.media_type {
+            Some(media_type) => answer(media_type, &self.answer),
+            None => ResponseBuilder::new().description(self.summary).build(),
+        };
+        let statuses = self.also.iter().chain([&self.status]);
+        statuses.map(|status| (*status, answer.clone())).collect()
+    }
+
+    /// What its schemas refer to by name.
+    fn named(&self) -> impl Iterator<Item = &(String, RefOr<Schema>)> {
+        let said = self.said.iter().flat_map(|said| &said.named);
+        self.named.iter().chain(said)
     }
 
     fn described(&self) -> utoipa::openapi::path::Operation {
@@ -228,15 +243,12 @@ impl Operation {
             let body = RequestBodyBuilder::new().content("application/json", content);
             operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
         }
-        let answer = self.success();
         let failure =
             ResponseBuilder::new().description("A problem; docs/errors.md lists the codes.");
-        for status in self.also {
-            operation = operation.response(status.to_string(), answer.clone());
+        for (status, answer) in self.successes() {
+            operation = operation.response(status.to_string(), answer);
         }
-        operation = operation
-            .response(self.status.to_string(), answer)
-            .response("default", failure.build());
+        operation = operation.response("default", failure.build());
         with_permission(operation, self.needs).build()
     }
 }
@@ -394,11 +406,12 @@ impl Routes {
     }
 
     /// Adds one operation of the API.
-    pub(crate) fn add<H, T>(&mut self, operation: Operation, handler: H)
+    pub(crate) fn add<H, T, Args>(&mut self, mut operation: Operation, handler: H)
     where
-        H: Handler<T, App>,
+        H: Handler<T, App> + Handles<Args>,
         T: 'static,
     {
+        operation.said = H::Answer::said();
         let place = (&operation.method, operation.path);
         let mut route = self.guarded(place, operation.needs, Way::Api, handler);
         if operation.is_secret || operation.needs.is_of_organization() {
@@ -488,7 +501,7 @@ impl Routes {
             .description(Some(
                 "A key pair of an organization; those of projects do not do.",
             ));
-        let named = self.operations.iter().flat_map(|each| &each.named);
+        let named = self.operations.iter().flat_map(Operation::named);
         let components = ComponentsBuilder::new()
             .schemas_from_iter(named.cloned())
             .security_scheme("basic", scheme(HttpAuthScheme::Basic))
@@ -558,6 +571,19 @@ mod tests {
                 assert!(ids.insert(id.to_owned()), "{id} is there twice");
             }
         }
+    }
+
+    #[test]
+    fn no_two_bodies_have_the_same_name() {
+        let routes = super::Routes::all();
+        let mut bodies = std::collections::BTreeMap::new();
+        let mut twice = std::collections::BTreeSet::new();
+        for (name, schema) in routes.operations.iter().flat_map(super::Operation::named) {
+            if *bodies.entry(name).or_insert(schema) != schema {
+                twice.insert(name);
+            }
+        }
+        assert!(twice.is_empty(), "names of two bodies: {twice:?}");
     }
 
     #[test]

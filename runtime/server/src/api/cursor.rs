@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perpend_contract::list::CursorMeta;
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -44,19 +45,9 @@ pub(super) fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
 }
 
 /// `meta` of a cursor page; the cursor is absent on the last one.
-pub(super) fn meta(next: Option<&Cursor>) -> Value {
-    next.map_or_else(
-        || json!({}),
-        |next| json!({ "cursor": encode(&json!([next.at.as_micros(), next.id])) }),
-    )
-}
-
-/// `meta` of a numbered page.
-pub(super) fn page_meta(page: u32, limit: u32, n_total: u64) -> Value {
-    json!({
-        "page": page,
-        "limit": limit,
-        "totalItems": n_total,
-        "totalPages": n_total.div_ceil(u64::from(limit.max(1))),
-    })
+pub(super) fn meta(next: Option<&Cursor>) -> CursorMeta {
+    CursorMeta {
+        cursor: next.map(|next| encode(&json!([next.at.as_micros(), next.id]))),
+        limit: None,
+    }
 }

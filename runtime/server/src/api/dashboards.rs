@@ -116,6 +116,7 @@ struct DashboardChange {
 
 /// The tiles of a dashboard.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = DashboardDefinition)]
 struct Definition {
     widgets: Vec<PlacementInput>,
 }

@@ -1,19 +1,22 @@
 //! Why is there a score, or none: executions of a trace, counters of a rule, and the explanation of one
 //! target.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_contract::execution::{
+    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts, FailedAttempt,
+};
+use perpend_contract::list::{All, Continued};
+use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{EndReason, ExecutionState, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use perpend_ledger::LedgerEntry;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use serde_json::{Map, Value, json};
 
 use super::evaluators::PAGE;
-use super::scores::view::{Fields, v3 as view_of_score};
 use super::{cursor, rules};
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
@@ -89,65 +92,31 @@ fn trace_id(params: &Params) -> Result<TraceId, Problem> {
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
-/// The word of the compat API for a state.
-const fn public_status(state: ExecutionState) -> &'static str {
-    match state {
-        ExecutionState::Pending | ExecutionState::Running => "PENDING",
-        ExecutionState::Delayed | ExecutionState::Held => "DELAYED",
-        ExecutionState::Completed | ExecutionState::Skipped => "COMPLETED",
-        ExecutionState::Failed => "ERROR",
-        ExecutionState::Cancelled => "CANCELLED",
-    }
-}
-
-fn view(row: &LedgerEntry) -> Value {
-    let execution = &row.execution;
-    let made = &execution.made;
-    json!({
-        "id": made.id,
-        "evaluationRuleId": made.rule_id,
-        "assignmentId": made.assignment_id,
-        "evaluatorId": made.evaluator_id,
-        "evaluatorVersionId": execution.evaluator_version_id,
-        "traceId": made.target.trace_id,
-        "observationId": made.target.observation_id,
-        "generation": made.generation,
-        "state": execution.state.as_str(),
-        "status": public_status(execution.state),
-        "attempts": execution.attempts,
-        "errorClass": execution.error_class.map(EndReason::as_str),
-        "errorMessage": execution.error_message,
-        "inclusionProbability": made.inclusion_probability,
-        "completionReason": made.completion.as_str(),
-        "observationCount": made.n_observations,
-        "lateObservationCount": row.n_late,
-        "createdAt": execution.created_at,
-        "dueAt": (!execution.state.is_final()).then_some(execution.due_at),
-        "firstAttemptAt": execution.first_attempt_at,
-        "finishedAt": execution.finished_at,
-    })
+fn view(row: &LedgerEntry) -> contract::Execution {
+    contract::Execution::new(&row.execution, row.n_late)
 }
 
 async fn list_executions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<All<contract::Execution>>, Problem> {
     let id = trace_id(&params)?;
     let rows = app
         .store
         .ledger
         .trace_executions(&caller.project, &id)
         .await?;
-    let data: Vec<Value> = rows.iter().map(view).collect();
-    Ok(Json(json!({ "data": data })))
+    Ok(Answer(All {
+        data: rows.iter().map(view).collect(),
+    }))
 }
 
 async fn list_failed_executions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<contract::Execution>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = match cursor::place(&params)? {
         None => None,
@@ -162,9 +131,10 @@ async fn list_failed_executions(
         .ledger
         .failed_executions(&caller.project, after, limit);
     let page = failed.await?;
-    let data: Vec<Value> = page.items.iter().map(view).collect();
-    let meta = cursor::meta(page.next.as_ref());
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    Ok(Answer(Continued {
+        data: page.items.iter().map(view).collect(),
+        meta: cursor::meta(page.next.as_ref()),
+    }))
 }
 
 async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<LedgerEntry, Problem> {
@@ -181,45 +151,40 @@ async fn get_execution(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ExecutionWithAttempts>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
     let id = &row.execution.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
-    let attempts: Vec<Value> = attempts
-        .iter()
-        .map(|attempt| {
-            json!({
-                "number": attempt.number,
-                "endedAt": attempt.ended_at,
-                "errorClass": attempt.class.as_str(),
-                "errorMessage": attempt.message,
-                "evaluatorVersionId": attempt.version,
-                "cpuMicroseconds": attempt.cpu_us,
-            })
-        })
-        .collect();
+    let attempts = attempts.into_iter().map(|attempt| FailedAttempt {
+        number: attempt.number,
+        ended_at: attempt.ended_at,
+        error_class: attempt.class.as_str().to_owned(),
+        error_message: attempt.message,
+        evaluator_version_id: attempt.version,
+        cpu_microseconds: attempt.cpu_us,
+    });
     let trace = &row.execution.made.target.trace_id;
     let aside = app
         .store
         .telemetry
         .superseded_scores(&caller.project, trace, id);
-    let aside = aside.await?;
-    let aside = aside.iter().map(|(score, by)| {
-        let mut view = view_of_score(&caller.project, score, Fields::ALL);
-        view["supersededBy"] = json!(by);
-        view
+    let aside = aside.await?.into_iter();
+    let aside = aside.map(|(score, by)| SupersededScore {
+        score: ScoreV3::new(&caller.project, &score, Groups::ALL),
+        superseded_by: by,
     });
-    let mut shown = view(&row);
-    shown["failedAttempts"] = attempts.into();
-    shown["supersededScores"] = aside.collect();
-    Ok(Json(shown))
+    Ok(Answer(ExecutionWithAttempts {
+        execution: view(&row),
+        failed_attempts: attempts.collect(),
+        superseded_scores: aside.collect(),
+    }))
 }
 
 async fn requeue_execution(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Execution>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
     let now = app.clock.now();
     let id = &row.execution.made.id;
@@ -237,9 +202,8 @@ async fn requeue_execution(
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(Json(view(
-        &existing(&app, &caller.project, id.as_str()).await?,
-    )))
+    let row = existing(&app, &caller.project, id.as_str()).await?;
+    Ok(Answer(view(&row)))
 }
 
 async fn list_counters(
@@ -247,7 +211,7 @@ async fn list_counters(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Counters>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let hours = params.int("hours", 1, 720, 24)?;
     let from = app.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
@@ -261,15 +225,18 @@ async fn list_counters(
         .ledger
         .rule_states(&caller.project, &rule.id)
         .await?;
-    let by_hour: Vec<Value> = counts
-        .iter()
-        .map(|count| json!({ "hour": count.hour, "reason": count.reason, "count": count.n }))
-        .collect();
-    let open: Map<String, Value> = states
-        .iter()
-        .map(|count| (count.state.as_str().to_owned(), count.n.into()))
-        .collect();
-    Ok(Json(json!({ "data": by_hour, "states": open })))
+    let by_hour = counts.into_iter().map(|count| Count {
+        hour: count.hour,
+        reason: count.reason,
+        count: count.n,
+    });
+    let open = states.into_iter();
+    Ok(Answer(Counters {
+        data: by_hour.collect(),
+        states: open
+            .map(|count| (count.state.as_str().to_owned(), count.n))
+            .collect(),
+    }))
 }
 
 async fn explain_target(
@@ -277,14 +244,14 @@ async fn explain_target(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Explanation>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let target = target(&rule, &params)?;
     let explanation = app
         .scheduler
         .explain(&caller.project, &rule, &target)
         .await?;
-    Ok(Json(explanation_view(&rule, &target, &explanation)))
+    Ok(Answer(explanation_view(&rule, target, &explanation)))
 }
 
 fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
@@ -315,63 +282,79 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
     })
 }
 
-fn explanation_view(rule: &Rule, target: &Target, explanation: &Explanation) -> Value {
+fn explanation_view(
+    rule: &Rule,
+    target: Target,
+    explanation: &Explanation,
+) -> contract::Explanation {
     let step = &explanation.step;
-    let executions: Vec<Value> = explanation.executions.iter().map(view).collect();
-    json!({
-        "evaluationRuleId": rule.id,
-        "traceId": target.trace_id,
-        "observationId": target.observation_id,
-        "step": step.name(),
-        "explanation": step.sentence(),
-        "details": facts(step),
-        "executions": executions,
-    })
+    contract::Explanation {
+        evaluation_rule_id: rule.id.clone(),
+        trace_id: target.trace_id,
+        observation_id: target.observation_id,
+        step: step.name().to_owned(),
+        explanation: step.sentence(),
+        details: facts(step),
+        executions: explanation.executions.iter().map(view).collect(),
+    }
 }
 
 /// The facts behind a step.
-fn facts(step: &Step) -> Value {
+fn facts(step: &Step) -> Facts {
+    let none = Facts::default;
     match step {
-        Step::NoSuchTarget => json!({}),
-        Step::NotComplete { complete_at } => json!({ "completeAt": complete_at }),
+        Step::NoSuchTarget => none(),
+        Step::NotComplete { complete_at } => Facts {
+            complete_at: Some(*complete_at),
+            ..none()
+        },
         Step::Refused(refusal) => match refusal {
-            Refusal::RuleInactive | Refusal::RulePaused | Refusal::InternalEnvironment => json!({}),
+            Refusal::RuleInactive | Refusal::RulePaused | Refusal::InternalEnvironment => none(),
             Refusal::NotMatched {
                 index,
                 condition,
                 actual,
-            } => json!({ "index": index, "condition": condition, "actual": actual }),
-            Refusal::SampledOut { value, rate } => json!({ "sample": value, "sampling": rate }),
+            } => Facts {
+                index: Some(*index),
+                condition: Some(condition.clone()),
+                actual: Some(actual.clone()),
+                ..none()
+            },
+            Refusal::SampledOut { value, rate } => Facts {
+                sample: Some(*value),
+                sampling: Some(*rate),
+                ..none()
+            },
         },
         Step::OlderThanRule {
             arrived_at,
             rule_created_at,
             ..
-        } => json!({ "arrivedAt": arrived_at, "ruleCreatedAt": rule_created_at }),
+        } => Facts {
+            arrived_at: Some(*arrived_at),
+            rule_created_at: Some(*rule_created_at),
+            ..none()
+        },
         Step::Taken {
             sample,
             rate,
             completion,
             assignments,
         } => {
-            let assignments: Vec<Value> = assignments
-                .iter()
-                .map(|assignment| {
-                    json!({
-                        "assignmentId": assignment.assignment,
-                        "evaluatorId": assignment.evaluator,
-                        "executionId": assignment.execution,
-                        "lateObservationCount": assignment.n_late,
-                    })
-                })
-                .collect();
-            json!({
-                "sample": sample,
-                "sampling": rate,
-                "completeAt": completion.at,
-                "completionReason": completion.reason.as_str(),
-                "assignments": assignments,
-            })
+            let assignments = assignments.iter().map(|assignment| AssignmentFacts {
+                assignment_id: assignment.assignment.clone(),
+                evaluator_id: assignment.evaluator.clone(),
+                execution_id: assignment.execution.clone(),
+                late_observation_count: assignment.n_late,
+            });
+            Facts {
+                sample: Some(*sample),
+                sampling: Some(*rate),
+                complete_at: Some(Some(completion.at)),
+                completion_reason: Some(completion.reason),
+                assignments: Some(assignments.collect()),
+                ..none()
+            }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! `/api/public/health` and `/api/public/ready`.
 
 use crate::auth::Needs;
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::answer::{Answer, Either};
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
@@ -28,16 +27,14 @@ pub(super) fn routes(routes: &mut Routes) {
         "Whether the server is up",
         Needs::Nobody,
     )
-    .query(HEALTH)
-    .answers::<Health>();
+    .query(HEALTH);
     routes.add(health, get_health);
     let ready = Operation::get(
         "getReadiness",
         "/api/public/ready",
         "Whether the server can take requests",
         Needs::Nobody,
-    )
-    .answers::<Health>();
+    );
     routes.add(ready, get_ready);
 }
 
@@ -47,34 +44,28 @@ struct Health {
     version: &'static str,
 }
 
-const fn health(status: &'static str) -> Json<Health> {
-    Json(Health {
+const fn health(status: &'static str) -> Health {
+    Health {
         status,
         version: env!("CARGO_PKG_VERSION"),
-    })
+    }
 }
 
 async fn get_health(
     State(app): State<App>,
     params: Params,
-) -> Result<(StatusCode, Json<Health>), Problem> {
+) -> Result<Either<Answer<Health>, Answer<Health, 503>>, Problem> {
     let asks_database = params.flag("failIfDatabaseUnavailable")?.unwrap_or(false);
     params.flag("failIfNoRecentEvents")?;
     if asks_database && app.store.ping().await.is_err() {
-        return Ok((
-            StatusCode::SERVICE_UNAVAILABLE,
-            health("database unavailable"),
-        ));
+        return Ok(Either::Other(Answer(health("database unavailable"))));
     }
-    Ok((StatusCode::OK, health("OK")))
+    Ok(Either::One(Answer(health("OK"))))
 }
 
-async fn get_ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
+async fn get_ready(State(app): State<App>) -> Either<Answer<Health>, Answer<Health, 500>> {
     match app.store.ping().await {
-        Ok(()) => (StatusCode::OK, health("OK")),
-        Err(_) => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            health("database unavailable"),
-        ),
+        Ok(()) => Either::One(Answer(health("OK"))),
+        Err(_) => Either::Other(Answer(health("database unavailable"))),
     }
 }

@@ -208,7 +208,7 @@ async fn take(
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
         let now = app.clock.now();
-        let prices = app.prices.of(&app.store, project, now).await?;
+        let prices = app.prices.of(&app.store.catalog, project, now).await?;
         app.store
             .telemetry
             .write_events(project, batch, &prices, now)

@@ -3,7 +3,6 @@
 //! People are made known by SCIM; here they get roles. Each member of an organization may work in each of
 //! its projects; a membership of a project gives a role of its own there.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::{Role, User};
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
@@ -14,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::projects;
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::OrganizationAct;
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
@@ -28,8 +28,7 @@ pub(super) fn routes(routes: &mut Routes) {
         OF_ORGANIZATION,
         "Members of the organization",
         OrgMemberRead,
-    )
-    .answers::<Members>();
+    );
     routes.add(list, list_members);
     let put = Operation::put(
         "putOrganizationMember",
@@ -37,7 +36,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Give somebody a role in the organization",
         OrgMemberWrite,
     );
-    let put = put.body::<NewMember>().answers::<Member>();
+    let put = put.body::<NewMember>();
     routes.add(put, put_member);
     let delete = Operation::delete(
         "deleteOrganizationMember",
@@ -45,7 +44,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Let somebody leave the organization",
         OrgMemberWrite,
     );
-    let delete = delete.body::<OldMember>().answers::<Left>();
+    let delete = delete.body::<OldMember>();
     routes.add(delete, delete_member);
 
     let list = Operation::get(
@@ -54,7 +53,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Who has a role of their own in a project",
         MemberRead,
     );
-    let list = list.answers::<Members>();
+    let list = list;
     routes.add(list, list_project_members);
     let put = Operation::put(
         "putProjectMember",
@@ -62,7 +61,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Give a member a role in a project",
         MemberWrite,
     );
-    let put = put.body::<NewMember>().answers::<Member>();
+    let put = put.body::<NewMember>();
     routes.add(put, put_project_member);
     let delete = Operation::delete(
         "deleteProjectMember",
@@ -70,7 +69,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Take the role in a project away",
         MemberWrite,
     );
-    let delete = delete.body::<OldMember>().answers::<Left>();
+    let delete = delete.body::<OldMember>();
     routes.add(delete, delete_project_member);
 }
 
@@ -123,9 +122,9 @@ impl From<User> for Member {
     }
 }
 
-fn list(users: Vec<User>) -> Json<Members> {
+fn list(users: Vec<User>) -> Answer<Members> {
     let memberships = users.into_iter().map(Into::into).collect();
-    Json(Members { memberships })
+    Answer(Members { memberships })
 }
 
 fn nobody() -> Problem {
@@ -152,15 +151,15 @@ impl NewMember {
     }
 }
 
-fn left(user: &UserId, message: &'static str) -> Json<Left> {
+fn left(user: &UserId, message: &'static str) -> Answer<Left> {
     let user_id = user.to_string();
-    Json(Left { message, user_id })
+    Answer(Left { message, user_id })
 }
 
 async fn list_members(
     State(app): State<App>,
     caller: OrganizationAct,
-) -> Result<Json<Members>, Problem> {
+) -> Result<Answer<Members>, Problem> {
     Ok(list(app.store.catalog.members(&caller.organization).await?))
 }
 
@@ -168,21 +167,21 @@ async fn put_member(
     State(app): State<App>,
     caller: OrganizationAct,
     Body(input): Body<NewMember>,
-) -> Result<Json<Member>, Problem> {
+) -> Result<Answer<Member>, Problem> {
     let (user, role) = input.read()?;
     let now = app.clock.now();
     let set = app
         .store
         .catalog
         .set_member(&caller.organization, &user, role, now);
-    Ok(Json(known(set.await, nobody)?.into()))
+    Ok(Answer(known(set.await, nobody)?.into()))
 }
 
 async fn delete_member(
     State(app): State<App>,
     caller: OrganizationAct,
     Body(input): Body<OldMember>,
-) -> Result<Json<Left>, Problem> {
+) -> Result<Answer<Left>, Problem> {
     let user = user_id(&input.user_id)?;
     let now = app.clock.now();
     let removed = app
@@ -197,7 +196,7 @@ async fn list_project_members(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<Members>, Problem> {
+) -> Result<Answer<Members>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
     let members = app
         .store
@@ -211,7 +210,7 @@ async fn put_project_member(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<NewMember>,
-) -> Result<Json<Member>, Problem> {
+) -> Result<Answer<Member>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
     let now = app.clock.now();
@@ -220,7 +219,7 @@ async fn put_project_member(
             .catalog
             .set_project_member(&caller.organization, &project.id, (&user, role), now);
     let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
-    Ok(Json(known(set.await, no_member)?.into()))
+    Ok(Answer(known(set.await, no_member)?.into()))
 }
 
 async fn delete_project_member(
@@ -228,7 +227,7 @@ async fn delete_project_member(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<OldMember>,
-) -> Result<Json<Left>, Problem> {
+) -> Result<Answer<Left>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
     let removed = app.store.catalog.remove_project_member(&project.id, &user);

@@ -1,5 +1,6 @@
 //! Models and prices: the project's own, which go first, and the built-in table.
 
+use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use std::collections::BTreeMap;
 
@@ -7,7 +8,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Paging;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
 use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD};
 use perpend_domain::time::Timestamp;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{cursor, page};
+use super::page;
 use crate::App;
 use crate::auth::Act;
 use crate::extract::{Body, Params};
@@ -252,7 +252,7 @@ async fn list_models(
     let n_total = (own.len() + built_in.len()) as u64;
     let all = own.iter().map(own_view);
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let Paging { page, limit } = paging;
+    let limit = paging.limit;
     // Views are made of the page alone: the table is long.
     let data: Vec<Value> = match skip.checked_sub(own.len()) {
         Some(skip) => {
@@ -265,7 +265,7 @@ async fn list_models(
             all.take(limit as usize).collect()
         }
     };
-    let meta = cursor::page_meta(page, limit, n_total);
+    let meta = PageMeta::new(paging, n_total);
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 

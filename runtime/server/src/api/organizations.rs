@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::projects::{ApiKeys, key_views};
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::OrganizationAct;
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
@@ -28,7 +29,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Keys of the organization itself, oldest first",
         OrgKeyRead,
     );
-    let list = list.answers::<ApiKeys>();
+    let list = list;
     routes.add(list, list_keys);
 }
 
@@ -57,7 +58,7 @@ async fn list_projects(
 async fn list_keys(
     State(app): State<App>,
     caller: OrganizationAct,
-) -> Result<Json<ApiKeys>, Problem> {
+) -> Result<Answer<ApiKeys>, Problem> {
     let keys = app
         .store
         .catalog

@@ -1,10 +1,10 @@
 //! Lists that are read by page number: their parameters and the frame of their answer.
 
 use axum::Json;
+use perpend_contract::list::Listed;
 use perpend_domain::list::{Numbered, Paging};
 use serde_json::{Value, json};
 
-use super::cursor::page_meta;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
@@ -29,7 +29,5 @@ pub(super) fn answer<T>(
     found: &Numbered<T>,
     view: impl FnMut(&T) -> Value,
 ) -> Json<Value> {
-    let data: Vec<Value> = found.items.iter().map(view).collect();
-    let meta = page_meta(paging.page, paging.limit, found.n_total);
-    Json(json!({ "data": data, "meta": meta }))
+    Json(json!(Listed::new(paging, found, view)))
 }

@@ -1,20 +1,20 @@
 //! Evaluation rules: which incoming targets go to which evaluators.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::RulePatch;
+use perpend_contract::list::{Continued, Known};
+use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{Assignment, Late, Mapping, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::filter::{FilterError, Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::ToSchema;
+use serde_json::json;
 
 use super::cursor;
 use super::evaluators::{self, PAGE, mapping_problem};
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Issue, Problem};
@@ -56,57 +56,6 @@ pub(super) fn routes(routes: &mut Routes) {
         ),
         delete_rule,
     );
-}
-
-/// A rule, or a change of one: what is absent stays as it is.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RuleInput {
-    pub(super) name: Option<String>,
-    /// `true` also lets a paused rule go on.
-    pub(super) enabled: Option<bool>,
-    /// Share of the targets that is scored, above 0 and at most 1.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<f64>)]
-    pub(super) sampling: Option<Option<f64>>,
-    /// Conditions that all must hold.
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub(super) filter: Option<Vec<Value>>,
-    pub(super) evaluator_assignments: Option<Vec<AssignmentInput>>,
-    /// `observation` or `trace`.
-    pub(super) target: Option<String>,
-    /// `continuous`.
-    pub(super) schedule: Option<String>,
-    /// Draw another sample than the other rules.
-    pub(super) sampling_independent: Option<bool>,
-    /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
-    /// 10,000 for what came as create and update events, and for a trace whose root has ended.
-    pub(super) settle_ms: Option<i64>,
-    /// As `settleMs` where no root of the trace has come, 180,000 when absent: for a trace, and for an
-    /// observation when the filter asks for what only its trace knows (`traceName`, `tags`, and `userId`
-    /// or `sessionId` that it does not say itself).
-    pub(super) quiet_ms: Option<i64>,
-    /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent.
-    pub(super) max_wait_ms: Option<i64>,
-    /// `fail`, `skip` or `empty`.
-    pub(super) on_missing: Option<String>,
-    /// `ignore` or `rescore`.
-    pub(super) late: Option<String>,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AssignmentInput {
-    pub(super) evaluator_id: String,
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub(super) variable_mapping: Option<Vec<Mapping>>,
-}
-
-/// Tells `null` from absent.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<f64>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 fn named<T: Copy + std::str::FromStr>(
@@ -163,80 +112,85 @@ impl Faults {
     }
 }
 
-impl RuleInput {
-    /// The change this asks for, checked on its own; a new rule needs more than a change.
-    fn patch(&self, app: &App, base: Timing, is_new: bool) -> Result<RulePatch, Problem> {
-        let mut faults = Faults::default();
-        let needed = [
-            ("name", self.name.is_some()),
-            ("enabled", self.enabled.is_some()),
-            ("evaluatorAssignments", self.evaluator_assignments.is_some()),
-        ];
-        for (field, _) in needed.iter().filter(|(_, given)| is_new && !given) {
-            faults.0.push(Problem::body(field, "is missing"));
-        }
-        let name = self.name.as_deref().map(evaluators::checked_name);
-        let target = self.target.as_deref();
-        let on_missing = self.on_missing.as_deref();
-        let late = self.late.as_deref();
-        let assignments = self.evaluator_assignments.as_ref();
-        let assignments = assignments.map(|list| checked_assignments(app, list));
-        faults.keep(self.check_schedule());
-        let conditions = self.filter.iter().flatten().enumerate();
-        for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
-            let field = format!("filter[{at}]");
-            faults
-                .0
-                .push(Problem::body(&field, "an object is expected"));
-        }
-        let patch = RulePatch {
-            name: faults.keep(name.transpose()),
-            target: faults.keep(named("target", target, TargetKind::ALL, TargetKind::as_str)),
-            enabled: self.enabled,
-            sampling: faults.keep(self.sampling.map(checked_sampling).transpose()),
-            sampling_independent: self.sampling_independent,
-            filter: None,
-            assignments: faults.keep(assignments.transpose()),
-            timing: Some(self.timing(base, &mut faults)),
-            on_missing: faults.keep(named(
-                "onMissing",
-                on_missing,
-                OnMissing::ALL,
-                OnMissing::as_str,
-            )),
-            late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
-        };
-        faults.end().map(|()| patch)
+/// The change this asks for, checked on its own; a new rule needs more than a change.
+fn patch_of(
+    input: &RuleInput,
+    app: &App,
+    base: Timing,
+    is_new: bool,
+) -> Result<RulePatch, Problem> {
+    let mut faults = Faults::default();
+    let needed = [
+        ("name", input.name.is_some()),
+        ("enabled", input.enabled.is_some()),
+        (
+            "evaluatorAssignments",
+            input.evaluator_assignments.is_some(),
+        ),
+    ];
+    for (field, _) in needed.iter().filter(|(_, given)| is_new && !given) {
+        faults.0.push(Problem::body(field, "is missing"));
     }
+    let name = input.name.as_deref().map(evaluators::checked_name);
+    let target = input.target.as_deref();
+    let on_missing = input.on_missing.as_deref();
+    let late = input.late.as_deref();
+    let assignments = input.evaluator_assignments.as_ref();
+    let assignments = assignments.map(|list| checked_assignments(app, list));
+    faults.keep(check_schedule(input));
+    let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
+    for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
+        let field = format!("filter[{at}]");
+        faults
+            .0
+            .push(Problem::body(&field, "an object is expected"));
+    }
+    let patch = RulePatch {
+        name: faults.keep(name.transpose()),
+        target: faults.keep(named("target", target, TargetKind::ALL, TargetKind::as_str)),
+        enabled: input.enabled,
+        sampling: faults.keep(input.sampling.map(checked_sampling).transpose()),
+        sampling_independent: input.sampling_independent,
+        filter: None,
+        assignments: faults.keep(assignments.transpose()),
+        timing: Some(timing_of(input, base, &mut faults)),
+        on_missing: faults.keep(named(
+            "onMissing",
+            on_missing,
+            OnMissing::ALL,
+            OnMissing::as_str,
+        )),
+        late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
+    };
+    faults.end().map(|()| patch)
+}
 
-    fn check_schedule(&self) -> Result<Option<()>, Problem> {
-        match self.schedule.as_deref() {
-            None | Some("continuous") => Ok(None),
-            Some(other) => {
-                let message = format!(
-                    "this server version has the schedule \"continuous\" only, not {other:?}"
-                );
-                Err(Problem::body("schedule", message))
-            }
+fn check_schedule(input: &RuleInput) -> Result<Option<()>, Problem> {
+    match input.schedule.as_deref() {
+        None | Some("continuous") => Ok(None),
+        Some(other) => {
+            let message =
+                format!("this server version has the schedule \"continuous\" only, not {other:?}");
+            Err(Problem::body("schedule", message))
         }
     }
+}
 
-    /// The waits: those given, else those of `base`.
-    fn timing(&self, base: Timing, faults: &mut Faults) -> Timing {
-        let mut wait = |field: &str, wait: Option<i64>| {
-            let message = || format!("milliseconds from 0 to {DAY_MS} are expected");
-            match wait {
-                Some(ms) if !(0..=DAY_MS).contains(&ms) => {
-                    faults.keep(Err(Problem::body(field, message())))
-                }
-                other => other,
+/// The waits: those given, else those of `base`.
+fn timing_of(input: &RuleInput, base: Timing, faults: &mut Faults) -> Timing {
+    let mut wait = |field: &str, wait: Option<i64>| {
+        let message = || format!("milliseconds from 0 to {DAY_MS} are expected");
+        match wait {
+            Some(ms) if !(0..=DAY_MS).contains(&ms) => {
+                faults.keep(Err(Problem::body(field, message())))
             }
-        };
-        Timing {
-            settle_ms: wait("settleMs", self.settle_ms).or(base.settle_ms),
-            quiet_ms: wait("quietMs", self.quiet_ms).or(base.quiet_ms),
-            max_wait_ms: wait("maxWaitMs", self.max_wait_ms).or(base.max_wait_ms),
+            other => other,
         }
+    };
+    Timing {
+        settle_ms: wait("settleMs", input.settle_ms).or(base.settle_ms),
+        quiet_ms: wait("quietMs", input.quiet_ms).or(base.quiet_ms),
+        max_wait_ms: wait("maxWaitMs", input.max_wait_ms).or(base.max_wait_ms),
     }
 }
 
@@ -328,48 +282,6 @@ async fn check_datasets(app: &App, project: &ProjectId, filter: &Written) -> Res
     Ok(())
 }
 
-pub(super) fn view(rule: &Rule) -> Value {
-    let assignments: Vec<Value> = rule
-        .assignments
-        .iter()
-        .map(|assignment| {
-            json!({
-                "id": assignment.id,
-                "evaluatorId": assignment.evaluator_id,
-                "variableMapping": assignment.mapping,
-            })
-        })
-        .collect();
-    let status = match (rule.enabled, &rule.paused) {
-        (false, _) => "inactive",
-        (true, None) => "active",
-        (true, Some(_)) => "paused",
-    };
-    let paused = rule.paused.as_ref();
-    json!({
-        "id": rule.id,
-        "name": rule.name,
-        "enabled": rule.enabled,
-        "status": status,
-        "pausedAt": paused.map(|pause| pause.at),
-        "pausedReason": paused.map(|pause| &pause.reason),
-        "pausedMessage": paused.map(|pause| &pause.message),
-        "sampling": rule.sampling,
-        "filter": rule.filter.sent(),
-        "evaluatorAssignments": assignments,
-        "target": rule.target.as_str(),
-        "schedule": "continuous",
-        "samplingIndependent": rule.sampling_independent,
-        "settleMs": rule.timing.settle_ms,
-        "quietMs": rule.timing.quiet_ms,
-        "maxWaitMs": rule.timing.max_wait_ms,
-        "onMissing": rule.on_missing.as_str(),
-        "late": rule.late.as_str(),
-        "createdAt": rule.created_at,
-        "updatedAt": rule.updated_at,
-    })
-}
-
 pub(super) fn known(id: &str) -> Result<RuleId, Problem> {
     RuleId::new(id).map_err(|_| Problem::not_found("evaluation rule"))
 }
@@ -385,11 +297,11 @@ pub(super) async fn make(
     project: &ProjectId,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
-    let patch = input.patch(app, Timing::default(), true)?;
+    let patch = patch_of(input, app, Timing::default(), true)?;
     let now = app.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
     let sent = input.filter.clone().unwrap_or_default();
-    let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
+    let filter = Written::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
         id: known(&app.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
@@ -419,12 +331,12 @@ pub(super) async fn change(
     standing: Rule,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
-    let mut patch = input.patch(app, standing.timing, false)?;
+    let mut patch = patch_of(input, app, standing.timing, false)?;
     let now = app.clock.now();
     let target = patch.target.unwrap_or(standing.target);
     // Also one that stays: it was written for another target, or by an older version.
     let sent = input.filter.clone();
-    let sent = sent.unwrap_or_else(|| standing.filter.sent().to_vec());
+    let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);
     let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     patch.filter = input.filter.is_some().then_some(filter);
     let mut wanted = standing;
@@ -448,15 +360,16 @@ async fn create_rule(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<RuleInput>,
-) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&make(&app, &caller.project, &input).await?)))
+) -> Result<Answer<contract::Rule>, Problem> {
+    let made = make(&app, &caller.project, &input).await?;
+    Ok(Answer((&made).into()))
 }
 
 async fn list_rules(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<contract::Rule>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
     let page = app
@@ -464,18 +377,19 @@ async fn list_rules(
         .catalog
         .rules(&caller.project, after.as_ref(), limit)
         .await?;
-    let data: Vec<Value> = page.items.iter().map(view).collect();
-    Ok(Json(
-        json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) }),
-    ))
+    Ok(Answer(Continued {
+        data: page.items.iter().map(Into::into).collect(),
+        meta: cursor::meta(page.next.as_ref()),
+    }))
 }
 
 async fn get_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&existing(&app, &caller.project, &id).await?)))
+) -> Result<Answer<contract::Rule>, Problem> {
+    let rule = existing(&app, &caller.project, &id).await?;
+    Ok(Answer((&rule).into()))
 }
 
 async fn patch_rule(
@@ -483,17 +397,17 @@ async fn patch_rule(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<RuleInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Rule>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
     let changed = change(&app, &caller.project, standing, &input).await?;
-    Ok(Json(view(&changed)))
+    Ok(Answer((&changed).into()))
 }
 
 async fn delete_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Known<RuleId>>, Problem> {
     let id = delete(&app, &caller.project, &id).await?;
-    Ok(Json(json!({ "id": id })))
+    Ok(Answer(Known { id }))
 }

@@ -1,16 +1,17 @@
 //! Sessions: listed, and read with their traces.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_contract::list::Listed;
+use perpend_contract::session::{Session, SessionWithTraces};
+use perpend_contract::trace::{Shown, Trace};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
-use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Paging;
-use perpend_domain::telemetry::{Session, SessionQuery, TraceQuery};
-use serde_json::{Value, json};
+use perpend_domain::telemetry::{SessionQuery, TraceQuery};
 
-use super::{page, traces};
+use super::page;
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
@@ -44,20 +45,11 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(get, get_session);
 }
 
-fn view(project: &ProjectId, session: &Session) -> Value {
-    json!({
-        "id": session.id,
-        "createdAt": session.created_at,
-        "projectId": project,
-        "environment": session.environment,
-    })
-}
-
 async fn list_sessions(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<Session>>, Problem> {
     let paging = page::paging(&params)?;
     let query = SessionQuery {
         id: None,
@@ -70,16 +62,16 @@ async fn list_sessions(
         .telemetry
         .sessions(&caller.project, &query, paging)
         .await?;
-    Ok(page::answer(paging, &found, |session| {
-        view(&caller.project, session)
-    }))
+    Ok(Answer(Listed::new(paging, &found, |session| {
+        Session::new(&caller.project, session)
+    })))
 }
 
 async fn get_session(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SessionWithTraces>, Problem> {
     let query = SessionQuery {
         id: Some(id.clone()),
         ..SessionQuery::default()
@@ -104,11 +96,9 @@ async fn get_session(
         ..TraceQuery::default()
     };
     let found = app.store.telemetry.traces(&caller.project, &query).await?;
-    let mut view = view(&caller.project, session);
-    view["traces"] = found
-        .items
-        .iter()
-        .map(|stored| traces::plain(&caller.project, stored))
-        .collect();
-    Ok(Json(view))
+    let view = |stored| Trace::new(&caller.project, stored, Shown::ALL);
+    Ok(Answer(SessionWithTraces {
+        session: Session::new(&caller.project, session),
+        traces: found.items.into_iter().map(view).collect(),
+    }))
 }

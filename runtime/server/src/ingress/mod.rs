@@ -124,7 +124,10 @@ async fn take(
         is_own_telemetry: false,
     };
     let max_bytes = limits.max_body_bytes;
-    let prices = app.prices.of(&app.store, &caller.project, now).await?;
+    let prices = app
+        .prices
+        .of(&app.store.catalog, &caller.project, now)
+        .await?;
     let work = move || {
         let decoded = decompress::decompress(wire, compression, max_bytes)?;
         translate(signal, &decoded, encoding, &context, &prices)

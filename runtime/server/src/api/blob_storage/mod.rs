@@ -3,7 +3,6 @@
 
 pub(crate) mod rows;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use object_store::path;
@@ -20,6 +19,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::projects;
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::OrganizationAct;
 use crate::exports::bucket::{self, Retries};
 use crate::exports::owner;
@@ -43,7 +43,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Exports to buckets of the organization's projects",
         ExportWrite,
     );
-    let list = list.answers::<Integrations>();
+    let list = list;
     routes.add(list, list_integrations);
     let put = Operation::put(
         "putBucketExport",
@@ -51,23 +51,21 @@ pub(super) fn routes(routes: &mut Routes) {
         "Make or replace the export of a project",
         ExportWrite,
     );
-    let put = put.body::<IntegrationInput>().answers::<Integration>();
+    let put = put.body::<IntegrationInput>();
     routes.add(put, put_integration);
     let get = Operation::get(
         "getBucketExportStatus",
         ONE,
         "How far an export has come",
         ExportWrite,
-    )
-    .answers::<Status>();
+    );
     routes.add(get, get_status);
     let delete = Operation::delete(
         "deleteBucketExport",
         ONE,
         "Delete an export; its files stay",
         ExportWrite,
-    )
-    .answers::<Deleted>();
+    );
     routes.add(delete, delete_integration);
 }
 
@@ -209,6 +207,7 @@ struct Integrations {
 /// How far an export has come, in a word.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ExportStatus)]
 struct Status {
     id: String,
     project_id: String,
@@ -220,6 +219,7 @@ struct Status {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DeletedExport)]
 struct Deleted {
     message: &'static str,
 }
@@ -529,21 +529,21 @@ async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Pro
 async fn list_integrations(
     State(app): State<App>,
     caller: OrganizationAct,
-) -> Result<Json<Integrations>, Problem> {
+) -> Result<Answer<Integrations>, Problem> {
     let found = app
         .store
         .catalog
         .organization_blob_exports(&caller.organization)
         .await?;
     let data = found.into_iter().map(Into::into).collect();
-    Ok(Json(Integrations { data }))
+    Ok(Answer(Integrations { data }))
 }
 
 async fn put_integration(
     State(app): State<App>,
     caller: OrganizationAct,
     Body(mut input): Body<IntegrationInput>,
-) -> Result<Json<Integration>, Problem> {
+) -> Result<Answer<Integration>, Problem> {
     input.check()?;
     let project = projects::find(&app, &caller.organization, &input.project_id).await?;
     let standing = app.store.catalog.blob_export(&project.id).await?;
@@ -607,7 +607,7 @@ async fn put_integration(
     try_out(&app, &export, &secret).await?;
     app.store.catalog.put_blob_export(&export).await?;
     let stored = app.store.catalog.blob_export(&export.project).await?;
-    Ok(Json(stored.unwrap_or(export).into()))
+    Ok(Answer(stored.unwrap_or(export).into()))
 }
 
 async fn find(app: &App, organization: &OrganizationId, id: &str) -> Result<BlobExport, Problem> {
@@ -623,9 +623,9 @@ async fn get_status(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<Status>, Problem> {
+) -> Result<Answer<Status>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;
-    Ok(Json(Status {
+    Ok(Answer(Status {
         sync_status: sync_status(&export, app.clock.now()),
         id: export.id,
         project_id: export.project.to_string(),
@@ -638,7 +638,7 @@ async fn delete_integration(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<Deleted>, Problem> {
+) -> Result<Answer<Deleted>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;
     match app
         .store
@@ -646,7 +646,7 @@ async fn delete_integration(
         .delete_blob_export(&export.project, &export.id)
         .await
     {
-        Ok(()) | Err(perpend_sql::Error::NotFound) => Ok(Json(Deleted {
+        Ok(()) | Err(perpend_sql::Error::NotFound) => Ok(Answer(Deleted {
             message: "The export was deleted; its files stay where they are",
         })),
         Err(error) => Err(error.into()),

@@ -1,16 +1,15 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
+use perpend_catalog::{Categories, LookedUp};
+use perpend_contract::observation::{Grouped, Groups, Whole};
+use perpend_contract::score::ScoreV2;
+use perpend_contract::trace::{Shown, Trace};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Changed, Window};
 use serde_json::{Value, json};
 
 use crate::App;
-use crate::api::observations::looked_up::LookedUp;
-use crate::api::observations::view::{Groups, v2};
-use crate::api::observations::whole::Whole;
-use crate::api::scores::view::{Categories, v2 as score_view};
-use crate::api::traces;
 use crate::problem::Problem;
 
 /// A folder of files.
@@ -261,28 +260,27 @@ impl Table {
         let (last, n_read) = (read.last().map(|(place, _)| place.clone()), read.len());
         let groups = Groups::new(groups().map(str::to_owned).collect(), Vec::new());
         // Records of traces are no steps; the traces show what they say.
-        let steps = read
-            .iter()
-            .map(|(_, stored)| stored)
-            .filter(|stored| !stored.observation.is_trace_record());
+        let steps = read.into_iter().map(|(_, stored)| stored);
+        let steps = steps.filter(|stored| !stored.observation.is_trace_record());
         let steps: Vec<_> = steps.collect();
         let named = steps.iter().map(|stored| &stored.observation);
-        let ids = LookedUp::of(app, asked.project, named).await?;
-        let views = steps
-            .into_iter()
-            .map(|stored| {
-                let mut view = match self {
-                    Self::ObservationsV2 => v2(asked.project, stored, &groups, &ids),
-                    _ => json!(Whole::new(stored, &ids)),
-                };
-                view["projectId"] = json!(asked.project);
-                view["calledToolNames"] = json!(stored.observation.called_tools);
-                // Not cut, as it is in lists.
-                view["metadata"] = json!(stored.observation.content.metadata);
-                view
-            })
-            .collect();
-        Ok((views, last, n_read))
+        let (catalog, now) = (&app.store.catalog, app.clock.now());
+        let known = LookedUp::of(catalog, &app.prices, asked.project, named, now).await?;
+        let views = steps.into_iter().map(|stored| {
+            let tools = json!(stored.observation.called_tools);
+            // Not cut, as it is in lists.
+            let metadata = json!(stored.observation.content.metadata);
+            let named = known.named_by(&stored.observation);
+            let mut view = match self {
+                Self::ObservationsV2 => json!(Grouped::new(asked.project, stored, &groups, named)),
+                _ => json!(Whole::new(stored, named)),
+            };
+            view["projectId"] = json!(asked.project);
+            view["calledToolNames"] = tools;
+            view["metadata"] = metadata;
+            view
+        });
+        Ok((views.collect(), last, n_read))
     }
 }
 
@@ -296,8 +294,9 @@ async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
             .changed_traces(asked.project, asked.window, asked.after, asked.limit);
     let read = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
-    let view = |(_, stored): &(Changed, _)| traces::plain(asked.project, stored);
-    Ok((read.iter().map(view).collect(), last, read.len()))
+    let n_read = read.len();
+    let view = |(_, stored)| json!(Trace::new(asked.project, stored, Shown::ALL));
+    Ok((read.into_iter().map(view).collect(), last, n_read))
 }
 
 async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
@@ -307,9 +306,10 @@ async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
             .changed_scores(asked.project, asked.window, asked.after, asked.limit);
     let read = read.await?;
     let scores = || read.iter().map(|(_, score)| score);
-    let categories = Categories::of(app, asked.project, scores()).await?;
+    let categories = Categories::of(&app.store.catalog, asked.project, scores()).await?;
     let view = |score| {
-        let mut view = score_view(score, &categories);
+        let number_of = |label: &str| categories.number(score, label);
+        let mut view = json!(ScoreV2::new(score, number_of));
         view["projectId"] = json!(asked.project);
         view
     };

@@ -8,6 +8,7 @@ mod write;
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::datasets::StoredDataset;
+use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
 use serde_json::{Value, json};
@@ -190,7 +191,7 @@ async fn list_old(
         view["runs"] = runs.remove(&stored.dataset.id).unwrap_or_default().into();
         views.push(view);
     }
-    let meta = super::cursor::page_meta(paging.page, paging.limit, found.n_total);
+    let meta = PageMeta::new(paging, found.n_total);
     Ok(Json(json!({ "data": views, "meta": meta })))
 }
 

@@ -1,10 +1,11 @@
 //! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
 
+use perpend_contract::evaluator::Source;
 use perpend_domain::evaluation::{
     EvaluatorVersion, JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::definition::Definition;
@@ -69,8 +70,8 @@ impl SourceCode {
     }
 }
 
-/// How a version reads that runs source: `sourceCode` and `sourceCodeLanguage`. `None` for any other.
-pub(super) fn view(version: &EvaluatorVersion, is_closed: bool) -> Option<Value> {
+/// What a version runs that runs source. `None` for any other.
+pub(super) fn source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
     if !version.runs_source() {
         return None;
     }
@@ -80,9 +81,9 @@ pub(super) fn view(version: &EvaluatorVersion, is_closed: bool) -> Option<Value>
         _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
         _ => "JAVASCRIPT",
     };
-    Some(json!({
-        "type": "code",
-        "sourceCode": version.config["source"],
-        "sourceCodeLanguage": language,
-    }))
+    let code = version.config["source"].as_str().unwrap_or_default();
+    Some(Source {
+        code: code.to_owned(),
+        language,
+    })
 }

@@ -11,19 +11,21 @@ mod config;
 mod definition;
 mod view;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use perpend_catalog::NewEvaluator;
+use perpend_catalog as catalog;
+use perpend_contract::evaluator::{self as contract, NewEvaluator};
+use perpend_contract::list::{Continued, CursorMeta, Known};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::cursor;
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
@@ -46,7 +48,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Make an evaluator from source code or a plug-in",
         EvaluatorWrite,
     )
-    .body::<NewEvaluatorBody>();
+    .body::<NewEvaluator>();
     routes.add(create, create_evaluator);
     let list = Operation::get(
         "listEvaluators",
@@ -90,38 +92,6 @@ struct EvaluatorInput {
     name: String,
     description: Option<String>,
     definition: Definition,
-}
-
-/// An evaluator as clients send it; which members there are follows from its type.
-#[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "its shape is the document's; `definition::split` reads it"
-)]
-struct NewEvaluatorBody {
-    /// `code` or `plugin`.
-    #[schema(rename = "type")]
-    kind: String,
-    name: String,
-    description: Option<String>,
-    /// Of a plug-in: `vendor/name`, `vendor/name@version` or a digest.
-    plugin: Option<String>,
-    /// Of a plug-in: the id of the evaluator in it.
-    evaluator: Option<String>,
-    /// Of a plug-in: checked against the evaluator's JSON Schema.
-    #[schema(value_type = Option<Object>)]
-    config: Option<Value>,
-    /// Of a plug-in: where its variables come from.
-    #[schema(value_type = Option<Vec<Object>>)]
-    variable_mapping: Option<Value>,
-    /// Of a plug-in: capabilities it may use: `model`, `trace`. What the evaluator cannot do without has
-    /// to be here.
-    grants: Option<Vec<String>>,
-    /// Of code: the source of a function `evaluate(ctx)`, at most 256 KB.
-    source_code: Option<String>,
-    /// Of code: PYTHON, TYPESCRIPT or JAVASCRIPT.
-    source_code_language: Option<String>,
 }
 
 /// A change of an evaluator.
@@ -173,14 +143,14 @@ pub(super) async fn shown(
     project: &ProjectId,
     evaluator: &Evaluator,
     headers: &HeaderMap,
-) -> Result<Value, Problem> {
+) -> Result<contract::Evaluator, Problem> {
     let uses = app
         .store
         .catalog
         .evaluator_uses(project, &evaluator.id)
         .await?;
     let is_closed = view::is_closed_client(headers);
-    Ok(view::evaluator(evaluator, &uses, is_closed))
+    Ok(view::evaluator(evaluator, uses, is_closed))
 }
 
 /// Makes an evaluator from the body of a request.
@@ -190,7 +160,7 @@ pub(super) async fn make(
     body: Value,
 ) -> Result<Evaluator, Problem> {
     let input = definition::split(body)?;
-    let new = NewEvaluator {
+    let new = catalog::NewEvaluator {
         id: known(&app.ids.uuid().to_string())?,
         name: checked_name(&input.name)?,
         description: input.description,
@@ -206,11 +176,11 @@ async fn create_evaluator(
     caller: Act,
     headers: HeaderMap,
     Body(body): Body<Value>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Evaluator>, Problem> {
     let made = make(&app, &caller.project, body).await?;
     shown(&app, &caller.project, &made, &headers)
         .await
-        .map(Json)
+        .map(Answer)
 }
 
 async fn list_evaluators(
@@ -218,7 +188,7 @@ async fn list_evaluators(
     caller: Act,
     headers: HeaderMap,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<contract::Evaluator>>, Problem> {
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
     let page = app
@@ -234,11 +204,12 @@ async fn list_evaluators(
             .catalog
             .evaluator_uses(&caller.project, &evaluator.id)
             .await?;
-        data.push(view::evaluator(evaluator, &uses, is_closed));
+        data.push(view::evaluator(evaluator, uses, is_closed));
     }
-    Ok(Json(
-        json!({ "data": data, "meta": cursor::meta(page.next.as_ref()) }),
-    ))
+    Ok(Answer(Continued {
+        data,
+        meta: cursor::meta(page.next.as_ref()),
+    }))
 }
 
 async fn get_evaluator(
@@ -246,11 +217,11 @@ async fn get_evaluator(
     caller: Act,
     headers: HeaderMap,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Evaluator>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
     shown(&app, &caller.project, &evaluator, &headers)
         .await
-        .map(Json)
+        .map(Answer)
 }
 
 /// Changes an evaluator that was read before.
@@ -305,12 +276,12 @@ async fn patch_evaluator(
     headers: HeaderMap,
     Path(id): Path<String>,
     Body(patch): Body<EvaluatorPatch>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<contract::Evaluator>, Problem> {
     let standing = existing(&app, &caller.project, &id).await?;
     let changed = change(&app, &caller.project, standing, patch).await?;
     shown(&app, &caller.project, &changed, &headers)
         .await
-        .map(Json)
+        .map(Answer)
 }
 
 /// Deletes an evaluator; the scores it made stay.
@@ -330,9 +301,9 @@ async fn delete_evaluator(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Known<EvaluatorId>>, Problem> {
     let id = delete(&app, &caller.project, &id).await?;
-    Ok(Json(json!({ "id": id })))
+    Ok(Answer(Known { id }))
 }
 
 async fn list_versions(
@@ -341,7 +312,7 @@ async fn list_versions(
     headers: HeaderMap,
     params: Params,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<contract::EvaluatorVersion>>, Problem> {
     let evaluator = existing(&app, &caller.project, &id).await?;
     let limit = params.int("limit", 1, 100, 50)?;
     let before = match cursor::decode(&params)? {
@@ -357,16 +328,15 @@ async fn list_versions(
         .evaluator_versions(&caller.project, &evaluator.id, before, limit)
         .await?;
     let is_closed = view::is_closed_client(&headers);
-    let data: Vec<Value> = found
-        .iter()
-        .map(|version| view::version(version, is_closed))
-        .collect();
+    let view = |version| view::version(version, is_closed);
     // A full page may be the last one; then the next is empty, and says so.
-    let meta = match found.last() {
-        Some(last) if found.len() as u32 == limit && last.number > 1 => {
-            json!({ "cursor": cursor::encode(&last.number.into()) })
-        }
-        _ => json!({}),
-    };
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    let is_full = found.len() as u32 == limit;
+    let last = found.last().filter(|last| is_full && 1 < last.number);
+    Ok(Answer(Continued {
+        data: found.iter().map(view).collect(),
+        meta: CursorMeta {
+            cursor: last.map(|last| cursor::encode(&last.number.into())),
+            limit: None,
+        },
+    }))
 }

@@ -14,11 +14,11 @@ use perpend_domain::telemetry::Period;
 use perpend_telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
-use super::scores::view::{Fields, v3};
 use crate::App;
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
+use perpend_contract::score::{Groups, ScoreV3};
 
 pub(super) fn routes(routes: &mut Routes) {
     let all = Operation::get(
@@ -89,7 +89,7 @@ fn shown(project: &ProjectId, scores: &[Score]) -> Value {
     json!(
         scores
             .iter()
-            .map(|score| v3(project, score, Fields::ALL))
+            .map(|score| json!(ScoreV3::new(project, score, Groups::ALL)))
             .collect::<Vec<_>>()
     )
 }

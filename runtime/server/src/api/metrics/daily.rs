@@ -1,5 +1,6 @@
 //! `GET /api/public/metrics/daily`: sums by day, newest first.
 
+use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::MetricRead;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::refused;
 use crate::App;
 use crate::api::conditions::Conditions;
-use crate::api::{cursor, page};
+use crate::api::page;
 use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
@@ -181,7 +182,7 @@ async fn by_day(
             })
         })
         .collect();
-    let meta = cursor::page_meta(paging.page, paging.limit, n_total);
+    let meta = PageMeta::new(paging, n_total);
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 

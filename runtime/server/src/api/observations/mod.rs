@@ -1,30 +1,24 @@
 //! Observations: v2 by cursor, and the older list by page.
 
-pub(super) mod looked_up;
-pub(super) mod view;
-pub(super) mod whole;
-
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
+use perpend_catalog::LookedUp;
+use perpend_contract::list::{Continued, CursorMeta, Listed, PageMeta};
+use perpend_contract::observation::{Grouped, Groups, Whole};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use perpend_domain::time::Timestamp;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::conditions::Conditions;
 use super::{cursor, page};
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
-use looked_up::LookedUp;
-use view::Groups;
-use whole::Whole;
 
 /// Observations that one request tests in memory. Reading a content costs some ten microseconds.
 const MAX_TESTED: u64 = 100_000;
@@ -210,7 +204,7 @@ async fn list_v2(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<Grouped>>, Problem> {
     let groups = groups(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V2)?,
@@ -230,11 +224,6 @@ async fn list_v2(
         true => looked_up(&app, &caller.project, &page.items).await?,
         false => LookedUp::default(),
     };
-    let data: Vec<Value> = page
-        .items
-        .iter()
-        .map(|stored| view::v2(&caller.project, stored, &groups, &known))
-        .collect();
     let next = match (&page.given_up_at, page.items.last()) {
         (Some(given_up), None) => return Err(found_nothing(given_up)),
         (Some(given_up), Some(_)) => Some(encoded(&given_up.after)),
@@ -248,18 +237,24 @@ async fn list_v2(
         }
         (None, _) => None,
     };
-    let meta = next.map_or_else(|| json!({}), |next| json!({ "cursor": next }));
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    let view = |stored: StoredObservation| {
+        let named = known.named_by(&stored.observation);
+        Grouped::new(&caller.project, stored, &groups, named)
+    };
+    Ok(Answer(Continued {
+        data: page.items.into_iter().map(view).collect(),
+        meta: CursorMeta {
+            cursor: next,
+            limit: None,
+        },
+    }))
 }
 
-/// A page of the older list.
-#[derive(Serialize)]
-struct Listed<'a> {
-    data: Vec<Whole<'a>>,
-    meta: Value,
-}
-
-async fn list_v1(State(app): State<App>, caller: Act, params: Params) -> Result<Response, Problem> {
+async fn list_v1(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Listed<Whole>>, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V1)?,
@@ -280,17 +275,21 @@ async fn list_v1(State(app): State<App>, caller: Act, params: Params) -> Result<
         return Err(cannot_count(given_up));
     }
     let known = looked_up(&app, &caller.project, &found.items).await?;
-    let meta = cursor::page_meta(paging.page, paging.limit, found.n_total);
-    let data = found.items.iter().map(|stored| Whole::new(stored, &known));
-    let data = data.collect();
-    Ok(Json(Listed { data, meta }).into_response())
+    let view = |stored: StoredObservation| {
+        let named = known.named_by(&stored.observation);
+        Whole::new(stored, named)
+    };
+    Ok(Answer(Listed {
+        data: found.items.into_iter().map(view).collect(),
+        meta: PageMeta::new(paging, found.n_total),
+    }))
 }
 
 async fn get_v1(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Answer<Whole>, Problem> {
     let missing = || Problem::not_found("observation");
     let id = ObservationId::new(&id).map_err(|_| missing())?;
     let found = app
@@ -300,7 +299,8 @@ async fn get_v1(
         .await?;
     let found = found.ok_or_else(missing)?;
     let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
-    Ok(Json(Whole::new(&found, &known)).into_response())
+    let named = known.named_by(&found.observation);
+    Ok(Answer(Whole::new(found, named)))
 }
 
 async fn looked_up(
@@ -308,7 +308,10 @@ async fn looked_up(
     project: &ProjectId,
     found: &[StoredObservation],
 ) -> Result<LookedUp, Problem> {
-    LookedUp::of(app, project, found.iter().map(|stored| &stored.observation)).await
+    let observations = found.iter().map(|stored| &stored.observation);
+    let (catalog, now) = (&app.store.catalog, app.clock.now());
+    let known = LookedUp::of(catalog, &app.prices, project, observations, now);
+    Ok(known.await?)
 }
 
 #[cfg(test)]

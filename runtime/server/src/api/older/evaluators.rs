@@ -1,14 +1,15 @@
 //! Evaluators by name: a name that exists gets its next version.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use perpend_contract::evaluator::{EvaluatorByName, NewEvaluatorByName};
+use perpend_contract::list::{Done, Listed, PageMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use serde_json::{Value, json};
-use utoipa::ToSchema;
+use serde_json::Value;
 
 use super::{all_evaluators, cut};
 use crate::App;
+use crate::answer::Answer;
 use crate::api::evaluators::{self, shown};
 use crate::api::page;
 use crate::auth::Act;
@@ -26,7 +27,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Make an evaluator, or the next version of one by name",
         EvaluatorWrite,
     );
-    routes.add(create.body::<OlderEvaluator>(), create_evaluator);
+    routes.add(create.body::<NewEvaluatorByName>(), create_evaluator);
     let list = Operation::get(
         "listEvaluatorsByName",
         ALL,
@@ -52,41 +53,12 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(delete, delete_evaluator);
 }
 
-/// An evaluator to be made; further members follow from its type.
-#[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
-#[expect(
-    dead_code,
-    reason = "its shape is the document's; the newer endpoint reads it"
-)]
-struct OlderEvaluator {
-    name: String,
-    /// `code` or `plugin`. Older clients leave it out and mean `llm_as_judge`, which this server does not run.
-    #[schema(rename = "type")]
-    kind: String,
-    /// Of code: the source of a function `evaluate(ctx)`.
-    source_code: Option<String>,
-    /// Of code: PYTHON or TYPESCRIPT.
-    source_code_language: Option<String>,
-}
-
-/// As the newer endpoint shows it, with the members that older clients read.
-fn by_name(mut view: Value) -> Value {
-    let n_rules = view["evaluationRuleAssignments"]
-        .as_array()
-        .map_or(0, Vec::len);
-    view["evaluationRuleCount"] = n_rules.into();
-    view["variables"] = json!([]);
-    view["mapping"] = view["variableMapping"].clone();
-    view
-}
-
 async fn create_evaluator(
     State(app): State<App>,
     caller: Act,
     headers: HeaderMap,
     Body(body): Body<Value>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<EvaluatorByName>, Problem> {
     let project = &caller.project;
     let name = body["name"].as_str().unwrap_or_default().trim();
     let all = all_evaluators(&app, project).await?;
@@ -99,7 +71,7 @@ async fn create_evaluator(
         }
     };
     let view = shown(&app, project, &evaluator, &headers).await?;
-    Ok(Json(by_name(view)))
+    Ok(Answer(view.into()))
 }
 
 async fn list_evaluators(
@@ -107,20 +79,18 @@ async fn list_evaluators(
     caller: Act,
     headers: HeaderMap,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<EvaluatorByName>>, Problem> {
     let paging = page::paging(&params)?;
     let found = cut(all_evaluators(&app, &caller.project).await?, paging);
-    let mut views = Vec::with_capacity(found.items.len());
+    let mut data = Vec::with_capacity(found.items.len());
     for evaluator in &found.items {
-        views.push(by_name(
-            shown(&app, &caller.project, evaluator, &headers).await?,
-        ));
+        let view = shown(&app, &caller.project, evaluator, &headers);
+        data.push(view.await?.into());
     }
-    let views = perpend_domain::list::Numbered {
-        items: views,
-        n_total: found.n_total,
-    };
-    Ok(page::answer(paging, &views, Value::clone))
+    Ok(Answer(Listed {
+        data,
+        meta: PageMeta::new(paging, found.n_total),
+    }))
 }
 
 async fn get_evaluator(
@@ -128,17 +98,17 @@ async fn get_evaluator(
     caller: Act,
     headers: HeaderMap,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<EvaluatorByName>, Problem> {
     let evaluator = evaluators::existing(&app, &caller.project, &id).await?;
     let view = shown(&app, &caller.project, &evaluator, &headers).await?;
-    Ok(Json(by_name(view)))
+    Ok(Answer(view.into()))
 }
 
 async fn delete_evaluator(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Done>, Problem> {
     evaluators::delete(&app, &caller.project, &id).await?;
-    Ok(Json(json!({ "message": "Evaluator successfully deleted" })))
+    Ok(Answer(Done::new("Evaluator successfully deleted")))
 }

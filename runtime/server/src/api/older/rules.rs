@@ -1,20 +1,23 @@
 //! Rules with evaluators by name, each rule with a name of its own.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_contract::filter::Conditions;
+use perpend_contract::list::{Done, Listed};
+use perpend_contract::rule::{
+    AssignmentByName, AssignmentInput, EvaluatorName, NamedEvaluator, RuleByName, RuleInput,
+    RuleInputByName,
+};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Mapping, Rule, TargetKind};
 use perpend_domain::filter::{Condition, Test};
 use perpend_domain::ids::ProjectId;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::{all_evaluators, all_rules, cut};
 use crate::App;
+use crate::answer::Answer;
 use crate::api::evaluators::kind_of;
-use crate::api::page;
-use crate::api::rules::{self, AssignmentInput, RuleInput};
+use crate::api::{page, rules};
 use crate::auth::Act;
 use crate::extract::{Body, Params};
 use crate::problem::{Code, Problem};
@@ -33,7 +36,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Make a rule with evaluators by name",
         EvaluatorWrite,
     );
-    routes.add(create.body::<OlderRule>(), create_rule);
+    routes.add(create.body::<RuleInputByName>(), create_rule);
     let list = Operation::get(
         "listRulesByName",
         ALL,
@@ -56,46 +59,11 @@ pub(super) fn routes(routes: &mut Routes) {
         "Change a rule with evaluators by name",
         EvaluatorWrite,
     );
-    routes.add(patch.body::<OlderRule>(), patch_rule);
+    routes.add(patch.body::<RuleInputByName>(), patch_rule);
     routes.add(
         Operation::delete("deleteRuleByName", ONE, "Delete a rule", EvaluatorWrite),
         delete_rule,
     );
-}
-
-/// A rule, or a change of one: what is absent stays as it is.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct OlderRule {
-    name: Option<String>,
-    /// The only evaluator; or `evaluators`.
-    evaluator: Option<EvaluatorName>,
-    evaluators: Option<Vec<OlderAssignment>>,
-    /// `observation` or `experiment`.
-    target: Option<String>,
-    enabled: Option<bool>,
-    sampling: Option<f64>,
-    #[schema(value_type = Option<Vec<Object>>)]
-    filter: Option<Vec<Value>>,
-    /// Of the only evaluator.
-    #[schema(value_type = Option<Vec<Object>>)]
-    mapping: Option<Vec<Mapping>>,
-}
-
-/// An evaluator that exists.
-#[derive(Debug, Deserialize, ToSchema)]
-struct EvaluatorName {
-    name: String,
-    /// As the evaluator has it.
-    #[serde(rename = "type")]
-    kind: Option<String>,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-struct OlderAssignment {
-    evaluator: EvaluatorName,
-    #[schema(value_type = Option<Vec<Object>>)]
-    mapping: Option<Vec<Mapping>>,
 }
 
 /// The newest evaluator of a name, assigned with a mapping.
@@ -139,119 +107,110 @@ fn is_experiment(rule: &Rule) -> bool {
     rule.target == TargetKind::Observation && conditions.any(is_mark)
 }
 
-impl OlderRule {
-    /// As the rule's own endpoint takes it; `standing` is the rule that is changed.
-    fn input(&self, all: &[Evaluator], standing: Option<&Rule>) -> Result<RuleInput, Problem> {
-        let was = standing.is_some_and(is_experiment);
-        let is_marked = match self.target.as_deref() {
-            None => was,
-            Some("observation") => false,
-            Some("experiment") => true,
-            Some(other) => {
-                let message = format!("{other:?} is none of observation, experiment");
-                return Err(Problem::body("target", message));
-            }
-        };
-        let changes_filter = self.filter.is_some() || is_marked != was;
-        Ok(RuleInput {
-            name: self.name.clone(),
-            enabled: self.enabled,
-            sampling: self.sampling.map(Some),
-            filter: changes_filter.then(|| self.marked(is_marked, standing)),
-            evaluator_assignments: self.assignments(all, standing)?,
-            ..RuleInput::default()
-        })
-    }
-
-    /// The conditions sent, or those that stand, with the mark or without it.
-    fn marked(&self, is_marked: bool, standing: Option<&Rule>) -> Vec<Value> {
-        let before = standing.map(|rule| rule.filter.sent().to_vec());
-        let mut filter = self.filter.clone().or(before).unwrap_or_default();
-        filter.retain(|one| !is_mark_sent(one));
-        if is_marked {
-            filter
-                .push(json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true }));
+/// As the rule's own endpoint takes it; `standing` is the rule that is changed.
+fn input_of(
+    sent: &RuleInputByName,
+    all: &[Evaluator],
+    standing: Option<&Rule>,
+) -> Result<RuleInput, Problem> {
+    let was = standing.is_some_and(is_experiment);
+    let is_marked = match sent.target.as_deref() {
+        None => was,
+        Some("observation") => false,
+        Some("experiment") => true,
+        Some(other) => {
+            let message = format!("{other:?} is none of observation, experiment");
+            return Err(Problem::body("target", message));
         }
+    };
+    let changes_filter = sent.filter.is_some() || is_marked != was;
+    Ok(RuleInput {
+        name: sent.name.clone(),
+        enabled: sent.enabled,
+        sampling: sent.sampling.map(Some),
+        filter: changes_filter.then(|| marked(sent, is_marked, standing)),
+        evaluator_assignments: assignments(sent, all, standing)?,
+        ..RuleInput::default()
+    })
+}
+
+/// The conditions sent, or those that stand, with the mark or without it.
+fn marked(sent: &RuleInputByName, is_marked: bool, standing: Option<&Rule>) -> Conditions {
+    let before = standing.map(|rule| Conditions(rule.filter.sent().to_vec()));
+    let mut filter = sent.filter.clone().or(before).unwrap_or_default();
+    filter.0.retain(|one| !is_mark_sent(one));
+    if is_marked {
         filter
+            .0
+            .push(json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true }));
     }
+    filter
+}
 
-    fn assignments(
-        &self,
-        all: &[Evaluator],
-        standing: Option<&Rule>,
-    ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
-        match (&self.evaluator, &self.evaluators) {
-            (Some(_), Some(_)) => Err(Problem::body(
-                "evaluators",
-                "either evaluator or evaluators is expected",
-            )),
-            (Some(one), None) => {
-                let one = assignment(all, "evaluator", one, self.mapping.as_ref())?;
-                Ok(Some(vec![one]))
-            }
-            (None, Some(many)) => {
-                let many = many.iter().enumerate().map(|(n, one)| {
-                    let field = format!("evaluators[{n}].evaluator");
-                    assignment(all, &field, &one.evaluator, one.mapping.as_ref())
-                });
-                many.collect::<Result<_, _>>().map(Some)
-            }
-            (None, None) => self.remapped(standing),
+fn assignments(
+    sent: &RuleInputByName,
+    all: &[Evaluator],
+    standing: Option<&Rule>,
+) -> Result<Option<Vec<AssignmentInput>>, Problem> {
+    match (&sent.evaluator, &sent.evaluators) {
+        (Some(_), Some(_)) => Err(Problem::body(
+            "evaluators",
+            "either evaluator or evaluators is expected",
+        )),
+        (Some(one), None) => {
+            let one = assignment(all, "evaluator", one, sent.mapping.as_ref())?;
+            Ok(Some(vec![one]))
         }
+        (None, Some(many)) => {
+            let many = many.iter().enumerate().map(|(n, one)| {
+                let field = format!("evaluators[{n}].evaluator");
+                assignment(all, &field, &one.evaluator, one.mapping.as_ref())
+            });
+            many.collect::<Result<_, _>>().map(Some)
+        }
+        (None, None) => remapped(sent, standing),
     }
+}
 
-    /// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
-    fn remapped(&self, standing: Option<&Rule>) -> Result<Option<Vec<AssignmentInput>>, Problem> {
-        let Some(mapping) = &self.mapping else {
-            return Ok(None);
-        };
-        match standing.map(|rule| rule.assignments.as_slice()) {
-            Some([one]) => Ok(Some(vec![AssignmentInput {
-                evaluator_id: one.evaluator_id.to_string(),
-                variable_mapping: Some(mapping.clone()),
-            }])),
-            _ => Err(Problem::body(
-                "mapping",
-                "needs evaluator beside it: the rule has not exactly one",
-            )),
-        }
+/// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
+fn remapped(
+    sent: &RuleInputByName,
+    standing: Option<&Rule>,
+) -> Result<Option<Vec<AssignmentInput>>, Problem> {
+    let Some(mapping) = &sent.mapping else {
+        return Ok(None);
+    };
+    match standing.map(|rule| rule.assignments.as_slice()) {
+        Some([one]) => Ok(Some(vec![AssignmentInput {
+            evaluator_id: one.evaluator_id.to_string(),
+            variable_mapping: Some(mapping.clone()),
+        }])),
+        _ => Err(Problem::body(
+            "mapping",
+            "needs evaluator beside it: the rule has not exactly one",
+        )),
     }
 }
 
 /// A rule as older clients read it.
-fn by_name(all: &[Evaluator], rule: &Rule) -> Value {
-    let mut view = rules::view(rule);
-    let evaluators: Vec<Value> = rule
-        .assignments
-        .iter()
-        .map(|one| {
-            let found = all.iter().find(|each| each.id == one.evaluator_id);
-            json!({
-                "evaluator": {
-                    "id": one.evaluator_id,
-                    "name": found.map(|each| each.name.as_str()).unwrap_or_default(),
-                    // Older clients know code and judges; whatever is no judge is code to them.
-                    "type": "code",
-                },
-                "mapping": one.mapping,
-            })
-        })
-        .collect();
-    let first = evaluators.first();
-    view["evaluator"] = first.map_or(Value::Null, |one| one["evaluator"].clone());
-    let mapping = first.map(|one| one["mapping"].clone());
-    view["mapping"] = mapping.filter(Value::is_array).unwrap_or_else(|| json!([]));
-    view["evaluators"] = evaluators.into();
-    if is_experiment(rule) {
-        view["target"] = "experiment".into();
+fn by_name(all: &[Evaluator], rule: &Rule) -> RuleByName {
+    let evaluators = rule.assignments.iter().map(|one| {
+        let found = all.iter().find(|each| each.id == one.evaluator_id);
+        AssignmentByName {
+            evaluator: NamedEvaluator {
+                id: one.evaluator_id.clone(),
+                name: found.map(|each| each.name.clone()).unwrap_or_default(),
+                // Older clients know code and judges; whatever is no judge is code to them.
+                kind: "code".to_owned(),
+            },
+            mapping: one.mapping.clone(),
+        }
+    });
+    let of_experiments = is_experiment(rule).then(|| {
         let others = rule.filter.iter().filter(|(_, meant)| !is_mark(meant));
-        view["filter"] = others.map(|(sent, _)| sent.clone()).collect();
-    }
-    if rule.target == TargetKind::Trace {
-        view["delay"] = 0.into();
-        view["timeScope"] = json!(["NEW"]);
-    }
-    view
+        Conditions(others.map(|(sent, _)| sent.clone()).collect())
+    });
+    RuleByName::new(rule, evaluators.collect(), of_experiments)
 }
 
 /// Refuses a name that another rule has.
@@ -277,45 +236,46 @@ async fn check_name(
 async fn create_rule(
     State(app): State<App>,
     caller: Act,
-    Body(input): Body<OlderRule>,
-) -> Result<Json<Value>, Problem> {
+    Body(input): Body<RuleInputByName>,
+) -> Result<Answer<RuleByName>, Problem> {
     let project = &caller.project;
     if input.target.is_none() {
         return Err(Problem::body("target", "needed: observation or experiment"));
     }
     check_name(&app, project, input.name.as_deref(), None).await?;
     let all = all_evaluators(&app, project).await?;
-    let rule = rules::make(&app, project, &input.input(&all, None)?).await?;
-    Ok(Json(by_name(&all, &rule)))
+    let rule = rules::make(&app, project, &input_of(&input, &all, None)?).await?;
+    Ok(Answer(by_name(&all, &rule)))
 }
 
 async fn list_rules(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<RuleByName>>, Problem> {
     let paging = page::paging(&params)?;
     let found = cut(all_rules(&app, &caller.project).await?, paging);
     let all = all_evaluators(&app, &caller.project).await?;
-    Ok(page::answer(paging, &found, |rule| by_name(&all, rule)))
+    let view = |rule: &Rule| by_name(&all, rule);
+    Ok(Answer(Listed::new(paging, &found, view)))
 }
 
 async fn get_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<RuleByName>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let all = all_evaluators(&app, &caller.project).await?;
-    Ok(Json(by_name(&all, &rule)))
+    Ok(Answer(by_name(&all, &rule)))
 }
 
 async fn patch_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-    Body(input): Body<OlderRule>,
-) -> Result<Json<Value>, Problem> {
+    Body(input): Body<RuleInputByName>,
+) -> Result<Answer<RuleByName>, Problem> {
     let project = &caller.project;
     let standing = rules::existing(&app, project, &id).await?;
     if standing.target == TargetKind::Trace {
@@ -325,18 +285,16 @@ async fn patch_rule(
     }
     check_name(&app, project, input.name.as_deref(), Some(&standing)).await?;
     let all = all_evaluators(&app, project).await?;
-    let input = input.input(&all, Some(&standing))?;
+    let input = input_of(&input, &all, Some(&standing))?;
     let rule = rules::change(&app, project, standing, &input).await?;
-    Ok(Json(by_name(&all, &rule)))
+    Ok(Answer(by_name(&all, &rule)))
 }
 
 async fn delete_rule(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Done>, Problem> {
     rules::delete(&app, &caller.project, &id).await?;
-    Ok(Json(
-        json!({ "message": "Evaluation rule successfully deleted" }),
-    ))
+    Ok(Answer(Done::new("Evaluation rule successfully deleted")))
 }

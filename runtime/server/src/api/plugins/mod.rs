@@ -9,16 +9,17 @@ mod turns;
 mod upload;
 mod view;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use perpend_catalog::{Plugin, PluginUser};
+use perpend_contract::plugin::{DeletedPlugin, PluginWithUsers, Plugins, Rollback};
 use perpend_domain::access::Permission::{PluginRead, PluginWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
@@ -52,14 +53,14 @@ pub(super) fn routes(routes: &mut Routes) {
          again answer 200 with what is registered",
         PluginWrite,
     );
-    routes.add(upload.status(201).also(&[200]), upload::upload_plugin);
+    routes.add(upload, upload::upload_plugin);
     let rollback = Operation::post(
         "rollBackPlugin",
         ROLLBACK,
         "Give the evaluators that use a plug-in a former version of it, as new versions of theirs",
         PluginWrite,
     );
-    routes.add(rollback.body::<rollback::Rollback>(), rollback::roll_back);
+    routes.add(rollback.body::<Rollback>(), rollback::roll_back);
     let get = Operation::get(
         "getPlugin",
         ONE,
@@ -87,14 +88,16 @@ async fn list_plugins(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Plugins>, Problem> {
     let plugins = app.store.catalog.plugins(&caller.project).await?;
     let name = params.text("name");
     let wanted = plugins
         .iter()
         .filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
-    let data: Vec<Value> = wanted.map(view::plugin).collect();
-    Ok(Json(json!({ "data": data, "meta": view::offer() })))
+    Ok(Answer(Plugins {
+        data: wanted.map(view::plugin).collect(),
+        meta: view::offer(),
+    }))
 }
 
 /// The plug-in that a path names.
@@ -113,7 +116,7 @@ async fn get_plugin(
     State(app): State<App>,
     caller: Act,
     Path(digest): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<PluginWithUsers>, Problem> {
     let project = &caller.project;
     let plugin = existing(&app, project, &digest).await?;
     let all = app.store.catalog.plugins(project).await?;
@@ -122,7 +125,7 @@ async fn get_plugin(
         .catalog
         .plugin_users(project, &plugin.digest)
         .await?;
-    Ok(Json(view::detailed(&plugin, &all, &users)))
+    Ok(Answer(view::detailed(&plugin, &all, &users)))
 }
 
 async fn get_component(
@@ -152,7 +155,7 @@ async fn delete_plugin(
     State(app): State<App>,
     caller: Act,
     Path(digest): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedPlugin>, Problem> {
     let project = &caller.project;
     let plugin = existing(&app, project, &digest).await?;
     if plugin.owner.is_none() {
@@ -174,7 +177,8 @@ async fn delete_plugin(
         .catalog
         .delete_plugin(project, &plugin.digest)
         .await?;
-    Ok(Json(json!({ "digest": plugin.digest })))
+    let digest = plugin.digest;
+    Ok(Answer(DeletedPlugin { digest }))
 }
 
 /// The refusal to delete what evaluators are made from, with their names.
@@ -203,6 +207,6 @@ fn in_use(plugin: &Plugin, users: &[PluginUser]) -> Problem {
         plugin.info.version,
         named.join(", ")
     );
-    let users: Vec<Value> = users.iter().map(view::user).collect();
-    Problem::new(Code::Conflict, message).with("users", users)
+    let users: Vec<_> = users.iter().map(view::user).collect();
+    Problem::new(Code::Conflict, message).with("users", json!(users))
 }

@@ -7,17 +7,15 @@
 //! - **Twice is once.** With `to`, what is there already is left alone. Without it, what leaves is the newest
 //!   registered version, which nobody uses afterwards.
 
-use axum::Json;
 use axum::extract::State;
 use perpend_catalog::{NewVersion, Plugin, Successor};
+use perpend_contract::plugin::{MadeFrom, Move, Rollback, RolledBack};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::ProjectId;
 use semver::Version;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use crate::App;
+use crate::answer::Answer;
 use crate::api::evaluators::Definition;
 use crate::auth::Act;
 use crate::extract::Body;
@@ -28,23 +26,8 @@ const PAGE: u32 = 100;
 /// Versions of one evaluator that are searched for a configuration.
 const MAX_VERSIONS: u32 = 100;
 
-/// Which plug-in, and where to.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Rollback {
-    /// `vendor/name`.
-    name: String,
-    /// The version to go to, for every evaluator that uses the plug-in; when absent, those that use the newest
-    /// registered version go to the one before it.
-    #[serde(default)]
-    to: Option<String>,
-    /// Say what would change, and change nothing.
-    #[serde(default)]
-    dry_run: bool,
-}
-
 /// One evaluator that gets another version of the plug-in.
-struct Move {
+struct Moving {
     before: Evaluator,
     successor: Successor,
 }
@@ -53,7 +36,7 @@ pub(super) async fn roll_back(
     State(app): State<App>,
     caller: Act,
     Body(wanted): Body<Rollback>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<RolledBack>, Problem> {
     let project = &caller.project;
     let registered = registered(&app, project, &wanted.name).await?;
     if let Some(to) = &wanted.to
@@ -75,7 +58,7 @@ pub(super) async fn roll_back(
         match target(&registered, &evaluator.version, wanted.to.as_deref()) {
             Some(target) if target.digest == evaluator.version.plugin => {}
             Some(target) => match moved(&app, project, &evaluator, target).await {
-                Ok(version) => moves.push(Move::new(evaluator, version)),
+                Ok(version) => moves.push(Moving::new(evaluator, version)),
                 Err(problem) => issues.push(issue(&evaluator, problem.message())),
             },
             None => {
@@ -91,7 +74,7 @@ pub(super) async fn roll_back(
     if !issues.is_empty() {
         return Err(Problem::issues(Code::Unprocessable, issues));
     }
-    let data: Vec<Value> = if wanted.dry_run {
+    let data: Vec<Move> = if wanted.dry_run {
         moves.iter().map(|one| one.shown(None)).collect()
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
@@ -104,7 +87,10 @@ pub(super) async fn roll_back(
         let made = moves.iter().zip(numbers);
         made.map(|(one, number)| one.shown(Some(number))).collect()
     };
-    Ok(Json(json!({ "data": data, "dryRun": wanted.dry_run })))
+    Ok(Answer(RolledBack {
+        data,
+        dry_run: wanted.dry_run,
+    }))
 }
 
 fn issue(evaluator: &Evaluator, why: &str) -> Issue {
@@ -215,7 +201,7 @@ async fn moved(
     }
 }
 
-impl Move {
+impl Moving {
     fn new(before: Evaluator, version: NewVersion) -> Self {
         let successor = Successor {
             evaluator: before.id.clone(),
@@ -225,21 +211,21 @@ impl Move {
         Self { before, successor }
     }
 
-    fn shown(&self, number: Option<u32>) -> Value {
+    fn shown(&self, number: Option<u32>) -> Move {
         let (current, next) = (&self.before.version, &self.successor.version);
-        json!({
-            "evaluatorId": self.before.id,
-            "name": self.before.name,
-            "before": {
-                "evaluatorVersion": current.number,
-                "pluginVersion": current.plugin_version,
-                "digest": current.plugin,
+        Move {
+            evaluator_id: self.before.id.clone(),
+            name: self.before.name.clone(),
+            before: MadeFrom {
+                evaluator_version: Some(current.number),
+                plugin_version: current.plugin_version.clone(),
+                digest: current.plugin,
             },
-            "after": {
-                "evaluatorVersion": number,
-                "pluginVersion": next.plugin_version,
-                "digest": next.plugin,
+            after: MadeFrom {
+                evaluator_version: number,
+                plugin_version: next.plugin_version.clone(),
+                digest: next.plugin,
             },
-        })
+        }
     }
 }

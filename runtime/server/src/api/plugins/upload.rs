@@ -1,18 +1,19 @@
 //! Registering a component.
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::view;
 use crate::App;
 use crate::admission::read;
+use crate::answer::{Answer, Either};
 use crate::auth::Act;
 pub(super) use crate::components::MAX_COMPONENT_BYTES;
 use crate::problem::{Code, MAX_LISTED, Problem};
+use perpend_contract::plugin::Plugin;
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
@@ -45,7 +46,7 @@ pub(super) async fn upload_plugin(
     State(app): State<App>,
     caller: Act,
     request: Request,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Either<Answer<Plugin>, Answer<Plugin, 201>>, Problem> {
     check_media_type(request.headers())?;
     let project = &caller.project;
     let body = read(&app, request, MAX_COMPONENT_BYTES).await;
@@ -57,7 +58,7 @@ pub(super) async fn upload_plugin(
     // The digest is the identity: what is registered is neither compiled nor written again.
     let digest = Digest::of(&bytes);
     if let Some(known) = app.store.catalog.plugin(project, &digest).await? {
-        return Ok((StatusCode::OK, Json(view::plugin(&known))));
+        return Ok(Either::One(Answer(view::plugin(&known))));
     }
     let _turn = app.inspections.wait(project).await?;
     let info = app.engine.inspect(&bytes).await.map_err(refused)?;
@@ -69,7 +70,7 @@ pub(super) async fn upload_plugin(
         .await?;
     let plugin = app.store.catalog.plugin(project, &digest).await?;
     let plugin = plugin.ok_or_else(Problem::internal)?;
-    Ok((StatusCode::CREATED, Json(view::plugin(&plugin))))
+    Ok(Either::Other(Answer(view::plugin(&plugin))))
 }
 
 /// Everything that is wrong with a component, and what this server offers.
@@ -90,13 +91,11 @@ fn refused(problems: Vec<perpend_protocol::Problem>) -> Problem {
         lines.collect::<Vec<_>>().join("; ")
     );
     let listed = problems.iter().map(|problem| json!(problem));
-    let mut problem = Problem::new(Code::InvalidComponent, message).with_list("problems", listed);
-    if let Value::Object(offer) = view::offer() {
-        for (name, value) in offer {
-            problem = problem.with(&name, value);
-        }
-    }
+    let problem = Problem::new(Code::InvalidComponent, message).with_list("problems", listed);
+    let offer = view::offer();
     problem
+        .with("contracts", offer.contracts)
+        .with("maxComponentBytes", offer.max_component_bytes)
 }
 
 /// Refuses names of the server, and other bytes under a name and version that the project has already.

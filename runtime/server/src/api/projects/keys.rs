@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::find;
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::{KeyPair, OrganizationAct};
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
@@ -28,8 +29,7 @@ pub(super) fn routes(routes: &mut Routes) {
         KEYS,
         "Keys of a project, oldest first",
         KeyRead,
-    )
-    .answers::<ApiKeys>();
+    );
     routes.add(list, list_keys);
     let create = Operation::post(
         "createProjectKey",
@@ -87,9 +87,9 @@ fn view(key: &ApiKey) -> Value {
 }
 
 /// Keys as a list shows them.
-pub(in crate::api) fn key_views(keys: &[ApiKey]) -> Json<ApiKeys> {
+pub(in crate::api) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
     let api_keys = keys.iter().map(view).collect();
-    Json(ApiKeys { api_keys })
+    Answer(ApiKeys { api_keys })
 }
 
 impl NewKey {
@@ -122,7 +122,7 @@ async fn list_keys(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<ApiKeys>, Problem> {
+) -> Result<Answer<ApiKeys>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
     Ok(key_views(&app.store.catalog.api_keys(&project.id).await?))
 }

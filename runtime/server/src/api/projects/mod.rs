@@ -2,9 +2,7 @@
 
 mod keys;
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use perpend_catalog::{NewProject, ProjectPatch};
 use perpend_domain::access::Permission::{
     OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
@@ -15,6 +13,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::{Act, OrganizationAct};
 use crate::extract::Body;
 use crate::problem::{Code, Problem};
@@ -35,14 +34,14 @@ pub(super) fn routes(routes: &mut Routes) {
         "The project of the key",
         ProjectRead,
     );
-    routes.add(list.answers::<Projects>(), get_projects);
+    routes.add(list, get_projects);
     let create = Operation::post(
         "createProject",
         PROJECTS,
         "Make a project in the organization",
         OrgProjectCreate,
     );
-    let create = create.body::<ProjectInput>().answers::<Project>();
+    let create = create.body::<ProjectInput>();
     routes.add(create, create_project);
     let update = Operation::put(
         "updateProject",
@@ -50,7 +49,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Change a project of the organization",
         ProjectUpdate,
     );
-    let update = update.body::<ProjectInput>().answers::<Project>();
+    let update = update.body::<ProjectInput>();
     routes.add(update, update_project);
     let delete = Operation::delete(
         "deleteProject",
@@ -58,7 +57,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Delete a project of the organization",
         ProjectDelete,
     );
-    let delete = delete.status(202).answers::<Deletion>();
+    let delete = delete.status(202);
     routes.add(delete, delete_project);
     keys::routes(routes);
 }
@@ -100,6 +99,7 @@ struct ProjectInput {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = ProjectDeletion)]
 struct Deletion {
     success: bool,
     message: &'static str,
@@ -170,18 +170,18 @@ pub(super) async fn find(
     found.ok_or_else(|| Problem::new(Code::NotFound, "no such project in this organization"))
 }
 
-async fn get_projects(State(app): State<App>, caller: Act) -> Result<Json<Projects>, Problem> {
+async fn get_projects(State(app): State<App>, caller: Act) -> Result<Answer<Projects>, Problem> {
     let project = app.store.catalog.project(&caller.project).await?;
     let project = project.ok_or_else(|| Problem::not_found("project"))?;
     let data = [project.into()];
-    Ok(Json(Projects { data }))
+    Ok(Answer(Projects { data }))
 }
 
 async fn create_project(
     State(app): State<App>,
     caller: OrganizationAct,
     Body(input): Body<ProjectInput>,
-) -> Result<Json<Project>, Problem> {
+) -> Result<Answer<Project>, Problem> {
     let checked = input.check()?;
     let name = checked
         .name
@@ -199,7 +199,7 @@ async fn create_project(
         .create_project(&caller.organization, &project, now)
         .await?;
     let made = find(&app, &caller.organization, &id).await?;
-    Ok(Json(made.into()))
+    Ok(Answer(made.into()))
 }
 
 async fn update_project(
@@ -207,7 +207,7 @@ async fn update_project(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<ProjectInput>,
-) -> Result<Json<Project>, Problem> {
+) -> Result<Answer<Project>, Problem> {
     let patch = input.check()?;
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.clock.now();
@@ -216,14 +216,14 @@ async fn update_project(
         .catalog
         .update_project(&caller.organization, &project.id, &patch, now)
         .await?;
-    Ok(Json(changed.into()))
+    Ok(Answer(changed.into()))
 }
 
 async fn delete_project(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<(StatusCode, Json<Deletion>), Problem> {
+) -> Result<Answer<Deletion, 202>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
     let now = app.clock.now();
     app.store
@@ -236,5 +236,5 @@ async fn delete_project(
         success: true,
         message: "The project and its keys are gone; its data are being deleted",
     };
-    Ok((StatusCode::ACCEPTED, Json(deletion)))
+    Ok(Answer(deletion))
 }

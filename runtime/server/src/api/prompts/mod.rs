@@ -218,6 +218,7 @@ async fn get_old_prompt(
 /// Labels to put on a version.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PromptLabels)]
 struct Labels {
     new_labels: Vec<String>,
 }

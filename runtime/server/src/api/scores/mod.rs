@@ -1,28 +1,27 @@
 //! Scores: written by clients, read in the two shapes of the compat API.
 
 mod query;
-pub(super) mod view;
 pub(super) mod write;
 
 use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
 use std::collections::{BTreeSet, HashMap};
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use perpend_catalog::Categories;
+use perpend_contract::list::{Continued, Done, Listed};
+use perpend_contract::score::{ScoreInList, ScoreInput, ScoreV2, ScoreV3, TraceOfScore, place};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
 use perpend_domain::telemetry::{ScoreQuery, StoredTrace, TraceQuery};
-use serde_json::{Value, json};
 
 use super::{cursor, page};
 use crate::App;
+use crate::answer::Answer;
 use crate::auth::Act;
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::routes::{Operation, Routes};
-use view::Categories;
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
@@ -31,16 +30,14 @@ pub(super) fn routes(routes: &mut Routes) {
         "Write one score, or an array of them",
         ScoreWrite,
     )
-    .also(&[202, 207])
-    .body::<write::ScoreInput>();
+    .body::<ScoreInput>();
     routes.add(create, write::create_scores);
     let delete = Operation::delete(
         "deleteScore",
         "/api/public/scores/{scoreId}",
         "Delete a score",
         ScoreDelete,
-    )
-    .status(202);
+    );
     routes.add(delete, delete_score);
     let list = Operation::get(
         "listScores",
@@ -89,7 +86,7 @@ async fn delete_score(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Answer<Done, 202>, Problem> {
     let deleted = app
         .store
         .telemetry
@@ -99,17 +96,14 @@ async fn delete_score(
         perpend_sql::Error::NotFound => Problem::not_found("score"),
         error => error.into(),
     })?;
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(json!({ "message": "Score deleted" })),
-    ))
+    Ok(Answer(Done::new("Score deleted")))
 }
 
 async fn list_v3(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Continued<ScoreV3>>, Problem> {
     let (wanted, fields) = query::read_v3(&params)?;
     let limit = params.int("limit", 1, 100, 50)?;
     let after = cursor::place(&params)?;
@@ -118,21 +112,20 @@ async fn list_v3(
         .telemetry
         .scores(&caller.project, &wanted, after.as_ref(), limit)
         .await?;
-    let data: Vec<Value> = page
-        .items
-        .iter()
-        .map(|score| view::v3(&caller.project, score, fields))
-        .collect();
+    let view = |score| ScoreV3::new(&caller.project, score, fields);
     let mut meta = cursor::meta(page.next.as_ref());
-    meta["limit"] = limit.into();
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    meta.limit = Some(limit);
+    Ok(Answer(Continued {
+        data: page.items.iter().map(view).collect(),
+        meta,
+    }))
 }
 
 async fn list_v2(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
     let wanted = query::read_v2(&params)?;
     numbered(&app, &caller, &params, &wanted).await
 }
@@ -142,7 +135,7 @@ async fn list_v1(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
     let mut wanted = query::read_v2(&params)?;
     wanted.is_in_trace = true;
     if wanted.data_types.is_empty() {
@@ -163,26 +156,25 @@ async fn numbered(
     caller: &Act,
     params: &Params,
     wanted: &ScoreQuery,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
     let paging = page::paging(params)?;
     let found = app
         .store
         .telemetry
         .scores_page(&caller.project, wanted, paging);
     let found = found.await?;
-    let categories = Categories::of(app, &caller.project, &found.items).await?;
+    let categories = Categories::of(&app.store.catalog, &caller.project, &found.items).await?;
     let traces = match query::has_trace_group(params) {
         true => Some(traces_of(app, caller, &found.items).await?),
         false => None,
     };
-    Ok(page::answer(paging, &found, |score| {
-        let mut view = view::v2(score, &categories);
-        if let Some(traces) = &traces {
-            let trace = view::place(&score.written.subject).and_then(|(id, _)| traces.get(id));
-            view["trace"] = trace.cloned().unwrap_or(Value::Null);
-        }
-        view
-    }))
+    Ok(Answer(Listed::new(paging, &found, |score| ScoreInList {
+        score: ScoreV2::new(score, |label| categories.number(score, label)),
+        trace: traces.as_ref().map(|traces| {
+            let (trace, _) = place(&score.written.subject)?;
+            traces.get(trace).cloned()
+        }),
+    })))
 }
 
 /// The `trace` member of listed scores, by trace.
@@ -190,10 +182,10 @@ async fn traces_of(
     app: &App,
     caller: &Act,
     scores: &[Score],
-) -> Result<HashMap<TraceId, Value>, Problem> {
+) -> Result<HashMap<TraceId, TraceOfScore>, Problem> {
     let ids: BTreeSet<&TraceId> = scores
         .iter()
-        .filter_map(|score| Some(view::place(&score.written.subject)?.0))
+        .filter_map(|score| Some(place(&score.written.subject)?.0))
         .collect();
     let names: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
     let query = TraceQuery {
@@ -209,12 +201,12 @@ async fn traces_of(
     let found = app.store.telemetry.traces(&caller.project, &query).await?;
     let member = |stored: StoredTrace| {
         let trace = stored.trace;
-        let view = json!({
-            "userId": trace.user_id,
-            "tags": trace.tags,
-            "environment": trace.environment,
-            "sessionId": trace.session_id,
-        });
+        let view = TraceOfScore {
+            user_id: trace.user_id,
+            tags: trace.tags,
+            environment: trace.environment,
+            session_id: trace.session_id,
+        };
         (trace.id, view)
     };
     Ok(found.items.into_iter().map(member).collect())
@@ -224,22 +216,23 @@ async fn get_v2(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScoreV2>, Problem> {
     let score = app
         .store
         .telemetry
         .score(&caller.project, &known(&id)?)
         .await?;
     let score = score.ok_or_else(|| Problem::not_found("score"))?;
-    let categories = Categories::of(&app, &caller.project, [&score]).await?;
-    Ok(Json(view::v2(&score, &categories)))
+    let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
+    let number_of = |label: &str| categories.number(&score, label);
+    Ok(Answer(ScoreV2::new(&score, number_of)))
 }
 
 async fn get_v1(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScoreV2>, Problem> {
     let missing = || Problem::not_found("score");
     let score = app
         .store
@@ -248,9 +241,10 @@ async fn get_v1(
         .await?;
     let score = score.ok_or_else(missing)?;
     let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
-    if is_correction || view::place(&score.written.subject).is_none() {
+    if is_correction || place(&score.written.subject).is_none() {
         return Err(missing());
     }
-    let categories = Categories::of(&app, &caller.project, [&score]).await?;
-    Ok(Json(view::v2(&score, &categories)))
+    let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
+    let number_of = |label: &str| categories.number(&score, label);
+    Ok(Answer(ScoreV2::new(&score, number_of)))
 }

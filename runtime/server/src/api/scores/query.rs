@@ -5,11 +5,11 @@ use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 
-use super::view::Fields;
 use crate::api::page::{LIMIT, PAGE};
 use crate::api::rules::filter_problem;
 use crate::extract::{Param, Params, param};
 use crate::problem::{Code, Problem};
+use perpend_contract::score::Groups;
 
 pub(super) const V3: &[Param] = &[
     LIMIT,
@@ -103,7 +103,7 @@ fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<V
     parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
 }
 
-pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Fields), Problem> {
+pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Groups), Problem> {
     params.only(V3)?;
     let targets = ["traceId", "sessionId", "experimentId"];
     let given: Vec<_> = targets
@@ -119,7 +119,7 @@ pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Fields), Problem> 
     if params.text("observationId").is_some() && params.text("traceId").is_none() {
         return Err(Problem::query("observationId", "needs traceId"));
     }
-    let mut fields = Fields::default();
+    let mut fields = Groups::default();
     for name in params.list("fields") {
         match name.as_str() {
             "core" => {}

@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::Method;
+use perpend_contract::list::{Done, Known};
+use perpend_contract::score::{PartlyTaken, Rejected, ScoreInput};
 use perpend_domain::access::Permission::ScoreWrite;
 use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use serde_json::{Map, Value};
 
 use crate::App;
+use crate::answer::{Answer, Either};
 use crate::auth::Act;
 use crate::extract::{Told, all_issues, from_json};
 use crate::problem::{Code, MAX_LISTED, Problem};
@@ -27,36 +26,14 @@ const MAX_TEXT_CHARS: usize = 500;
 /// Scores in one request.
 const MAX_SCORES: usize = 10_000;
 
-/// One score as clients send it.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ScoreInput {
-    id: Option<String>,
-    trace_id: Option<String>,
-    observation_id: Option<String>,
-    session_id: Option<String>,
-    dataset_run_id: Option<String>,
-    name: String,
-    /// A number or a string.
-    value: Value,
-    /// NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.
-    data_type: Option<String>,
-    comment: Option<String>,
-    /// An object; anything else is kept as the member `metadata` of one.
-    metadata: Option<Value>,
-    environment: Option<String>,
-    config_id: Option<String>,
-    queue_id: Option<String>,
-    /// API or ANNOTATION.
-    source: Option<String>,
-    timestamp: Option<String>,
-}
+/// What became of one score, of all in an array, or of some.
+type Taken = Either<Answer<Known<ScoreId>>, Either<Answer<Done, 202>, Answer<PartlyTaken, 207>>>;
 
 pub(super) async fn create_scores(
     State(app): State<App>,
     caller: Act,
     Told(body): Told<Value>,
-) -> Result<Response, Problem> {
+) -> Result<Taken, Problem> {
     let now = app.clock.now();
     let (items, is_list) = match body {
         Value::Array(items) if MAX_SCORES < items.len() => {
@@ -78,7 +55,7 @@ pub(super) async fn create_scores(
         if !put(&app, &caller, &[score], now).await?.is_empty() {
             return Err(not_theirs().with("permission", ScoreWrite.name()));
         }
-        return Ok(Json(json!({ "id": id })).into_response());
+        return Ok(Either::One(Answer(Known { id })));
     }
     let (mut scores, mut places, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (at, score) in read.into_iter().enumerate() {
@@ -97,16 +74,18 @@ pub(super) async fn create_scores(
         }
     }
     if problems.is_empty() {
-        return Ok((StatusCode::ACCEPTED, Json(json!({ "message": "Accepted" }))).into_response());
+        return Ok(Either::Other(Either::One(Answer(Done::new("Accepted")))));
     }
     let listed = problems.iter().take(MAX_LISTED);
-    let errors: Vec<_> = listed
-        .map(|(at, problem)| json!({ "message": format!("[{at}] {}", problem.message()) }))
-        .collect();
+    let rejected = listed.map(|(at, problem)| Rejected {
+        message: format!("[{at}] {}", problem.message()),
+    });
     let n_rejected = problems.len();
-    let n_accepted = n_items - n_rejected;
-    let body = json!({ "accepted": n_accepted, "rejected": n_rejected, "errors": errors });
-    Ok((StatusCode::MULTI_STATUS, Json(body)).into_response())
+    Ok(Either::Other(Either::Other(Answer(PartlyTaken {
+        accepted: n_items - n_rejected,
+        rejected: n_rejected,
+        errors: rejected.collect(),
+    }))))
 }
 
 /// Writes scores as who sent them may; the ids of those that were left, because others wrote them.
@@ -150,7 +129,7 @@ pub(in crate::api) async fn read_scores(
 ) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
     let parsed: Vec<_> = items
         .into_iter()
-        .map(|(item, at)| (ScoreInput::parse(item), at))
+        .map(|(item, at)| (parse(item), at))
         .collect();
     let mut wanted: Vec<String> = parsed
         .iter()
@@ -167,145 +146,143 @@ pub(in crate::api) async fn read_scores(
         .map(|config| (config.id.clone(), config))
         .collect();
     let check = |(input, at): (Result<ScoreInput, Problem>, Timestamp)| {
-        input?.check(app.ids.as_ref(), at, &configs)
+        check_input(input?, app.ids.as_ref(), at, &configs)
     };
     Ok(parsed.into_iter().map(check).collect())
 }
 
-impl ScoreInput {
-    fn parse(item: Value) -> Result<Self, Problem> {
-        let text = item.to_string();
-        from_json(text.as_bytes())
-            .map_err(|first| all_issues(&Method::POST, PATH, text.as_bytes(), first))
-    }
+fn parse(item: Value) -> Result<ScoreInput, Problem> {
+    let text = item.to_string();
+    from_json(text.as_bytes())
+        .map_err(|first| all_issues(&Method::POST, PATH, text.as_bytes(), first))
+}
 
-    /// `now` is the time of a score that names none.
-    fn check(
-        self,
-        ids: &dyn IdSource,
-        now: Timestamp,
-        configs: &HashMap<String, ScoreConfig>,
-    ) -> Result<NewScore, Problem> {
-        let config = match &self.config_id {
+/// `now` is the time of a score that names none.
+fn check_input(
+    input: ScoreInput,
+    ids: &dyn IdSource,
+    now: Timestamp,
+    configs: &HashMap<String, ScoreConfig>,
+) -> Result<NewScore, Problem> {
+    let config =
+        match &input.config_id {
             None => None,
             Some(id) => Some(configs.get(id).ok_or_else(|| {
                 Problem::body("configId", "no such score config in this project")
             })?),
         };
-        let data_type = self.data_type(config)?;
-        let subject = self.subject()?;
-        let is_correction = data_type == ScoreDataType::Correction;
-        if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
-            return Err(Problem::body(
+    let data_type = data_type_of(&input, config)?;
+    let subject = subject_of(&input)?;
+    let is_correction = data_type == ScoreDataType::Correction;
+    if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
+        return Err(Problem::body(
+            "dataType",
+            "a CORRECTION is about a trace or an observation",
+        ));
+    }
+    let source = source_of(&input, is_correction)?;
+    let value = value(data_type, &input.value)?;
+    if let Some(config) = config {
+        config
+            .check(&value)
+            .map_err(|fault| Problem::body(fault.field, fault.message))?;
+    }
+    let name = match config {
+        _ if is_correction => "output".to_owned(),
+        Some(config) => config.name.clone(),
+        None => input.name,
+    };
+    if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
+        return Err(Problem::body(
+            "name",
+            "1 to 800 characters, at most 1,200 bytes, none of them control characters",
+        ));
+    }
+    let id = input.id.unwrap_or_else(|| ids.uuid().to_string());
+    let timestamp = input.timestamp.as_deref().map(Timestamp::parse).transpose();
+    let environment = input.environment.unwrap_or_default();
+    Ok(NewScore {
+        id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
+        name,
+        value,
+        subject,
+        source,
+        timestamp: timestamp
+            .map_err(|error| Problem::body("timestamp", error.to_string()))?
+            .unwrap_or(now),
+        environment: perpend_otlp::normalized_environment(&environment),
+        comment: input.comment,
+        metadata: as_object(input.metadata),
+        config_id: input.config_id,
+        queue_id: input.queue_id,
+        author_user_id: None,
+        origin: None,
+    })
+}
+
+fn data_type_of(
+    input: &ScoreInput,
+    config: Option<&ScoreConfig>,
+) -> Result<ScoreDataType, Problem> {
+    match (&input.data_type, config) {
+        (Some(text), _) => text.parse().map_err(|_| {
+            let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
+            Problem::body(
                 "dataType",
-                "a CORRECTION is about a trace or an observation",
-            ));
-        }
-        let source = self.source(is_correction)?;
-        let value = value(data_type, &self.value)?;
-        if let Some(config) = config {
-            config
-                .check(&value)
-                .map_err(|fault| Problem::body(fault.field, fault.message))?;
-        }
-        let name = match config {
-            _ if is_correction => "output".to_owned(),
-            Some(config) => config.name.clone(),
-            None => self.name,
-        };
-        if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
-            return Err(Problem::body(
-                "name",
-                "1 to 800 characters, at most 1,200 bytes, none of them control characters",
-            ));
-        }
-        let id = self.id.unwrap_or_else(|| ids.uuid().to_string());
-        let timestamp = self.timestamp.as_deref().map(Timestamp::parse).transpose();
-        let environment = self.environment.unwrap_or_default();
-        Ok(NewScore {
-            id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
-            name,
-            value,
-            subject,
-            source,
-            timestamp: timestamp
-                .map_err(|error| Problem::body("timestamp", error.to_string()))?
-                .unwrap_or(now),
-            environment: perpend_otlp::normalized_environment(&environment),
-            comment: self.comment,
-            metadata: as_object(self.metadata),
-            config_id: self.config_id,
-            queue_id: self.queue_id,
-            author_user_id: None,
-            origin: None,
-        })
+                format!("{text:?} is none of {}", names.join(", ")),
+            )
+        }),
+        (None, Some(config)) => Ok(config.data_type),
+        (None, None) if input.value.is_string() => Ok(ScoreDataType::Categorical),
+        (None, None) => Ok(ScoreDataType::Numeric),
     }
+}
 
-    fn data_type(&self, config: Option<&ScoreConfig>) -> Result<ScoreDataType, Problem> {
-        match (&self.data_type, config) {
-            (Some(text), _) => text.parse().map_err(|_| {
-                let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
-                Problem::body(
-                    "dataType",
-                    format!("{text:?} is none of {}", names.join(", ")),
-                )
-            }),
-            (None, Some(config)) => Ok(config.data_type),
-            (None, None) if self.value.is_string() => Ok(ScoreDataType::Categorical),
-            (None, None) => Ok(ScoreDataType::Numeric),
+fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Problem> {
+    match input.source.as_deref() {
+        None | Some("API") => Ok(ScoreSource::Api),
+        Some("ANNOTATION") if is_correction || input.config_id.is_some() => {
+            Ok(ScoreSource::Annotation)
         }
+        Some("ANNOTATION") => Err(Problem::body(
+            "configId",
+            "source ANNOTATION needs a score config",
+        )),
+        Some("EVAL") => Err(Problem::body(
+            "source",
+            "EVAL scores are made by evaluation rules only",
+        )),
+        Some(other) => Err(Problem::body(
+            "source",
+            format!("{other:?} is none of API, ANNOTATION"),
+        )),
     }
+}
 
-    fn source(&self, is_correction: bool) -> Result<ScoreSource, Problem> {
-        match self.source.as_deref() {
-            None | Some("API") => Ok(ScoreSource::Api),
-            Some("ANNOTATION") if is_correction || self.config_id.is_some() => {
-                Ok(ScoreSource::Annotation)
-            }
-            Some("ANNOTATION") => Err(Problem::body(
-                "configId",
-                "source ANNOTATION needs a score config",
-            )),
-            Some("EVAL") => Err(Problem::body(
-                "source",
-                "EVAL scores are made by evaluation rules only",
-            )),
-            Some(other) => Err(Problem::body(
-                "source",
-                format!("{other:?} is none of API, ANNOTATION"),
-            )),
-        }
-    }
-
-    fn subject(&self) -> Result<Subject, Problem> {
-        let bad = |field| {
-            move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
-        };
-        match (&self.trace_id, &self.session_id, &self.dataset_run_id) {
-            (Some(trace), None, None) => {
-                let trace = TraceId::to_store(trace).map_err(bad("traceId"))?;
-                match &self.observation_id {
-                    Some(id) => {
-                        let id = ObservationId::to_store(id).map_err(bad("observationId"))?;
-                        Ok(Subject::Observation(trace, id))
-                    }
-                    None => Ok(Subject::Trace(trace)),
+fn subject_of(input: &ScoreInput) -> Result<Subject, Problem> {
+    let bad = |field| {
+        move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
+    };
+    match (&input.trace_id, &input.session_id, &input.dataset_run_id) {
+        (Some(trace), None, None) => {
+            let trace = TraceId::to_store(trace).map_err(bad("traceId"))?;
+            match &input.observation_id {
+                Some(id) => {
+                    let id = ObservationId::to_store(id).map_err(bad("observationId"))?;
+                    Ok(Subject::Observation(trace, id))
                 }
+                None => Ok(Subject::Trace(trace)),
             }
-            _ if self.observation_id.is_some() => {
-                Err(Problem::body("observationId", "needs traceId"))
-            }
-            (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
-            (None, Some(session), None) if !session.is_empty() => {
-                Ok(Subject::Session(session.clone()))
-            }
-            (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
-            (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
-            _ => Err(Problem::body(
-                "traceId",
-                "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
-            )),
         }
+        _ if input.observation_id.is_some() => Err(Problem::body("observationId", "needs traceId")),
+        (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
+        (None, Some(session), None) if !session.is_empty() => Ok(Subject::Session(session.clone())),
+        (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
+        (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
+        _ => Err(Problem::body(
+            "traceId",
+            "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
+        )),
     }
 }
 

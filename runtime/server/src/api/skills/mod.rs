@@ -137,6 +137,7 @@ struct Tags {
 
 /// Labels of a version from now on; other versions lose them.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = SkillLabels)]
 struct Labels {
     labels: Vec<String>,
 }

@@ -2,24 +2,21 @@
 
 mod whole;
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use perpend_contract::list::{Done, Listed, PageMeta};
+use perpend_contract::score::place;
+use perpend_contract::trace::{Deletion, Shown, Trace, TraceInList, TraceWithAll};
 use perpend_domain::access::Permission::{TraceDelete, TraceRead};
 use perpend_domain::filter::TRACES;
-use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::ids::TraceId;
 use perpend_domain::patch::record_id;
-use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::conditions::Conditions;
-use super::scores::view::place;
-use super::{cursor, page};
+use super::page;
 use crate::App;
+use crate::answer::{Answer, Streamed};
 use crate::auth::Act;
 use crate::extract::{Body, Param, Params, param};
 use crate::problem::Problem;
@@ -106,6 +103,13 @@ impl Fields {
     fn has(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|known| known == name)
     }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            content: self.has("io"),
+            metrics: self.has("metrics"),
+        }
+    }
 }
 
 fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
@@ -164,47 +168,11 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     })
 }
 
-/// The trace alone, with input and output.
-pub(super) fn plain(project: &ProjectId, stored: &StoredTrace) -> Value {
-    view(project, stored, &Fields(Vec::new()))
-}
-
-/// Everything but observations and scores.
-fn view(project: &ProjectId, stored: &StoredTrace, fields: &Fields) -> Value {
-    let trace = &stored.trace;
-    let io = fields.has("io");
-    let value = |payload: &Option<Payload>| payload.as_ref().filter(|_| io).map(Payload::to_value);
-    let has_metrics = fields.has("metrics");
-    json!({
-        "id": trace.id,
-        "timestamp": trace.timestamp,
-        "name": trace.name,
-        "input": value(&trace.input),
-        "output": value(&trace.output),
-        "sessionId": trace.session_id,
-        "release": trace.release,
-        "version": trace.version,
-        "userId": trace.user_id,
-        "metadata": if io { json!(trace.metadata) } else { Value::Null },
-        "tags": trace.tags,
-        "public": trace.public,
-        "environment": trace.environment,
-        "createdAt": stored.created_at,
-        "updatedAt": stored.updated_at,
-        "projectId": project,
-        "externalId": null,
-        "bookmarked": false,
-        "htmlPath": format!("/project/{project}/traces/{}", trace.id),
-        "latency": if has_metrics { trace.latency_us as f64 / 1e6 } else { -1.0 },
-        "totalCost": if has_metrics { trace.total_cost } else { -1.0 },
-    })
-}
-
 async fn list_traces(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<TraceInList>>, Problem> {
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
     let page = app.store.telemetry.traces(&caller.project, &query).await?;
@@ -222,29 +190,27 @@ async fn list_traces(
         }
         false => Vec::new(),
     };
-    let of = |trace: &TraceId| -> Vec<&str> {
+    let scores_of = |trace: &TraceId| -> Vec<String> {
         let about =
             |score: &&Score| place(&score.written.subject).is_some_and(|(id, _)| id == trace);
-        scores
-            .iter()
-            .filter(about)
-            .map(|score| score.written.id.as_str())
-            .collect()
+        let scores = scores.iter().filter(about);
+        scores.map(|score| score.written.id.to_string()).collect()
     };
-    let mut data = Vec::with_capacity(page.items.len());
-    for stored in &page.items {
-        let mut view = view(&caller.project, stored, &fields);
+    let (paging, n_total) = (query.paging(), page.n_total);
+    let view = |mut stored: StoredTrace| {
         let record = record_id(&stored.trace.id);
-        let steps = stored.observation_ids.iter();
-        view["observations"] = steps
-            .filter(|id| Some(*id) != record.as_ref())
-            .map(|id| json!(id))
-            .collect();
-        view["scores"] = json!(of(&stored.trace.id));
-        data.push(view);
-    }
-    let meta = cursor::page_meta(query.page, query.limit, page.n_total);
-    Ok(Json(json!({ "data": data, "meta": meta })))
+        let mut observations = std::mem::take(&mut stored.observation_ids);
+        observations.retain(|id| Some(id) != record.as_ref());
+        TraceInList {
+            observations,
+            scores: scores_of(&stored.trace.id),
+            trace: Trace::new(&caller.project, stored, fields.shown()),
+        }
+    };
+    Ok(Answer(Listed {
+        data: page.items.into_iter().map(view).collect(),
+        meta: PageMeta::new(paging, n_total),
+    }))
 }
 
 async fn get_trace(
@@ -252,7 +218,7 @@ async fn get_trace(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Response, Problem> {
+) -> Result<Streamed<TraceWithAll>, Problem> {
     let missing = || Problem::not_found("trace");
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let project = &caller.project;
@@ -267,7 +233,7 @@ async fn get_trace(
         true => app.store.telemetry.read_trace(project, &id).await?,
         false => None,
     };
-    let trace = view(project, &stored, &fields);
+    let trace = Trace::new(project, stored, fields.shown());
     let rest = Rest {
         app,
         project: caller.project,
@@ -279,19 +245,11 @@ async fn get_trace(
     whole::answer(&trace, rest).await
 }
 
-/// Traces to be deleted.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct Deletion {
-    /// 1 to 1000 ids.
-    trace_ids: Vec<String>,
-}
-
 async fn delete_traces(
     State(app): State<App>,
     caller: Act,
     Body(deletion): Body<Deletion>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Done>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
         return Err(Problem::body(
             "traceIds",
@@ -308,19 +266,19 @@ async fn delete_traces(
         .telemetry
         .delete_traces(&caller.project, &ids)
         .await?;
-    Ok(Json(json!({ "message": "Traces deleted" })))
+    Ok(Answer(Done::new("Traces deleted")))
 }
 
 async fn delete_trace(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Done>, Problem> {
     if let Ok(id) = TraceId::new(&id) {
         app.store
             .telemetry
             .delete_traces(&caller.project, &[id])
             .await?;
     }
-    Ok(Json(json!({ "message": "Trace deleted" })))
+    Ok(Answer(Done::new("Trace deleted")))
 }

@@ -4,18 +4,20 @@ use std::io;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::IntoResponse as _;
 use futures_util::stream;
+use perpend_catalog::{Categories, LookedUp};
+use perpend_contract::observation::Whole;
+use perpend_contract::score::ScoreV2;
+use perpend_contract::trace::{Trace, TraceWithAll};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
+use perpend_domain::telemetry::StoredObservation;
 use perpend_telemetry::TraceReader;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::App;
-use crate::api::observations::looked_up::LookedUp;
-use crate::api::observations::whole::Whole;
-use crate::api::scores::view::{Categories, v2 as score_view};
+use crate::answer::Streamed;
 use crate::problem::Problem;
 
 /// What has not been written yet.
@@ -34,7 +36,10 @@ pub(super) struct Rest {
 ///
 /// What fits into one part has a length. More of it is written as the caller takes it; when the database fails by
 /// then, the connection breaks off, so that nobody takes half a trace for a whole one.
-pub(super) async fn answer(trace: &Value, mut rest: Rest) -> Result<Response, Problem> {
+pub(super) async fn answer(
+    trace: &Trace,
+    mut rest: Rest,
+) -> Result<Streamed<TraceWithAll>, Problem> {
     let mut first = Vec::new();
     write(&mut first, trace)?;
     // The object goes on.
@@ -45,7 +50,8 @@ pub(super) async fn answer(trace: &Value, mut rest: Rest) -> Result<Response, Pr
         true => Body::from(first),
         false => stream_of(first, rest),
     };
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    let response = ([(CONTENT_TYPE, "application/json")], body).into_response();
+    Ok(Streamed::new(response))
 }
 
 fn stream_of(first: Vec<u8>, rest: Rest) -> Body {
@@ -78,16 +84,18 @@ impl Rest {
         if let Some(reader) = &mut self.observations {
             let steps = self.app.store.telemetry.next_observations(reader).await?;
             let is_done = reader.is_done();
-            let steps = steps
-                .iter()
-                .filter(|stored| !stored.observation.is_trace_record());
-            let observations = steps.clone().map(|stored| &stored.observation);
-            let known = LookedUp::of(&self.app, &self.project, observations).await?;
-            for step in steps {
+            let is_step = |stored: &StoredObservation| !stored.observation.is_trace_record();
+            let (catalog, now) = (&self.app.store.catalog, self.app.clock.now());
+            let observations = steps.iter().filter(|stored| is_step(stored));
+            let observations = observations.map(|stored| &stored.observation);
+            let prices = &self.app.prices;
+            let known = LookedUp::of(catalog, prices, &self.project, observations, now).await?;
+            for step in steps.into_iter().filter(is_step) {
                 if !std::mem::take(&mut self.is_empty) {
                     out.push(b',');
                 }
-                write(out, &Whole::new(step, &known))?;
+                let named = known.named_by(&step.observation);
+                write(out, &Whole::new(step, named))?;
             }
             if !is_done {
                 return Ok(false);
@@ -99,7 +107,7 @@ impl Rest {
         Ok(true)
     }
 
-    async fn scores(&self) -> Result<Vec<Value>, Problem> {
+    async fn scores(&self) -> Result<Vec<ScoreV2>, Problem> {
         if !self.with_scores {
             return Ok(Vec::new());
         }
@@ -112,8 +120,8 @@ impl Rest {
             .await?;
         // The score model of this answer knows no corrections.
         let known = |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
-        let categories = Categories::of(&self.app, &self.project, &found).await?;
-        let view = |score| score_view(score, &categories);
+        let categories = Categories::of(&self.app.store.catalog, &self.project, &found).await?;
+        let view = |score| ScoreV2::new(score, |label| categories.number(score, label));
         Ok(found.iter().filter(known).map(view).collect())
     }
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Observation;
-use perpend_domain::pricing::{AppliedPrices, PriceTable};
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::telemetry::Named;
+use perpend_domain::time::Timestamp;
 
-use crate::App;
-use crate::problem::Problem;
+use crate::prices::Prices;
+use crate::{Catalog, Error};
 
 /// What was found for some observations.
 #[derive(Debug, Default)]
-pub(in crate::api) struct LookedUp {
+pub struct LookedUp {
     /// Ids by name and number.
     prompt_ids: HashMap<(String, i64), String>,
     prices: Option<Arc<PriceTable>>,
@@ -27,32 +29,37 @@ fn version(observation: &Observation) -> Option<(String, i64)> {
 
 impl LookedUp {
     /// What these observations need, as far as the project has it. Where they need nothing, nothing is asked.
-    pub(in crate::api) async fn of<'a>(
-        app: &App,
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn of<'a>(
+        catalog: &Catalog,
+        prices: &Prices,
         project: &ProjectId,
         observations: impl Iterator<Item = &'a Observation> + Clone,
-    ) -> Result<Self, Problem> {
+        now: Timestamp,
+    ) -> Result<Self, Error> {
         let mut found = Self::default();
         let wanted: BTreeSet<(String, i64)> = observations.clone().filter_map(version).collect();
         if !wanted.is_empty() {
             let wanted: Vec<_> = wanted.into_iter().collect();
-            found.prompt_ids = app.store.catalog.prompt_ids(project, &wanted).await?;
+            found.prompt_ids = catalog.prompt_ids(project, &wanted).await?;
         }
         if observations.into_iter().any(|one| one.price_id.is_some()) {
-            let table = app.prices.of(&app.store, project, app.clock.now());
+            let table = prices.of(catalog, project, now);
             found.prices = Some(table.await?);
         }
         Ok(found)
     }
 
-    /// The id of the version that an observation names.
-    pub(in crate::api) fn prompt_id(&self, observation: &Observation) -> Option<&str> {
-        let id = self.prompt_ids.get(&version(observation)?)?;
-        Some(id.as_str())
-    }
-
-    /// The prices behind the cost of an observation, while its model has them.
-    pub(in crate::api) fn prices(&self, observation: &Observation) -> Option<AppliedPrices<'_>> {
-        self.prices.as_ref()?.applied(observation)
+    /// What was found for one of them.
+    #[must_use]
+    pub fn named_by(&self, observation: &Observation) -> Named<'_> {
+        let id = version(observation).and_then(|version| self.prompt_ids.get(&version));
+        let prices = self.prices.as_ref();
+        Named {
+            prompt_id: id.map(String::as_str),
+            prices: prices.and_then(|prices| prices.applied(observation)),
+        }
     }
 }

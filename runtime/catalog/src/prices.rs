@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::time::Timestamp;
-use perpend_sql::Error;
-use perpend_store::Store;
+
+use crate::{Catalog, Error};
 
 /// How long a table is used before the models are read again.
 const FRESH_MS: i64 = 10_000;
@@ -37,7 +37,7 @@ impl Prices {
     /// When the store fails.
     pub async fn of(
         &self,
-        store: &Store,
+        catalog: &Catalog,
         project: &ProjectId,
         now: Timestamp,
     ) -> Result<Arc<PriceTable>, Error> {
@@ -46,7 +46,7 @@ impl Prices {
         {
             return Ok(Arc::clone(table));
         }
-        let models = store.catalog.models(project).await?;
+        let models = catalog.models(project).await?;
         let table = match models.is_empty() {
             true => PriceTable::built_in(),
             false => Arc::new(PriceTable::of_models(&models, PriceTable::built_in())),

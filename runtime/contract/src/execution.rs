@@ -1,0 +1,243 @@
+//! Why there is a score, or none: executions, counters of a rule, and the explanation of one target.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::evaluation::{self, CompletionReason, ExecutionState};
+use perpend_domain::ids::{
+    AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, TraceId,
+};
+use perpend_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::score::SupersededScore;
+
+/// The word of the compat API for a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schema(as = ExecutionStatus)]
+pub enum Status {
+    /// It waits for its turn, or runs.
+    Pending,
+    /// It waits for a time, or for somebody.
+    Delayed,
+    /// It ended as it should.
+    Completed,
+    /// It failed for good.
+    Error,
+    /// Nobody wants its result any more.
+    Cancelled,
+}
+
+impl From<ExecutionState> for Status {
+    fn from(state: ExecutionState) -> Self {
+        match state {
+            ExecutionState::Pending | ExecutionState::Running => Self::Pending,
+            ExecutionState::Delayed | ExecutionState::Held => Self::Delayed,
+            ExecutionState::Completed | ExecutionState::Skipped => Self::Completed,
+            ExecutionState::Failed => Self::Error,
+            ExecutionState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// An execution of an evaluator over a target.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Execution {
+    id: ExecutionId,
+    evaluation_rule_id: RuleId,
+    assignment_id: AssignmentId,
+    evaluator_id: EvaluatorId,
+    /// The version that ran last.
+    evaluator_version_id: Option<EvaluatorVersionId>,
+    trace_id: TraceId,
+    observation_id: Option<ObservationId>,
+    /// 0, and one more for each time that the target was scored again.
+    generation: u32,
+    state: ExecutionState,
+    status: Status,
+    attempts: u32,
+    /// Of the last failure, or the reason of a skip.
+    error_class: Option<String>,
+    error_message: Option<String>,
+    /// Sampling rate in force.
+    inclusion_probability: f64,
+    /// Why the target was complete.
+    completion_reason: CompletionReason,
+    /// Observations of the trace when the execution was made.
+    observation_count: u32,
+    /// Observations that came too late for it.
+    late_observation_count: u32,
+    created_at: Timestamp,
+    /// When it is looked at again; `null` once it has ended.
+    due_at: Option<Timestamp>,
+    first_attempt_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+}
+
+impl Execution {
+    /// As stored, with how many observations came too late for it.
+    #[must_use]
+    pub fn new(execution: &evaluation::Execution, n_late: u32) -> Self {
+        let made = &execution.made;
+        Self {
+            id: made.id.clone(),
+            evaluation_rule_id: made.rule_id.clone(),
+            assignment_id: made.assignment_id.clone(),
+            evaluator_id: made.evaluator_id.clone(),
+            evaluator_version_id: execution.evaluator_version_id.clone(),
+            trace_id: made.target.trace_id.clone(),
+            observation_id: made.target.observation_id.clone(),
+            generation: made.generation,
+            state: execution.state,
+            status: execution.state.into(),
+            attempts: execution.attempts,
+            error_class: execution.error_class.map(|class| class.as_str().to_owned()),
+            error_message: execution.error_message.clone(),
+            inclusion_probability: made.inclusion_probability,
+            completion_reason: made.completion,
+            observation_count: made.n_observations,
+            late_observation_count: n_late,
+            created_at: execution.created_at,
+            due_at: (!execution.state.is_final()).then_some(execution.due_at),
+            first_attempt_at: execution.first_attempt_at,
+            finished_at: execution.finished_at,
+        }
+    }
+}
+
+/// An attempt that gave no score.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedAttempt {
+    /// From 1.
+    pub number: u32,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// For programs.
+    pub error_class: String,
+    /// For people.
+    pub error_message: String,
+    /// What ran.
+    pub evaluator_version_id: Option<EvaluatorVersionId>,
+    /// CPU time of the guest.
+    pub cpu_microseconds: u64,
+}
+
+/// An execution with what came before its end.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionWithAttempts {
+    /// The execution.
+    #[serde(flatten)]
+    pub execution: Execution,
+    /// Attempts that gave no score.
+    pub failed_attempts: Vec<FailedAttempt>,
+    /// Scores that a later execution took the place of.
+    pub superseded_scores: Vec<SupersededScore>,
+}
+
+/// How often something happened to the targets of a rule within an hour.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RuleCount)]
+pub struct Count {
+    /// When the hour began.
+    pub hour: Timestamp,
+    /// What happened.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// What happened to the targets of a rule.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RuleCounters)]
+pub struct Counters {
+    /// By hour and reason.
+    pub data: Vec<Count>,
+    /// How many executions are in each state now.
+    pub states: BTreeMap<String, u64>,
+}
+
+/// What a rule did with a target, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The rule.
+    pub evaluation_rule_id: RuleId,
+    /// The trace.
+    pub trace_id: TraceId,
+    /// The observation, for rules whose target is one.
+    pub observation_id: Option<ObservationId>,
+    /// The step that decided.
+    pub step: String,
+    /// The same as a sentence for people.
+    pub explanation: String,
+    /// The facts behind the step.
+    pub details: Facts,
+    /// Executions of the rule over the target.
+    pub executions: Vec<Execution>,
+}
+
+/// The facts behind a step: those that it looked at.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExplanationFacts)]
+pub struct Facts {
+    /// When the target is complete if nothing more comes; `null`: it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    pub complete_at: Option<Option<Timestamp>>,
+    /// Which condition of the filter failed, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub index: Option<usize>,
+    /// That condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub condition: Option<Value>,
+    /// What the target has there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub actual: Option<Value>,
+    /// The target's place in [0, 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sample: Option<f64>,
+    /// The rate that it is compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sampling: Option<f64>,
+    /// When the last of the target arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub arrived_at: Option<Timestamp>,
+    /// When the rule was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rule_created_at: Option<Timestamp>,
+    /// Why the target was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub completion_reason: Option<CompletionReason>,
+    /// What became of each evaluator of the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub assignments: Option<Vec<AssignmentFacts>>,
+}
+
+/// What became of one evaluator of a rule.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssignmentFacts {
+    /// The assignment.
+    pub assignment_id: AssignmentId,
+    /// The evaluator.
+    pub evaluator_id: EvaluatorId,
+    /// The execution, where there is one.
+    pub execution_id: Option<ExecutionId>,
+    /// Observations that came too late for it.
+    pub late_observation_count: u32,
+}

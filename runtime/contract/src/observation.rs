@@ -1,0 +1,503 @@
+//! An observation: the older shape, in which every member is there, and the v2 shape in groups of members.
+
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usage};
+use perpend_domain::payload::Payload;
+use perpend_domain::pricing::AppliedPrices;
+use perpend_domain::telemetry::{Named, StoredObservation};
+use perpend_domain::time::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// Characters of a metadata text that is not expanded.
+const MAX_METADATA_CHARS: usize = 200;
+
+fn seconds(from: Timestamp, to: Option<Timestamp>) -> Option<f64> {
+    to.map(|to| to.micros_since(from) as f64 / 1e6)
+}
+
+/// A payload as JSON: text as a string, JSON as it was sent, without a tree of values between.
+pub(crate) fn as_json<S: Serializer>(
+    payload: &Option<Payload>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match payload {
+        None => serializer.serialize_none(),
+        Some(Payload::Text(text)) => serializer.serialize_str(text),
+        Some(Payload::Json(json)) => match serde_json::from_str::<&RawValue>(json) {
+            Ok(raw) => raw.serialize(serializer),
+            // Only a broken store could hold it; see [`Payload::to_value`].
+            Err(_) => serializer.serialize_str(json),
+        },
+    }
+}
+
+/// Tokens and cost in the words of the oldest clients.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tokens {
+    input: u64,
+    output: u64,
+    total: u64,
+    /// `TOKENS`.
+    unit: &'static str,
+    /// US dollars.
+    input_cost: Option<f64>,
+    /// US dollars.
+    output_cost: Option<f64>,
+    /// US dollars.
+    total_cost: Option<f64>,
+}
+
+/// An observation in the older shape. Traces have thousands of these: they are written as they are stored,
+/// without a tree of values between.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Observation)]
+pub struct Whole {
+    id: ObservationId,
+    trace_id: TraceId,
+    r#type: ObservationKind,
+    name: String,
+    start_time: Timestamp,
+    end_time: Option<Timestamp>,
+    completion_start_time: Option<Timestamp>,
+    model: Option<String>,
+    #[schema(value_type = BTreeMap<String, Value>)]
+    model_parameters: Map<String, Value>,
+    /// JSON, or text.
+    #[serde(serialize_with = "as_json")]
+    #[schema(value_type = Value)]
+    input: Option<Payload>,
+    version: Option<String>,
+    #[schema(value_type = BTreeMap<String, Value>)]
+    metadata: Map<String, Value>,
+    /// JSON, or text.
+    #[serde(serialize_with = "as_json")]
+    #[schema(value_type = Value)]
+    output: Option<Payload>,
+    usage: Tokens,
+    level: Level,
+    status_message: Option<String>,
+    parent_observation_id: Option<ObservationId>,
+    prompt_id: Option<String>,
+    /// Tokens by bucket.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    usage_details: Usage,
+    /// US dollars by bucket.
+    #[schema(value_type = BTreeMap<String, f64>)]
+    cost_details: Cost,
+    environment: String,
+    prompt_name: Option<String>,
+    prompt_version: Option<i64>,
+    model_id: Option<String>,
+    /// US dollars for one token.
+    input_price: Option<f64>,
+    /// US dollars for one token.
+    output_price: Option<f64>,
+    /// US dollars for one token.
+    total_price: Option<f64>,
+    /// US dollars.
+    calculated_input_cost: Option<f64>,
+    /// US dollars.
+    calculated_output_cost: Option<f64>,
+    /// US dollars.
+    calculated_total_cost: Option<f64>,
+    /// Seconds.
+    latency: Option<f64>,
+    /// Seconds.
+    time_to_first_token: Option<f64>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+fn sum_of(usage: &Usage, part: &str) -> u64 {
+    let parts = usage.iter().filter(|(bucket, _)| bucket.contains(part));
+    parts.map(|(_, tokens)| tokens).sum()
+}
+
+impl Whole {
+    /// As stored, with what it names.
+    #[must_use]
+    pub fn new(stored: StoredObservation, named: Named<'_>) -> Self {
+        let own = stored.observation;
+        let (input, output) = (sum_of(&own.usage, "input"), sum_of(&own.usage, "output"));
+        let costs = own.effective_cost().clone();
+        let cost = |part: &str| costs.get(part).copied();
+        let (input_cost, output_cost, total_cost) = (cost("input"), cost("output"), cost("total"));
+        let price = |bucket: &str| named.prices?.price(bucket);
+        let total = own.usage.get("total").copied();
+        let (prompt_name, prompt_version) = own
+            .prompt
+            .map(|prompt| (prompt.name, prompt.version))
+            .unzip();
+        Self {
+            id: own.id,
+            trace_id: own.trace_id,
+            r#type: own.kind,
+            name: own.name,
+            start_time: own.start,
+            end_time: own.end,
+            completion_start_time: own.completion_start,
+            model: own.model,
+            model_parameters: own.model_parameters,
+            input: own.content.input,
+            version: own.version,
+            metadata: own.content.metadata,
+            output: own.content.output,
+            usage: Tokens {
+                input,
+                output,
+                total: total.unwrap_or(input + output),
+                unit: "TOKENS",
+                input_cost,
+                output_cost,
+                total_cost,
+            },
+            level: own.level,
+            status_message: own.status_message,
+            parent_observation_id: own.parent_id,
+            prompt_id: named.prompt_id.map(str::to_owned),
+            usage_details: own.usage,
+            cost_details: costs,
+            environment: own.environment,
+            prompt_name,
+            prompt_version: prompt_version.flatten(),
+            model_id: own.price_id,
+            input_price: price("input"),
+            output_price: price("output"),
+            total_price: price("total"),
+            calculated_input_cost: input_cost,
+            calculated_output_cost: output_cost,
+            calculated_total_cost: total_cost,
+            latency: seconds(own.start, own.end),
+            time_to_first_token: seconds(own.start, own.completion_start),
+            created_at: stored.created_at,
+            updated_at: stored.updated_at,
+        }
+    }
+}
+
+/// Groups of members of the v2 shape; the core is always there.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    names: Vec<String>,
+    /// Metadata keys whose text is not cut.
+    expanded: Vec<String>,
+}
+
+impl Groups {
+    /// What can be asked for.
+    pub const NAMES: &'static [&'static str] = &[
+        "core",
+        "basic",
+        "time",
+        "io",
+        "metadata",
+        "model",
+        "usage",
+        "prompt",
+        "metrics",
+        "trace_context",
+    ];
+
+    /// These, or `basic` where none is named.
+    #[must_use]
+    pub fn new(names: Vec<String>, expanded: Vec<String>) -> Self {
+        let names = match names.is_empty() {
+            true => vec!["basic".to_owned()],
+            false => names,
+        };
+        Self { names, expanded }
+    }
+
+    /// Whether a group was asked for.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// Whether the bulky part is needed.
+    #[must_use]
+    pub fn reads_content(&self) -> bool {
+        self.has("io") || self.has("metadata")
+    }
+}
+
+/// An observation in the v2 shape: the members of the groups that were asked for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationV2)]
+pub struct Grouped {
+    id: ObservationId,
+    trace_id: TraceId,
+    start_time: Timestamp,
+    end_time: Option<Timestamp>,
+    project_id: ProjectId,
+    parent_observation_id: Option<ObservationId>,
+    r#type: ObservationKind,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Basic)]
+    basic: Option<Basic>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Time)]
+    time: Option<Time>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Io)]
+    io: Option<Io>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Metadata)]
+    metadata: Option<Metadata>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Model)]
+    model: Option<Model>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = UsageAndCost)]
+    usage: Option<UsageAndCost>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Prompt)]
+    prompt: Option<Prompt>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Metrics)]
+    metrics: Option<Metrics>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TraceContext)]
+    trace_context: Option<TraceContext>,
+}
+
+/// The group `basic`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationBasic)]
+struct Basic {
+    #[schema(required = false)]
+    name: String,
+    #[schema(required = false)]
+    level: Level,
+    status_message: Option<String>,
+    version: Option<String>,
+    #[schema(required = false)]
+    environment: String,
+    #[schema(required = false)]
+    bookmarked: bool,
+    #[schema(required = false)]
+    public: bool,
+    user_id: Option<String>,
+    session_id: Option<String>,
+    #[schema(required = false)]
+    is_root_observation: bool,
+}
+
+/// The group `time`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationTime)]
+struct Time {
+    completion_start_time: Option<Timestamp>,
+    #[schema(required = false)]
+    created_at: Timestamp,
+    #[schema(required = false)]
+    updated_at: Timestamp,
+}
+
+/// The group `io`: the text as it was sent, which may be JSON.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ObservationIo)]
+struct Io {
+    input: Option<String>,
+    output: Option<String>,
+}
+
+/// The group `metadata`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ObservationMetadata)]
+struct Metadata {
+    /// Texts are cut to 200 characters where `expandMetadata` does not name their key.
+    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    metadata: Map<String, Value>,
+}
+
+/// The group `model`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationModel)]
+struct Model {
+    model: Option<String>,
+    provided_model_name: Option<String>,
+    internal_model_id: Option<String>,
+    model_id: Option<String>,
+    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    model_parameters: Map<String, Value>,
+}
+
+/// The group `usage`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationUsage)]
+struct UsageAndCost {
+    /// Tokens by bucket.
+    #[schema(value_type = BTreeMap<String, u64>, required = false)]
+    usage_details: Usage,
+    /// US dollars by bucket.
+    #[schema(value_type = BTreeMap<String, f64>, required = false)]
+    cost_details: Cost,
+    /// US dollars.
+    total_cost: Option<f64>,
+    usage_pricing_tier_name: Option<String>,
+    /// US dollars for one token, as text.
+    input_price: Option<String>,
+    /// US dollars for one token, as text.
+    output_price: Option<String>,
+    /// US dollars for one token, as text.
+    total_price: Option<String>,
+}
+
+/// The group `prompt`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationPrompt)]
+struct Prompt {
+    prompt_id: Option<String>,
+    prompt_name: Option<String>,
+    prompt_version: Option<i64>,
+}
+
+/// The group `metrics`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationMetrics)]
+struct Metrics {
+    /// Seconds.
+    latency: Option<f64>,
+    /// Seconds.
+    time_to_first_token: Option<f64>,
+}
+
+/// The group `trace_context`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationTraceContext)]
+struct TraceContext {
+    #[schema(required = false)]
+    tags: Vec<String>,
+    release: Option<String>,
+    trace_name: Option<String>,
+}
+
+impl Grouped {
+    /// As stored, with what it names, as far as it was asked for.
+    #[must_use]
+    pub fn new(
+        project: &ProjectId,
+        stored: StoredObservation,
+        groups: &Groups,
+        named: Named<'_>,
+    ) -> Self {
+        let has = |name| groups.has(name);
+        let (basic, usage) = (
+            has("basic").then(|| Basic::new(&stored)),
+            has("usage").then(|| UsageAndCost::new(&stored.observation, named.prices)),
+        );
+        let (own, of_trace) = (stored.observation, stored.of_trace);
+        let (prompt_name, prompt_version) = own
+            .prompt
+            .map(|prompt| (prompt.name, prompt.version))
+            .unzip();
+        let (input, output) = (own.content.input, own.content.output);
+        Self {
+            id: own.id,
+            trace_id: own.trace_id,
+            start_time: own.start,
+            end_time: own.end,
+            project_id: project.clone(),
+            parent_observation_id: own.parent_id,
+            r#type: own.kind,
+            basic,
+            time: has("time").then_some(Time {
+                completion_start_time: own.completion_start,
+                created_at: stored.created_at,
+                updated_at: stored.updated_at,
+            }),
+            io: has("io").then(|| Io {
+                input: input.map(Payload::into_text),
+                output: output.map(Payload::into_text),
+            }),
+            metadata: has("metadata").then(|| Metadata {
+                metadata: cut(own.content.metadata, &groups.expanded),
+            }),
+            model: has("model").then(|| Model {
+                model: own.model.clone(),
+                provided_model_name: own.model,
+                internal_model_id: own.price_id.clone(),
+                model_id: own.price_id,
+                model_parameters: own.model_parameters,
+            }),
+            usage,
+            prompt: has("prompt").then(|| Prompt {
+                prompt_id: named.prompt_id.map(str::to_owned),
+                prompt_name,
+                prompt_version: prompt_version.flatten(),
+            }),
+            metrics: has("metrics").then(|| Metrics {
+                latency: seconds(own.start, own.end),
+                time_to_first_token: seconds(own.start, own.completion_start),
+            }),
+            trace_context: has("trace_context").then(|| TraceContext {
+                tags: of_trace.tags.clone(),
+                release: own.release.or_else(|| of_trace.release.clone()),
+                trace_name: of_trace.name.clone(),
+            }),
+        }
+    }
+}
+
+impl Basic {
+    fn new(stored: &StoredObservation) -> Self {
+        let (own, of_trace) = (&stored.observation, &stored.of_trace);
+        let or =
+            |own: &Option<String>, other: &Option<String>| own.clone().or_else(|| other.clone());
+        Self {
+            name: own.name.clone(),
+            level: own.level,
+            status_message: own.status_message.clone(),
+            version: own.version.clone(),
+            environment: own.environment.clone(),
+            bookmarked: false,
+            public: of_trace.public,
+            user_id: or(&own.user_id, &of_trace.user_id),
+            session_id: or(&own.session_id, &of_trace.session_id),
+            is_root_observation: own.is_root(),
+        }
+    }
+}
+
+impl UsageAndCost {
+    fn new(own: &Observation, prices: Option<AppliedPrices<'_>>) -> Self {
+        let price = |bucket: &str| Some(prices?.price(bucket)?.to_string());
+        let cost = own.effective_cost();
+        Self {
+            usage_details: own.usage.clone(),
+            cost_details: cost.clone(),
+            total_cost: cost.get("total").copied(),
+            usage_pricing_tier_name: prices.map(|prices| prices.tier.to_owned()),
+            input_price: price("input"),
+            output_price: price("output"),
+            total_price: price("total"),
+        }
+    }
+}
+
+/// Texts cut short, but for those of the keys that are `expanded`.
+fn cut(mut metadata: Map<String, Value>, expanded: &[String]) -> Map<String, Value> {
+    for (key, value) in &mut metadata {
+        if let Value::String(text) = value
+            && !expanded.contains(key)
+            && let Some((end, _)) = text.char_indices().nth(MAX_METADATA_CHARS)
+        {
+            text.truncate(end);
+        }
+    }
+    metadata
+}
