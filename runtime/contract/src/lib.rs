@@ -11,6 +11,7 @@
 pub mod evaluator;
 pub mod execution;
 pub mod filter;
+pub mod ingestion;
 pub mod list;
 pub mod observation;
 pub mod plugin;

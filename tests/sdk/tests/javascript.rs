@@ -4,6 +4,7 @@ use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
 const SCRIPTS: &[&str] = &[
+    "generated/operations",
     "v5/tracing",
     "v5/scores",
     "v5/prompts",

@@ -6,20 +6,21 @@ use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use perpend_contract::ingestion::{
+    Batch, GenerationInput, Outcome, Refused, SpanInput, Taken, TraceInput,
+};
+use perpend_contract::list::Known;
 use perpend_domain::telemetry::EventBatch;
 use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
-use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::scores::write::{not_theirs, put, read_scores};
 use crate::App;
 use crate::admission::Account;
+use crate::answer::Answer;
 use crate::extract::{Told, from_json, read_json};
 use crate::problem::{Code, MAX_LISTED, Problem};
 use crate::routes::{Operation, Routes};
@@ -38,25 +39,26 @@ pub(super) fn routes(routes: &mut Routes) {
         "Take create and update events of traces, observations and scores",
         Needs::Either(IngestWrite, ScoreWrite),
     );
-    let batch = batch.status(207);
-    routes.add(batch.body::<BatchInput>(), take_batch);
+    routes.add(batch.body::<Batch>(), take_batch);
     let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
     let trace = create("createTrace", "/api/public/traces", "Write one trace");
+    let trace = trace.body::<TraceInput>();
     routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
-    let span = create("createSpan", "/api/public/spans", "Write one span");
+    let span = create("createSpan", "/api/public/spans", "Write one span").body::<SpanInput>();
     routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
     let generation = create(
         "createGeneration",
         "/api/public/generations",
         "Write one generation",
-    );
+    )
+    .body::<GenerationInput>();
     routes.add(generation, |app, caller, body| {
         one(app, caller, body, GENERATION)
     });
-    let event = create("createEvent", "/api/public/events", "Write one event");
+    let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
     let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
-    let span = update("updateSpan", "/api/public/spans", "Change one span");
+    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanInput>();
     routes.add(span, |app, caller, body| {
         one(app, caller, body, SPAN_UPDATE)
     });
@@ -64,48 +66,37 @@ pub(super) fn routes(routes: &mut Routes) {
         "updateGeneration",
         "/api/public/generations",
         "Change one generation",
-    );
+    )
+    .body::<GenerationInput>();
     routes.add(generation, |app, caller, body| {
         one(app, caller, body, GENERATION_UPDATE)
     });
 }
 
-/// A batch of events.
-#[derive(Debug, Deserialize, ToSchema)]
-struct BatchInput {
-    /// `{id, type, timestamp, body}` each; `type` is `trace-create`, `span-create`, `span-update`,
-    /// `generation-create`, `generation-update`, `event-create`, `score-create` and so on.
-    #[schema(value_type = Vec<Object>)]
-    batch: Vec<Value>,
+/// Notes that an event was taken.
+fn done(outcome: &mut Outcome, id: &str) {
+    outcome.successes.push(Taken {
+        id: id.to_owned(),
+        status: 201,
+    });
 }
 
-/// What became of the events.
-#[derive(Debug, Default)]
-struct Outcome {
-    successes: Vec<Value>,
-    errors: Vec<Value>,
-    /// Further errors, which are not listed.
-    n_more_errors: usize,
-}
-
-impl Outcome {
-    fn done(&mut self, id: &str) {
-        self.successes.push(json!({ "id": id, "status": 201 }));
+/// Notes that an event was refused: listed, or counted when many are.
+fn failed(outcome: &mut Outcome, id: &str, status: u16, message: &str) {
+    if MAX_LISTED <= outcome.errors.len() {
+        *outcome.errors_omitted.get_or_insert_default() += 1;
+        return;
     }
-
-    fn failed(&mut self, id: &str, status: u16, message: &str) {
-        if MAX_LISTED <= self.errors.len() {
-            self.n_more_errors += 1;
-            return;
-        }
-        let id: String = id.chars().take(MAX_ID_CHARS).collect();
-        let error = match status {
-            401 => "UnauthorizedError",
-            _ => "InvalidRequestError",
-        };
-        let failed = json!({ "id": id, "status": status, "message": message, "error": error });
-        self.errors.push(failed);
-    }
+    let error = match status {
+        401 => "UnauthorizedError",
+        _ => "InvalidRequestError",
+    };
+    outcome.errors.push(Refused {
+        id: id.chars().take(MAX_ID_CHARS).collect(),
+        status,
+        message: message.to_owned(),
+        error: error.to_owned(),
+    });
 }
 
 /// The events of a batch, sorted out.
@@ -129,7 +120,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
             continue;
         }
         match read_event(event, limits) {
-            Err(error) => sorted.outcome.failed(id, 400, &error.to_string()),
+            Err(error) => failed(&mut sorted.outcome, id, 400, &error.to_string()),
             Ok(Event::Log) => {}
             Ok(Event::Score(mut body, at)) => {
                 // Named after its event, so that a retry means the same score.
@@ -140,7 +131,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
             }
             Ok(Event::Patch(..)) if only_scores => {
                 let message = "a public key alone may only send score-create events";
-                sorted.outcome.failed(id, 401, message);
+                failed(&mut sorted.outcome, id, 401, message);
             }
             Ok(Event::Patch(patch, media)) => {
                 sorted.ids.push(id.to_owned());
@@ -190,7 +181,7 @@ async fn take(
                 batch.scores.push(score);
                 taken.push(id);
             }
-            Err(problem) => outcome.failed(id, 400, problem.message()),
+            Err(problem) => failed(&mut outcome, id, 400, problem.message()),
         }
     }
     if only_scores {
@@ -198,12 +189,12 @@ async fn take(
         let of_others = put(app, caller, &scores, app.clock.now()).await?;
         for (id, score) in taken.into_iter().zip(&scores) {
             match of_others.contains(&score.id) {
-                true => outcome.failed(id, 401, not_theirs().message()),
-                false => outcome.done(id),
+                true => failed(&mut outcome, id, 401, not_theirs().message()),
+                false => done(&mut outcome, id),
             }
         }
     } else {
-        taken.into_iter().for_each(|id| outcome.done(id));
+        taken.into_iter().for_each(|id| done(&mut outcome, id));
     }
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
@@ -216,7 +207,7 @@ async fn take(
         app.scheduler.wake();
     }
     for id in &ids {
-        outcome.done(id);
+        done(&mut outcome, id);
     }
     Ok(outcome)
 }
@@ -225,21 +216,17 @@ async fn take_batch(
     State(app): State<App>,
     caller: Act,
     request: Request,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Answer<Outcome, 207>, Problem> {
     let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
     let account = Account::of(request.extensions()).cloned();
     let bytes = read_json(&app, request, limit).await?;
-    let input: BatchInput = from_json(&whole_characters(&bytes))?;
+    let input: Batch = from_json(&whole_characters(&bytes))?;
     if MAX_EVENTS < input.batch.len() {
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
         return Err(Problem::new(Code::TooLarge, message));
     }
     let outcome = take(&app, &caller, input.batch, account).await?;
-    let mut body = json!({ "successes": outcome.successes, "errors": outcome.errors });
-    if outcome.n_more_errors > 0 {
-        body["errorsOmitted"] = outcome.n_more_errors.into();
-    }
-    Ok((StatusCode::MULTI_STATUS, Json(body)))
+    Ok(Answer(outcome))
 }
 
 /// An endpoint that takes one object.
@@ -266,7 +253,7 @@ async fn one(
     caller: Act,
     Told(mut body): Told<BTreeMap<String, Value>>,
     single: Single,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Known<Value>>, Problem> {
     let event_id = app.ids.uuid().to_string();
     let id = body.remove(single.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
@@ -283,10 +270,7 @@ async fn one(
     });
     let outcome = take(&app, &caller, vec![event], None).await?;
     match outcome.errors.first() {
-        None => Ok(Json(json!({ "id": id }))),
-        Some(error) => {
-            let message = error["message"].as_str().unwrap_or_default();
-            Err(Problem::new(Code::InvalidBody, message))
-        }
+        None => Ok(Answer(Known { id })),
+        Some(error) => Err(Problem::new(Code::InvalidBody, &*error.message)),
     }
 }
