@@ -123,7 +123,7 @@ impl Definition {
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),
-            fingerprint: version.fingerprint.clone(),
+            fingerprint: version.fingerprint,
             source_code: code,
             source_code_language: language.map(str::to_owned),
         }

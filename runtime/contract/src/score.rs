@@ -88,7 +88,7 @@ impl From<&score::ScoreOrigin> for Origin {
             evaluator_id: origin.evaluator_id.clone(),
             evaluator_version_id: origin.evaluator_version_id.clone(),
             evaluation_rule_id: origin.rule_id.clone(),
-            fingerprint: origin.fingerprint.clone(),
+            fingerprint: origin.fingerprint,
             inclusion_probability: origin.inclusion_probability,
             score_name: origin.score_name.clone(),
         }
