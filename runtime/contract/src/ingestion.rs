@@ -93,8 +93,6 @@ pub struct TraceInput {
 pub struct SpanInput {
     /// A fresh one when absent.
     pub id: Option<String>,
-    /// Needed where a span is changed: which one.
-    pub span_id: Option<String>,
     /// The trace it belongs to.
     pub trace_id: Option<String>,
     /// The step it belongs to.
@@ -121,6 +119,17 @@ pub struct SpanInput {
     pub metadata: Option<Value>,
 }
 
+/// A change of a span.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpanChange {
+    /// Which one.
+    pub span_id: String,
+    /// What is absent stays as it is.
+    #[serde(flatten)]
+    pub change: SpanInput,
+}
+
 /// A generation: a span with a model call; what is absent stays as it is. Further members are ignored.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -128,8 +137,6 @@ pub struct GenerationInput {
     /// What every span has.
     #[serde(flatten)]
     pub span: SpanInput,
-    /// Needed where a generation is changed: which one.
-    pub generation_id: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// What it was asked with.
@@ -144,4 +151,15 @@ pub struct GenerationInput {
     pub prompt_name: Option<String>,
     /// Which version of it.
     pub prompt_version: Option<i64>,
+}
+
+/// A change of a generation.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GenerationChange {
+    /// Which one.
+    pub generation_id: String,
+    /// What is absent stays as it is.
+    #[serde(flatten)]
+    pub change: GenerationInput,
 }

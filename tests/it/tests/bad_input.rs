@@ -625,7 +625,9 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
         let mut rest = Vec::new();
         for operation in &tried.operations.clone() {
             // Programs tell these in bulk, about the words of others.
-            let is_told = operation.path.ends_with("/ingestion") || operation.path == TAKES_LISTS;
+            let is_told = operation.path.ends_with("/ingestion")
+                || operation.path == TAKES_LISTS
+                || operation.takes_one();
             for (name, schema, _) in operation.members() {
                 let allowed = types(schema);
                 let is_any = allowed.is_empty() || allowed.contains(&"object");
@@ -677,11 +679,9 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
 
 /// Telemetry with such texts in each place that takes one.
 fn told(operations: &[Operation]) -> Vec<(Operation, Vec<u8>)> {
-    let ends = ["/traces", "/spans", "/generations", "/events"];
     let mut bodies = Vec::new();
     for operation in operations {
-        let is_one = ends.iter().any(|end| operation.path.ends_with(end));
-        if is_one && operation.body.is_null() && !operation.is_read() {
+        if operation.takes_one() {
             let odd = TEXTS.iter().filter(|(_, is_no_text)| *is_no_text);
             let members = odd.flat_map(|(text, _)| members_with(text));
             bodies.extend(members.map(|body| (operation.clone(), body.into_bytes())));

@@ -8,7 +8,8 @@ use std::mem;
 
 use axum::extract::{Request, State};
 use perpend_contract::ingestion::{
-    Batch, GenerationInput, Outcome, Refused, SpanInput, Taken, TraceInput,
+    Batch, GenerationChange, GenerationInput, Outcome, Refused, SpanChange, SpanInput, Taken,
+    TraceInput,
 };
 use perpend_contract::list::Known;
 use perpend_domain::telemetry::EventBatch;
@@ -58,7 +59,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
     routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
     let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
-    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanInput>();
+    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanChange>();
     routes.add(span, |app, caller, body| {
         one(app, caller, body, SPAN_UPDATE)
     });
@@ -67,7 +68,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "/api/public/generations",
         "Change one generation",
     )
-    .body::<GenerationInput>();
+    .body::<GenerationChange>();
     routes.add(generation, |app, caller, body| {
         one(app, caller, body, GENERATION_UPDATE)
     });

@@ -83,6 +83,13 @@ impl Operation {
             .all(|name| known.contains_key(name.as_str()))
     }
 
+    /// It takes one trace, span, generation or event.
+    pub(crate) fn takes_one(&self) -> bool {
+        let ends = ["/traces", "/spans", "/generations", "/events"];
+        let is_written = self.method == "POST" || self.method == "PATCH";
+        is_written && ends.iter().any(|end| self.path.ends_with(end))
+    }
+
     pub(crate) fn is_read(&self) -> bool {
         self.method == Method::GET
     }
