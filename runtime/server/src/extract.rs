@@ -8,7 +8,7 @@ pub(crate) use described::all_issues;
 use std::str::FromStr;
 
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -17,6 +17,7 @@ use perpend_domain::time::Timestamp;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::admission::read;
@@ -302,24 +303,17 @@ pub(crate) async fn readable_path(
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned + ToSchema + 'static> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let operation = (
-            request.method().clone(),
-            request.extensions().get::<MatchedPath>().cloned(),
-        );
         let bytes = read_json(app, request, app.config.api_max_body_bytes).await?;
         // The reader would take a list for an object, member by member in the order of our source.
         if bytes.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::body("", "an object is expected, not a list"));
         }
         without_nul(&bytes)?;
-        let value = from_json(&bytes).map_err(|problem| match &operation {
-            (method, Some(path)) => all_issues(method, path.as_str(), &bytes, problem),
-            _ => problem,
-        })?;
+        let value = from_json(&bytes).map_err(|first| all_issues::<T>(&bytes, first))?;
         Ok(Self(value))
     }
 }

@@ -154,7 +154,7 @@ pub(in crate::api) async fn read_scores(
 fn parse(item: Value) -> Result<ScoreInput, Problem> {
     let text = item.to_string();
     from_json(text.as_bytes())
-        .map_err(|first| all_issues(&Method::POST, PATH, text.as_bytes(), first))
+        .map_err(|first| all_issues::<ScoreInput>(text.as_bytes(), first))
 }
 
 /// `now` is the time of a score that names none.
