@@ -63,10 +63,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["perpend-plugin", "perpend-plugin-measures"],
     ),
     ("perpend-plugins-bundle", &["perpend-domain"]),
+    ("perpend-outbound", &["perpend-domain"]),
+    (
+        "perpend-config",
+        &["perpend-otlp", "perpend-sql", "perpend-outbound"],
+    ),
     (
         "perpend-server",
         &[
             "perpend-domain",
+            "perpend-config",
+            "perpend-outbound",
             "perpend-contract",
             "perpend-stats",
             "perpend-protocol",

@@ -15,12 +15,12 @@ use crate::api::media::Signer;
 use crate::api::plugins::Turns;
 use crate::auth::{KeyCache, Sessions, Throttle};
 use crate::components::Components;
-use crate::config::Config;
+use perpend_config::Config;
 use crate::engine::Engine;
-use crate::exports::outbound::Outbound;
+use perpend_outbound::Outbound;
 use crate::ingress::Decoders;
 use crate::limits::Limits;
-use crate::vault::Vault;
+use perpend_outbound::Vault;
 use perpend_catalog::Prices;
 
 /// The server's parts, cheap to clone.

@@ -10,17 +10,15 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::FORWARDED;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use perpend_config::TrustedProxies;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Prefix of IPv4 addresses inside IPv6, `::ffff:0:0/96`.
-const MAPPED_PREFIX: u8 = 96;
 
 /// The address of a client, without port. An IPv4 address inside IPv6 is shown as IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,52 +90,6 @@ impl fmt::Display for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// The proxies whose forwarding headers are believed, by network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrustedProxies(Vec<IpNet>);
-
-impl TrustedProxies {
-    fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(&address))
-    }
-}
-
-impl FromStr for TrustedProxies {
-    type Err = String;
-
-    /// Reads a comma-separated list of addresses and networks in CIDR notation.
-    fn from_str(list: &str) -> Result<Self, String> {
-        let members = list
-            .split(',')
-            .map(str::trim)
-            .filter(|text| !text.is_empty());
-        let networks = members.map(network).collect::<Result<Vec<_>, _>>()?;
-        // Merged, so that two halves of everything are everything too.
-        let networks = IpNet::aggregate(&networks);
-        if let Some(all) = networks.iter().find(|network| network.prefix_len() == 0) {
-            return Err(format!(
-                "the list covers {all}, so every client could choose its own address; name the proxies only"
-            ));
-        }
-        Ok(Self(networks))
-    }
-}
-
-/// An address or a network; an IPv4 network inside IPv6 as IPv4.
-fn network(text: &str) -> Result<IpNet, String> {
-    let wanted = "an address or a network in CIDR notation, such as 10.0.0.7 or 10.1.0.0/16";
-    let network = text.parse::<IpNet>().ok();
-    let network = network.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-    let network = network.ok_or_else(|| format!("{text:?} is not {wanted}"))?;
-    let mapped = match network {
-        IpNet::V6(v6) if MAPPED_PREFIX <= v6.prefix_len() => v6.addr().to_ipv4_mapped(),
-        _ => None,
-    };
-    let v4 =
-        mapped.and_then(|address| Ipv4Net::new(address, network.prefix_len() - MAPPED_PREFIX).ok());
-    Ok(v4.map_or(network, IpNet::V4))
 }
 
 /// The first foreign address of a chain that is read from the nearest hop on, or the last trusted one before a

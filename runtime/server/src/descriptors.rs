@@ -2,7 +2,7 @@
 //!
 //! A server that spends all of them on connections can open no file of its database. So a part is kept.
 
-use crate::config::Config;
+use perpend_config::Config;
 
 /// Standard streams, the reactor, signals, the listener, the lock, a log, a connection that waits to be accepted,
 /// and a few files and connections to other servers at a time.

@@ -17,7 +17,7 @@ use perpend_store::Store;
 use perpend_workers::{Components, Workers};
 
 use crate::broker::{Broker, NoModels};
-use crate::config::{Confinement, Evaluation};
+use perpend_config::{Confinement, Evaluation};
 
 /// Runs evaluators and looks into components.
 #[derive(Debug)]

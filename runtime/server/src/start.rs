@@ -17,13 +17,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::components::Components;
-use crate::config::{Config, Evaluation, Isolation};
+use perpend_config::{Config, Evaluation, Isolation};
 use crate::engine::Engine;
 use crate::first_start::{KeyPair, first_start};
 use crate::ingress::Decoders;
 use crate::lock::Lock;
-use crate::vault::key;
-use crate::{App, NewApp, components, descriptors, exports, listen, pages, router, sweep, walls};
+use crate::{App, NewApp, components, descriptors, exports, listen, pages, router, secrets, sweep, walls};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -157,11 +156,11 @@ impl Server {
             wait: config.database_wait,
             ..perpend_sql::Options::default()
         };
-        key::refuse_emptied(&url, &config)?;
+        secrets::refuse_emptied(&url, &config)?;
         let store = Store::open(&url, &options)
             .await
             .with_context(|| unopened(&url, options.wait))?;
-        let vault = key::open(&store, &config, ids.as_ref()).await?;
+        let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let now = clock.now();
         let home = first_start(&store, &config.init, ids.as_ref(), now, show).await?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 
-use crate::config::{Confinement, Evaluation, Isolation};
+use perpend_config::{Confinement, Evaluation, Isolation};
 use crate::engine::Engine;
 
 /// Starts a worker that is given no call, and logs what the platform put around it.

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use axum::http::Method;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
-use perpend_server::config::{Config, Sources};
+use perpend_config::{Config, Sources};
 use perpend_server::{App, Components, RandomIds, Server, Setup, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -171,7 +171,7 @@ impl TestApp {
     /// # Errors
     /// When the store fails.
     pub async fn other_project(&self) -> anyhow::Result<Client> {
-        let init = perpend_server::config::Init {
+        let init = perpend_config::Init {
             public_key: Some("pk-other".to_owned()),
             secret_key: Some("sk-other".to_owned()),
             org_public_key: Some("pk-other-org".to_owned()),

@@ -751,7 +751,7 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
 async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings() {
     let app = TestApp::new().await.unwrap();
     let start = async |public: &str, secret: &str| {
-        let init = perpend_server::config::Init {
+        let init = perpend_config::Init {
             public_key: None,
             secret_key: None,
             org_public_key: Some(public.to_owned()),

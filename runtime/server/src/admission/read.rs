@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::pace::Pace;
 use crate::App;
-use crate::config::Ingest;
+use perpend_config::Ingest;
 use crate::problem::{Code, Problem};
 
 /// A body in memory, and the account it is charged to.

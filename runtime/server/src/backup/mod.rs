@@ -21,7 +21,7 @@ use perpend_domain::time::Timestamp;
 use perpend_sql::DatabaseUrl;
 use perpend_store::backup::{self as database, SCHEMA_VERSION};
 
-use crate::config::Config;
+use perpend_config::Config;
 use crate::lock::Lock;
 pub use files::Entry;
 use files::Partial;
@@ -31,7 +31,7 @@ pub use manifest::{Manifest, SecretsKey};
 const DATABASE: &str = "perpend.db";
 /// The key that encrypts stored secrets, in both.
 pub const KEY: &str = "secrets.key";
-/// A table whose first row is the canary of the key (`vault::key`): every start makes it before any other, and a
+/// A table whose first row is the canary of the key (`secrets`): every start makes it before any other, and a
 /// restore keeps it.
 const PROOF: &str = "server_secrets";
 /// How often a person hears how far it is.

@@ -10,7 +10,7 @@ use perpend_domain::time::Clock as _;
 use super::{load, say, serve};
 use crate::SystemClock;
 use crate::backup::{self, Manifest, SecretsKey, Wanted};
-use crate::config::SettingArgs;
+use perpend_config::SettingArgs;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::{api, config, problem, routes};
+use crate::{api, problem, routes};
 
 /// A generated page.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -21,7 +21,7 @@ pub(super) enum Page {
 pub(super) fn print(page: Page) -> anyhow::Result<ExitCode> {
     let text = match page {
         Page::Access => routes::markdown(),
-        Page::Config => config::markdown(),
+        Page::Config => perpend_config::markdown(),
         Page::Errors => problem::markdown(),
         Page::Openapi => serde_json::to_string_pretty(&api::openapi())? + "\n",
     };

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, LogFormat};
+use perpend_config::{Config, LogFormat};
 
 pub(super) fn start(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log_level)?;

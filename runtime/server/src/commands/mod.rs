@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use perpend_domain::bundle::Bundle;
 
-use crate::config::{Config, SettingArgs, Sources};
+use perpend_config::{Config, SettingArgs, Sources};
 
 /// Records what LLM applications do, and scores it.
 #[derive(Debug, Parser)]

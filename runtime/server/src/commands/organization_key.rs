@@ -11,7 +11,7 @@ use perpend_store::Store;
 
 use super::{load, say, serve};
 use crate::auth::{KEPT_MS, KeyPair};
-use crate::config::{Config, SettingArgs};
+use perpend_config::{Config, SettingArgs};
 use crate::{RandomIds, SystemClock};
 
 /// Organizations that are looked through and listed.

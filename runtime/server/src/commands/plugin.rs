@@ -18,7 +18,7 @@ use serde_json::json;
 use super::plugin_remote::{Access, ServerRemote};
 use super::{plugin_add, say};
 use crate::SystemClock;
-use crate::config::SettingArgs;
+use perpend_config::SettingArgs;
 
 /// `perpend plugin` with what all of its commands take.
 #[derive(Debug, Args)]

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::demo::Scratch;
 use super::{load, organization_key, serve};
 use crate::components::{self, VENDOR};
-use crate::config::{Config, SettingArgs};
+use perpend_config::{Config, SettingArgs};
 use crate::{Engine, RandomIds, SystemClock};
 
 pub(super) fn add(

@@ -6,9 +6,9 @@ use perpend_sql::DatabaseUrl;
 
 use super::{load, organization_key, say, serve};
 use crate::RandomIds;
-use crate::config::SettingArgs;
+use perpend_config::SettingArgs;
 use crate::lock::Lock;
-use crate::vault::key::{self, Reset};
+use crate::secrets::{self, Reset};
 
 pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Result<ExitCode> {
     let config = load(settings)?;
@@ -19,9 +19,9 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
             _ => None,
         };
         let store = organization_key::open(&config).await?;
-        let done = match key::preview(&store, &config).await {
+        let done = match secrets::preview(&store, &config).await {
             Ok(Reset::Lost(_)) if is_confirmed => {
-                let place = key::reset(&store, &config, &RandomIds).await;
+                let place = secrets::reset(&store, &config, &RandomIds).await;
                 place.map(|place| {
                     say(&format!(
                         "From now on stored secrets are encrypted with the key in {place}."

@@ -8,7 +8,7 @@ use perpend_domain::bundle::Bundle;
 use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
-use crate::config::{Config, SettingArgs};
+use perpend_config::{Config, SettingArgs};
 use crate::{Components, KeyPair, RandomIds, Server, Setup, SystemClock};
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

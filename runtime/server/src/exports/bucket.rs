@@ -11,7 +11,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
 
-use super::outbound::Outbound;
+use perpend_outbound::Outbound;
 
 /// What is tried to be written before settings are taken.
 const PROBE: &str = "perpend-may-write-here.txt";

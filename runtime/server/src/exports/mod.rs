@@ -11,7 +11,6 @@
 
 pub(crate) mod bucket;
 mod file;
-pub(crate) mod outbound;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -70,7 +69,7 @@ enum Failure {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("the key of the export: {0}")]
-    Secret(#[from] crate::vault::Error),
+    Secret(#[from] perpend_outbound::Error),
     #[error("the database could not be read")]
     Rows(Problem),
     #[error("the database could not be read")]

@@ -21,7 +21,7 @@ use axum::response::Response;
 
 use crate::auth::{self, CountedKey};
 use crate::client_address::ClientAddress;
-use crate::config::RateLimits;
+use perpend_config::RateLimits;
 use crate::problem::{self, Problem};
 use crate::routes::resource;
 use crate::{App, ingress};

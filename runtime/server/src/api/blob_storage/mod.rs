@@ -549,7 +549,7 @@ async fn put_integration(
     let standing = app.store.catalog.blob_export(&project.id).await?;
     let (now, is_enabled) = (app.clock.now(), input.enabled);
     let owner = owner(project.id.as_str());
-    let broken = |error: crate::vault::Error| {
+    let broken = |error: perpend_outbound::Error| {
         tracing::error!(error = &error as &dyn std::error::Error, "the vault failed");
         Problem::internal()
     };

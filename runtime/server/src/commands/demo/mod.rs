@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use self::rules::Made;
 use super::{environment, log, say, serve};
 use crate::client::Client;
-use crate::config::{Config, Sources};
+use perpend_config::{Config, Sources};
 use crate::{KeyPair, RandomIds, Server, SystemClock};
 
 /// Longest wait for the scores.

@@ -1,11 +1,8 @@
 //! Secrets that have to be read again, such as keys of model providers: encrypted with a key that is not
-//! in the database (`secrets.key`, or a file beside the data made at first use).
+//! in the database.
 //!
 //! XChaCha20-Poly1305: its nonces are long enough to be drawn at random for ever. What a secret belongs to
-//! is authenticated with it, so that a row cannot be moved under another owner. `key` finds the key, and proves
-//! at each start that it is the one this database was sealed with.
-
-pub(crate) mod key;
+//! is authenticated with it, so that a row cannot be moved under another owner.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -48,7 +45,8 @@ pub fn parse_key(text: &str) -> Result<[u8; KEY_BYTES], Error> {
     key.ok_or(Error::InvalidKey)
 }
 
-fn random(ids: &dyn IdSource) -> [u8; KEY_BYTES] {
+/// A key that nobody can guess, where the ids are random.
+pub fn fresh_key(ids: &dyn IdSource) -> [u8; KEY_BYTES] {
     let mut hash = Sha256::new();
     // Four times 122 random bits.
     for _ in 0..4 {
@@ -69,7 +67,7 @@ impl Vault {
     /// # Errors
     /// When it is too long for the cipher, which no request is.
     pub fn seal(&self, owner: &str, secret: &str, ids: &dyn IdSource) -> Result<Vec<u8>, Error> {
-        let random = random(ids);
+        let random = fresh_key(ids);
         let nonce = &random[..NONCE_BYTES];
         let payload = Payload {
             msg: secret.as_bytes(),
@@ -101,7 +99,14 @@ impl Vault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RandomIds;
+
+    struct RandomIds;
+
+    impl IdSource for RandomIds {
+        fn uuid(&self) -> uuid::Uuid {
+            uuid::Uuid::new_v4()
+        }
+    }
 
     #[test]
     fn a_secret_comes_back_to_its_owner_and_to_nobody_else() {

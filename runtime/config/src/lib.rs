@@ -7,6 +7,7 @@
 //! The environment comes in as a map: nothing here reads the process.
 
 mod args;
+mod proxies;
 mod reference;
 mod settings;
 
@@ -18,10 +19,9 @@ use std::time::Duration;
 use perpend_sql::DatabaseUrl;
 
 pub use args::SettingArgs;
+pub use proxies::TrustedProxies;
 pub use reference::markdown;
 use settings::{SETTINGS, Setting};
-
-use crate::client_address::TrustedProxies;
 
 /// Every setting, checked.
 #[derive(Clone, Debug)]

@@ -605,7 +605,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                the file, the next start is refused; `perpend secrets reset` is for a key that is lost for good.",
         set: |config, text| {
             if !text.is_empty() {
-                crate::vault::parse_key(text).map_err(|error| error.to_string())?;
+                perpend_outbound::parse_key(text).map_err(|error| error.to_string())?;
             }
             config.secrets.key = some_text(text);
             Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::http::Uri;
+use hyper::Uri;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -37,7 +37,7 @@ type Https = Client<HttpsConnector<HttpConnector<Names>>, HttpRequestBody>;
 
 /// The way out, cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Outbound(Arc<Clients>);
+pub struct Outbound(Arc<Clients>);
 
 #[derive(Debug)]
 struct Clients {
@@ -52,7 +52,8 @@ struct Failed(String);
 
 impl Outbound {
     /// `private` are hosts, each with a port or without, that may lie anywhere.
-    pub(crate) fn new(private: &[String]) -> Self {
+    #[must_use]
+    pub fn new(private: &[String]) -> Self {
         let tls = tls();
         Self(Arc::new(Clients {
             private: private.to_vec(),

@@ -18,9 +18,9 @@ use perpend_domain::ids::IdSource;
 use perpend_sql::DatabaseUrl;
 use perpend_store::Store;
 
-use super::{Vault, parse_key, random};
+use perpend_outbound::{Vault, fresh_key, parse_key};
 use crate::api::llm_connections;
-use crate::config::Config;
+use perpend_config::Config;
 use crate::exports;
 
 const FILE: &str = "secrets.key";
@@ -77,7 +77,7 @@ impl Place {
         let Self::File(path) = self else {
             anyhow::bail!("{self} does not hold a key");
         };
-        let key = random(ids);
+        let key = fresh_key(ids);
         write_private(path, &STANDARD.encode(key))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Vault::new(&key))

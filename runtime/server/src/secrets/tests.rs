@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::RandomIds;
-use crate::config::Sources;
+use perpend_config::Sources;
 
 /// A data directory, and the settings of a server on it.
 fn node() -> (TempDir, Config) {

@@ -1,0 +1,12 @@
+//! The way to the outside: HTTP to addresses that users name, and the secrets that such addresses ask for.
+//!
+//! Invariants:
+//! - **No request of a user reaches the neighbours.** An address that is not public is spoken to only where the
+//!   operator named its host ([`Outbound`]).
+//! - **A secret is stored sealed.** It opens for its owner alone, with a key that is not in the database ([`Vault`]).
+
+mod http;
+mod vault;
+
+pub use http::Outbound;
+pub use vault::{Error, Vault, fresh_key, parse_key};
