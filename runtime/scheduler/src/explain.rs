@@ -10,12 +10,12 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{LedgerEntry, Watch};
 
+use crate::Scheduler;
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
 use crate::matcher::{began_at, of_rule};
 use crate::target::{ObservationRow, TraceRow};
-use crate::{Error, Scheduler};
 
 /// Where a target stands with a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +135,7 @@ impl Scheduler {
         project: &ProjectId,
         rule: &Rule,
         target: &Target,
-    ) -> Result<Explanation, Error> {
+    ) -> Result<Explanation, perpend_sql::Error> {
         let store = &self.inner.deps.store;
         let all = store
             .ledger
@@ -159,7 +159,7 @@ impl Scheduler {
         rule: &Rule,
         target: &Target,
         standing: &[Standing],
-    ) -> Result<Step, Error> {
+    ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
         let mut evaluators = HashMap::new();
         for assignment in &rule.assignments {
@@ -200,7 +200,11 @@ impl Scheduler {
         }
     }
 
-    async fn of_observation(&self, asked: &Asked<'_>, id: &ObservationId) -> Result<Step, Error> {
+    async fn of_observation(
+        &self,
+        asked: &Asked<'_>,
+        id: &ObservationId,
+    ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
         let found = store
             .telemetry
@@ -232,7 +236,7 @@ impl Scheduler {
         Ok(self.answer(asked, &complete, changed_at))
     }
 
-    async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, Error> {
+    async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, perpend_sql::Error> {
         let progress = &asked.progress;
         let began_at = began_at(progress, asked.watch.as_ref(), asked.standing);
         let completion = completion(progress, &asked.rule.rule.timing, began_at);
