@@ -5,6 +5,10 @@ use axum::extract::{Path, State};
 use perpend_catalog::queues::{Queue, QueueItem};
 use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -12,10 +16,7 @@ use utoipa::ToSchema;
 use super::comments::Object;
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const QUEUES: &str = "/api/public/annotation-queues";
 const QUEUE: &str = "/api/public/annotation-queues/{queueId}";
@@ -225,9 +226,9 @@ async fn create_queue(
         let message = format!("{unknown:?} is no score config of this project");
         return Err(Problem::body("scoreConfigIds", message));
     }
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let queue = Queue {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         name: input.name,
         description: input.description,
         score_config_ids: input.score_config_ids,
@@ -288,9 +289,9 @@ async fn create_item(
     }
     let is_completed = wanted(input.status.as_deref())?.unwrap_or(false);
     let queue = find_queue(&app, &caller.project, &id).await?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let item = QueueItem {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         queue_id: queue.id,
         object_id: input.object_id,
         object_type: object.as_str().to_owned(),
@@ -323,7 +324,7 @@ async fn update_item(
     let status = wanted(input.status.as_deref())?;
     let mut item = find_item(&app, &caller.project, &place).await?;
     if let Some(is_completed) = status {
-        let now = app.clock.now();
+        let now = app.web.clock.now();
         item.completed_at = is_completed.then(|| item.completed_at.unwrap_or(now));
         item.updated_at = now;
         app.store
@@ -365,7 +366,7 @@ async fn assign_member(
             "no such member of this project",
         ));
     }
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     app.store
         .catalog
         .assign_queue(&caller.project, &queue.id, &input.user_id, now)

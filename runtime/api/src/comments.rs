@@ -7,16 +7,17 @@ use perpend_domain::access::Permission::{CommentRead, CommentWrite};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::SessionQuery;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 /// What a comment may be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,12 +176,12 @@ async fn create_comment(
         return Err(Problem::body("authorUserId", message));
     }
     let comment = Comment {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         object_type: object.as_str().to_owned(),
         object_id: input.object_id,
         content: input.content,
         author_user_id: input.author_user_id,
-        created_at: app.clock.now(),
+        created_at: app.web.clock.now(),
     };
     app.store
         .catalog

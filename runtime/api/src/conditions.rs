@@ -2,11 +2,11 @@
 
 use perpend_domain::filter::{Column, Filter, FilterError, find};
 use perpend_domain::time::Timestamp;
+use perpend_web::extract::Params;
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::rules::filter_problem;
-use crate::extract::Params;
-use crate::problem::Problem;
 
 /// Conditions from simple parameters; one that `filter` names the column of gives way to it.
 pub(super) struct Conditions {

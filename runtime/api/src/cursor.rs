@@ -5,10 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use perpend_contract::list::CursorMeta;
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
+use perpend_web::extract::Params;
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
-
-use crate::extract::Params;
-use crate::problem::Problem;
 
 /// Text for `meta.cursor`.
 pub(super) fn encode(parts: &Value) -> String {

@@ -1,6 +1,5 @@
 //! Dashboards: grids of tiles, each of which shows a widget or a preset.
 
-use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use std::collections::HashSet;
 
 use axum::Json;
@@ -8,8 +7,13 @@ use axum::extract::{Path, State};
 use perpend_catalog::dashboards::{
     Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile,
 };
+use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::View;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params, object};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -18,10 +22,7 @@ use super::page;
 use super::rules::filter_problem_at;
 use super::widgets::{checked_description, checked_name, not_too_many};
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Params, object};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const ALL: &str = "/api/public/unstable/dashboards";
 const ONE: &str = "/api/public/unstable/dashboards/{dashboardId}";
@@ -236,7 +237,7 @@ impl Definition {
         let mut placements = Vec::with_capacity(self.widgets.len());
         for (n, input) in self.widgets.into_iter().enumerate() {
             let at = format!("definition.widgets[{n}].");
-            let new = input.checked(&at, app.ids.uuid().to_string())?;
+            let new = input.checked(&at, app.web.ids.uuid().to_string())?;
             if !seen.insert(new.id.clone()) {
                 let message = "another placement has this id";
                 return Err(Problem::body(&format!("{at}id"), message));
@@ -346,9 +347,9 @@ async fn create_dashboard(
     let filters = input.filters.unwrap_or_default();
     checked_filters(&filters)?;
     let placements = input.definition.map(|definition| definition.checked(&app));
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let dashboard = Dashboard {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         name: input.name,
         description,
         filters,
@@ -397,7 +398,7 @@ async fn update_dashboard(
             "at least one field to change is expected",
         ));
     }
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let changed = app
         .store
         .catalog
@@ -429,9 +430,9 @@ async fn add_placement(
     Body(input): Body<PlacementInput>,
 ) -> Result<Json<Value>, Problem> {
     existing(&app, &caller, &id).await?;
-    let new = input.checked("", app.ids.uuid().to_string())?;
+    let new = input.checked("", app.web.ids.uuid().to_string())?;
     let max = i64::try_from(MAX_PLACEMENTS).unwrap_or(i64::MAX);
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let added = app
         .store
         .catalog
@@ -468,7 +469,7 @@ async fn move_placement(
         height: patch.height.unwrap_or(was.height),
     };
     checked_tile("", found.tile)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let moved = app
         .store
         .catalog
@@ -486,7 +487,7 @@ async fn delete_placement(
     caller: Act,
     Path((id, placement)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let deleted = app
         .store
         .catalog

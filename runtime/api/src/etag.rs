@@ -4,9 +4,8 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MA
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use perpend_domain::plugin::Digest;
+use perpend_web::problem::{Code, Problem};
 use serde_json::Value;
-
-use crate::problem::{Code, Problem};
 
 /// The tag of a body.
 fn tag(body: &str) -> String {

@@ -12,15 +12,16 @@ use perpend_domain::evaluation::{Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
 use perpend_ledger::LedgerEntry;
 use perpend_scheduler::{Explanation, Refusal, Step};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 
 use super::evaluators::PAGE;
 use super::{cursor, rules};
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -186,7 +187,7 @@ async fn requeue_execution(
     Path(id): Path<String>,
 ) -> Result<Answer<contract::Execution>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let id = &row.execution.made.id;
     match app
         .store
@@ -214,7 +215,7 @@ async fn list_counters(
 ) -> Result<Answer<Counters>, Problem> {
     let rule = rules::existing(&app, &caller.project, &id).await?;
     let hours = params.int("hours", 1, 720, 24)?;
-    let from = app.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
+    let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
     let counts = app
         .store
         .ledger

@@ -2,13 +2,14 @@
 
 use axum::extract::State;
 use perpend_domain::access::Permission::ProjectRead;
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::extract::Body;
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 pub(super) fn routes(routes: &mut Routes) {
     let submit = Operation::post(

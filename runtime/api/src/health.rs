@@ -1,15 +1,16 @@
 //! `/api/public/health` and `/api/public/ready`.
 
-use crate::auth::Needs;
 use axum::extract::State;
+use perpend_web::answer::{Answer, Either};
+use perpend_web::auth::Needs;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::answer::{Answer, Either};
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const HEALTH: &[Param] = &[
     param(

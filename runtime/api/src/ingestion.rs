@@ -1,8 +1,6 @@
 //! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
 //! older endpoints that take one object each, which are batches of one event.
 
-use crate::auth::{Act, Needs};
-use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
 
@@ -12,19 +10,22 @@ use perpend_contract::ingestion::{
     TraceInput,
 };
 use perpend_contract::list::Known;
+use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
 use perpend_domain::telemetry::EventBatch;
 use perpend_domain::text::whole_characters;
 use perpend_domain::time::Timestamp;
 use perpend_otlp::{Event, Limits, read_event};
+use perpend_web::admission::Account;
+use perpend_web::answer::Answer;
+use perpend_web::auth::{Act, Needs};
+use perpend_web::extract::{Told, from_json, read_json};
+use perpend_web::problem::{Code, MAX_LISTED, Problem};
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::scores::write::{not_theirs, put, read_scores};
 use crate::App;
-use crate::admission::Account;
-use crate::answer::Answer;
-use crate::extract::{Told, from_json, read_json};
-use crate::problem::{Code, MAX_LISTED, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
 const MAX_BODY_BYTES: usize = 4_718_592;
@@ -155,7 +156,7 @@ async fn take(
 ) -> Result<Outcome, Problem> {
     let project = &caller.project;
     let only_scores = !caller.scope.holds(IngestWrite);
-    let limits = app.config.ingest.span.clone();
+    let limits = app.web.config.ingest.span.clone();
     let work = move || {
         // Events are sorted to the end though their sender goes away, and hold their memory as long.
         let _held = account;
@@ -187,7 +188,7 @@ async fn take(
     }
     if only_scores {
         let scores = mem::take(&mut batch.scores);
-        let of_others = put(app, caller, &scores, app.clock.now()).await?;
+        let of_others = put(app, caller, &scores, app.web.clock.now()).await?;
         for (id, score) in taken.into_iter().zip(&scores) {
             match of_others.contains(&score.id) {
                 true => failed(&mut outcome, id, 401, not_theirs().message()),
@@ -199,7 +200,7 @@ async fn take(
     }
     let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
     if !is_empty {
-        let now = app.clock.now();
+        let now = app.web.clock.now();
         let prices = app.prices.of(&app.store.catalog, project, now).await?;
         app.store
             .telemetry
@@ -218,9 +219,9 @@ async fn take_batch(
     caller: Act,
     request: Request,
 ) -> Result<Answer<Outcome, 207>, Problem> {
-    let limit = app.config.api_max_body_bytes.max(MAX_BODY_BYTES);
+    let limit = app.web.config.api_max_body_bytes.max(MAX_BODY_BYTES);
     let account = Account::of(request.extensions()).cloned();
-    let bytes = read_json(&app, request, limit).await?;
+    let bytes = read_json(&app.web, request, limit).await?;
     let input: Batch = from_json(&whole_characters(&bytes))?;
     if MAX_EVENTS < input.batch.len() {
         let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
@@ -255,7 +256,7 @@ async fn one(
     Told(mut body): Told<BTreeMap<String, Value>>,
     single: Single,
 ) -> Result<Answer<Known<Value>>, Problem> {
-    let event_id = app.ids.uuid().to_string();
+    let event_id = app.web.ids.uuid().to_string();
     let id = body.remove(single.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
     if id.is_none() && single.kind.ends_with("-update") {
@@ -266,7 +267,7 @@ async fn one(
     let event = json!({
         "id": event_id,
         "type": single.kind,
-        "timestamp": app.clock.now().to_iso_micros(),
+        "timestamp": app.web.clock.now().to_iso_micros(),
         "body": body,
     });
     let outcome = take(&app, &caller, vec![event], None).await?;

@@ -4,13 +4,13 @@
 //! document cannot miss a route.
 
 mod annotation_queues;
-pub(crate) mod blob_storage;
+mod blob_storage;
 mod comments;
 mod conditions;
 mod cursor;
 mod dashboards;
 mod dataset_runs;
-pub(crate) mod datasets;
+mod datasets;
 mod etag;
 mod evaluators;
 mod executions;
@@ -18,80 +18,83 @@ mod experiments;
 mod feedback;
 mod health;
 mod ingestion;
-pub(crate) mod llm_connections;
-pub(crate) mod media;
+mod llm_connections;
+mod media;
 mod memberships;
 mod metrics;
 mod models;
 mod observations;
 mod older;
+mod optional;
 mod organizations;
 mod page;
-pub(crate) mod plugins;
+mod plugins;
 mod projects;
 mod prompts;
 mod rules;
-pub(crate) mod scim;
+mod scim;
 mod score_configs;
 mod scores;
 mod sessions;
 mod skills;
+mod state;
 mod traces;
 mod widgets;
 
-use std::sync::LazyLock;
+use axum::Router;
+use perpend_protocol::Unchecked;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Described;
 
-use axum::body::Bytes;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+pub use scim::as_scim;
+pub use state::{App, NewApp};
 
-use crate::routes::Routes;
+type Routes = perpend_web::routes::Routes<App>;
 
-/// Every endpoint with its description.
-pub(crate) fn routes(routes: &mut Routes) {
-    health::routes(routes);
-    projects::routes(routes);
-    organizations::routes(routes);
-    memberships::routes(routes);
-    blob_storage::routes(routes);
-    scim::routes(routes);
-    traces::routes(routes);
-    ingestion::routes(routes);
-    observations::routes(routes);
-    scores::routes(routes);
-    score_configs::routes(routes);
-    sessions::routes(routes);
-    metrics::routes(routes);
-    models::routes(routes);
-    llm_connections::routes(routes);
-    comments::routes(routes);
-    annotation_queues::routes(routes);
-    evaluators::routes(routes);
-    rules::routes(routes);
-    plugins::routes(routes);
-    executions::routes(routes);
-    prompts::routes(routes);
-    datasets::routes(routes);
-    dataset_runs::routes(routes);
-    experiments::routes(routes);
-    media::routes(routes);
-    widgets::routes(routes);
-    dashboards::routes(routes);
-    skills::routes(routes);
-    feedback::routes(routes);
-    older::routes(routes);
-    routes.open("/api/openapi.json", document);
+/// Every endpoint, and what is said of it.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
+    let all = &mut routes;
+    health::routes(all);
+    projects::routes(all);
+    organizations::routes(all);
+    memberships::routes(all);
+    blob_storage::routes(all);
+    scim::routes(all);
+    traces::routes(all);
+    ingestion::routes(all);
+    observations::routes(all);
+    scores::routes(all);
+    score_configs::routes(all);
+    sessions::routes(all);
+    metrics::routes(all);
+    models::routes(all);
+    llm_connections::routes(all);
+    comments::routes(all);
+    annotation_queues::routes(all);
+    evaluators::routes(all);
+    rules::routes(all);
+    plugins::routes(all);
+    executions::routes(all);
+    prompts::routes(all);
+    datasets::routes(all);
+    dataset_runs::routes(all);
+    experiments::routes(all);
+    media::routes(all);
+    widgets::routes(all);
+    dashboards::routes(all);
+    skills::routes(all);
+    feedback::routes(all);
+    older::routes(all);
+    routes.into_parts()
 }
 
-/// The OpenAPI document.
-#[must_use]
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    Routes::all().openapi()
-}
-
-/// One text for all who ask: whoever does needs no key.
-async fn document() -> impl IntoResponse {
-    static TEXT: LazyLock<Bytes> =
-        LazyLock::new(|| serde_json::to_vec(&openapi()).unwrap_or_default().into());
-    ([(CONTENT_TYPE, "application/json")], TEXT.clone())
+/// Something could not be checked, through no fault of the caller; the cause goes to the log.
+fn unchecked(why: &Unchecked) -> Problem {
+    if *why == Unchecked::Busy {
+        return Problem::unavailable(format!("{why}; try again"));
+    }
+    let error: &dyn std::error::Error = why;
+    tracing::error!(error, "not checked against a schema");
+    Problem::unavailable("this could not be checked against its schema; try again")
 }

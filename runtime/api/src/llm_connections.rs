@@ -1,22 +1,24 @@
 //! LLM connections: how model providers are reached. Keys and header values go in and never come out.
 
-use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use perpend_catalog::connections::Connection;
+use perpend_catalog::sealed::SealedAt;
+use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &str = "/api/public/llm-connections";
 
@@ -83,11 +85,6 @@ pub(crate) struct Secret {
     pub(crate) key: String,
     /// Further headers.
     pub(crate) headers: BTreeMap<String, String>,
-}
-
-/// What a secret belongs to.
-pub(crate) fn owner(project: &str, provider: &str) -> String {
-    format!("llm-connection/{project}/{provider}")
 }
 
 impl ConnectionInput {
@@ -216,17 +213,17 @@ async fn put_connection(
         key: input.secret_key,
         headers,
     });
-    let owner = owner(caller.project.as_str(), &input.provider);
+    let owner = SealedAt::Connection(input.provider.clone()).owner(&caller.project);
     let sealed = app
         .vault
-        .seal(&owner, &secret.to_string(), app.ids.as_ref());
+        .seal(&owner, &secret.to_string(), app.web.ids.as_ref());
     let secret = sealed.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "sealing failed");
         Problem::internal()
     })?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let connection = Connection {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         provider: input.provider,
         adapter: input.adapter,
         secret,

@@ -8,16 +8,17 @@ use perpend_catalog::{Role, User};
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
 use perpend_domain::ids::UserId;
 use perpend_sql::Error;
+use perpend_web::answer::Answer;
+use perpend_web::auth::OrganizationAct;
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::projects;
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::OrganizationAct;
-use crate::extract::Body;
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const OF_ORGANIZATION: &str = "/api/public/organizations/memberships";
 const OF_PROJECT: &str = "/api/public/projects/{projectId}/memberships";
@@ -169,7 +170,7 @@ async fn put_member(
     Body(input): Body<NewMember>,
 ) -> Result<Answer<Member>, Problem> {
     let (user, role) = input.read()?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let set = app
         .store
         .catalog
@@ -183,7 +184,7 @@ async fn delete_member(
     Body(input): Body<OldMember>,
 ) -> Result<Answer<Left>, Problem> {
     let user = user_id(&input.user_id)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let removed = app
         .store
         .catalog
@@ -213,7 +214,7 @@ async fn put_project_member(
 ) -> Result<Answer<Member>, Problem> {
     let project = projects::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let set =
         app.store
             .catalog

@@ -9,13 +9,14 @@ use axum::extract::State;
 use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::metrics::{Granularity, Group};
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::{Map, Value, json};
 
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 use query::{Asked, Version};
 
 const QUERY: &[Param] = &[param(

@@ -1,26 +1,27 @@
 //! Models and prices: the project's own, which go first, and the built-in table.
 
-use perpend_contract::list::PageMeta;
-use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use perpend_contract::list::PageMeta;
+use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
 use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD};
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::{Code, Issue, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &str = "/api/public/models";
 const ONE: &str = "/api/public/models/{modelId}";
@@ -307,7 +308,7 @@ async fn create_model(
     caller: Act,
     Body(input): Body<ModelInput>,
 ) -> Result<Json<Value>, Problem> {
-    let model = input.check(app.ids.uuid().to_string(), app.clock.now())?;
+    let model = input.check(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     let made = app
         .store
         .catalog
@@ -328,7 +329,7 @@ async fn put_model(
     if built_in.entries().iter().any(|entry| entry.id == id) {
         return Err(Problem::not_found("model"));
     }
-    let mut model = input.check(id, app.clock.now())?;
+    let mut model = input.check(id, app.web.clock.now())?;
     if let Some(standing) = find(&app, &caller.project, &model.id).await? {
         model.created_at = standing.created_at;
     }

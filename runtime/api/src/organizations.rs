@@ -3,14 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use perpend_domain::access::Permission::{OrgKeyRead, OrgRead};
+use perpend_web::answer::Answer;
+use perpend_web::auth::OrganizationAct;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::projects::{ApiKeys, key_views};
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::OrganizationAct;
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const PROJECTS: &str = "/api/public/organizations/projects";
 const KEYS: &str = "/api/public/organizations/apiKeys";

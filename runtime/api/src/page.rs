@@ -3,10 +3,9 @@
 use axum::Json;
 use perpend_contract::list::Listed;
 use perpend_domain::list::{Numbered, Paging};
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
-
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
 
 /// Parameter `page`.
 pub(super) const PAGE: Param = param("page", "integer", "From 1.");

@@ -9,16 +9,17 @@ use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, 
 use perpend_domain::filter::{FilterError, Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::routes::Operation;
 use serde_json::json;
 
 use super::cursor;
 use super::evaluators::{self, PAGE, mapping_problem};
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::{Code, Issue, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
@@ -220,7 +221,7 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
         {
             return Err(Problem::body(&field, "the evaluator is assigned twice"));
         }
-        let id = AssignmentId::new(&app.ids.uuid().to_string());
+        let id = AssignmentId::new(&app.web.ids.uuid().to_string());
         assignments.push(Assignment {
             id: id.map_err(|_| Problem::internal())?,
             evaluator_id,
@@ -298,12 +299,12 @@ pub(super) async fn make(
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
     let patch = patch_of(input, app, Timing::default(), true)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
     let sent = input.filter.clone().unwrap_or_default();
     let filter = Written::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
-        id: known(&app.ids.uuid().to_string())?,
+        id: known(&app.web.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
         target,
         enabled: patch.enabled.unwrap_or_default(),
@@ -332,7 +333,7 @@ pub(super) async fn change(
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
     let mut patch = patch_of(input, app, standing.timing, false)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let target = patch.target.unwrap_or(standing.target);
     // Also one that stays: it was written for another target, or by an older version.
     let sent = input.filter.clone();

@@ -6,16 +6,17 @@ use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::{Code, Issue, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &str = "/api/public/score-configs";
 const ONE: &str = "/api/public/score-configs/{configId}";
@@ -132,9 +133,9 @@ async fn create_config(
         )
     })?;
     let given = input.categories.map(categories);
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let config = checked(ScoreConfig {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         name: input.name,
         data_type,
         is_archived: false,
@@ -189,7 +190,7 @@ async fn update_config(
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(Problem::body("", "at least one field is expected"));
     }
-    let patch: ConfigPatch = crate::extract::from_value(&patch)?;
+    let patch: ConfigPatch = perpend_web::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;
     let seen = config.updated_at;
     config.is_archived = patch.is_archived.unwrap_or(config.is_archived);
@@ -198,7 +199,7 @@ async fn update_config(
     config.max_value = patch.max_value.or(config.max_value);
     config.description = patch.description.or(config.description);
     config.categories = patch.categories.map(categories).or(config.categories);
-    config.updated_at = app.clock.now().max(seen.plus_millis(1));
+    config.updated_at = app.web.clock.now().max(seen.plus_millis(1));
     let config = checked(config)?;
     app.store
         .catalog

@@ -8,14 +8,15 @@ use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::{SessionQuery, TraceQuery};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 
 use super::page;
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &[Param] = &[
     page::PAGE,

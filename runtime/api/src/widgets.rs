@@ -7,6 +7,10 @@ use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::View;
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -15,10 +19,7 @@ use super::metrics::names;
 use super::page;
 use super::rules::filter_problem_at;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const ALL: &str = "/api/public/unstable/dashboard-widgets";
 const ONE: &str = "/api/public/unstable/dashboard-widgets/{widgetId}";
@@ -358,7 +359,7 @@ async fn create_widget(
     caller: Act,
     Body(input): Body<NewWidget>,
 ) -> Result<Json<Value>, Problem> {
-    let widget = input.checked(app.ids.uuid().to_string(), app.clock.now())?;
+    let widget = input.checked(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     app.store
         .catalog
         .create_widget(&caller.project, &widget)
@@ -391,7 +392,7 @@ async fn update_widget(
     }
     let seen = widget.updated_at;
     patch.apply(&mut widget)?;
-    widget.updated_at = app.clock.now().max(seen);
+    widget.updated_at = app.web.clock.now().max(seen);
     app.store
         .catalog
         .update_widget(&caller.project, &widget, seen)

@@ -2,9 +2,9 @@
 //! operator.
 
 use perpend_domain::ids::ProjectId;
+use perpend_sql::checked;
 
 use crate::{Catalog, Error};
-use perpend_sql::checked;
 
 /// Where an encrypted value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,17 @@ pub enum SealedAt {
     Connection(String),
     /// The export to a bucket.
     Export,
+}
+
+impl SealedAt {
+    /// Whose it is, as it is sealed with: a value that was moved to another place does not open there.
+    #[must_use]
+    pub fn owner(&self, project: &ProjectId) -> String {
+        match self {
+            Self::Connection(provider) => format!("llm-connection/{project}/{provider}"),
+            Self::Export => format!("blob-export/{project}"),
+        }
+    }
 }
 
 /// An encrypted value.

@@ -259,7 +259,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "info",
         since: "0.1",
         text: "`error`, `warn`, `info`, `debug` or `trace`, or a filter such as \
-               `info,perpend_server::ingress=debug`.",
+               `info,perpend_ingress=debug`.",
         set: |config, text| {
             let filter = tracing_subscriber::EnvFilter::try_new(text);
             filter.map_err(|error| format!("{text:?} is not a log filter: {error}"))?;

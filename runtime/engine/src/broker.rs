@@ -57,7 +57,7 @@ impl Broker {
     }
 
     /// The port of one call that runs in this process.
-    pub(crate) fn port(&self, call: &Call) -> Arc<dyn Port> {
+    pub fn port(&self, call: &Call) -> Arc<dyn Port> {
         Arc::new(CallPort {
             broker: self.clone(),
             origin: call.origin.clone(),

@@ -15,20 +15,16 @@ use anyhow::Context as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_store::Store;
 
-use crate::problem::{Code, Problem};
-use crate::{App, Engine};
+use crate::Engine;
 
 /// The largest component, unpacked, that is registered.
-pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
+pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 /// What the names of first-party plug-ins begin with.
-pub(crate) const VENDOR: &str = "perpend/";
+pub const VENDOR: &str = "perpend/";
 const PLAIN: &str = ".wasm";
 const PACKED: &str = ".wasm.zst";
 /// Before the name of the component that another one was packed against.
 const FROM: &str = ".from.";
-
-/// One at a time: a compilation uses every processor, and the second request finds the first one's result.
-static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The folder of optional components, and which of its files are known to be registered.
 #[derive(Debug, Default)]
@@ -37,10 +33,11 @@ pub struct Components {
     registered: Mutex<HashMap<String, Stamp>>,
 }
 
-/// What changes when a file does.
+/// The file of a component, and what changes when it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
-    path: PathBuf,
+pub struct Stamp {
+    /// Where it is.
+    pub path: PathBuf,
     n_bytes: u64,
     modified: Option<SystemTime>,
 }
@@ -64,7 +61,8 @@ impl Components {
 
     /// The file of the plug-in `perpend/NAME`: `NAME.wasm`, or packed `NAME.wasm.zst`, or packed against another
     /// component beside it `NAME.from.OTHER.wasm.zst`.
-    fn find(&self, name: &str) -> Option<Stamp> {
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Stamp> {
         let path = find(&self.folder, name.strip_prefix(VENDOR)?)?;
         let found = fs::metadata(&path).ok()?;
         Some(Stamp {
@@ -80,13 +78,16 @@ impl Components {
         self.find(name).is_some()
     }
 
-    fn is_registered(&self, name: &str, stamp: &Stamp) -> bool {
+    /// Whether this file, as it is, was registered by this process.
+    #[must_use]
+    pub fn is_registered(&self, name: &str, stamp: &Stamp) -> bool {
         let registered = self.registered.lock();
         let registered = registered.unwrap_or_else(PoisonError::into_inner);
         registered.get(name) == Some(stamp)
     }
 
-    fn note(&self, name: &str, stamp: Stamp) {
+    /// Notes that this file was registered.
+    pub fn note(&self, name: &str, stamp: Stamp) {
         let registered = self.registered.lock();
         let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
         registered.insert(name.to_owned(), stamp);
@@ -117,66 +118,8 @@ fn base(path: &Path) -> Option<&str> {
     Some(name.split_once(FROM)?.1)
 }
 
-/// The name in a reference `vendor/name` or `vendor/name@version`.
-fn name_in(reference: &str) -> &str {
-    reference
-        .split_once('@')
-        .map_or(reference, |(name, _)| name)
-}
-
-/// Registers the optional plug-in that `reference` names, where the installation has it and this process has
-/// not registered it yet. The program of a later version brings a later component: that is why a plug-in which
-/// is in the database already does not settle it.
-///
-/// # Errors
-/// When the file cannot be used; the log says why.
-pub(crate) async fn register(app: &App, reference: &str) -> Result<(), Problem> {
-    let name = name_in(reference);
-    if !app.bundle.optional.contains(&name) {
-        return Ok(());
-    }
-    let Some(stamp) = app.components.find(name) else {
-        return Ok(());
-    };
-    if app.components.is_registered(name, &stamp) {
-        return Ok(());
-    }
-    // A task of its own: it takes longer than some clients wait, and has to go on when the caller does not.
-    let task = put_file(app.clone(), name.to_owned(), stamp);
-    let registered = tokio::spawn(task).await;
-    let registered = registered.unwrap_or_else(|error| Err(error.into()));
-    registered.map_err(|error| {
-        let error: &dyn std::error::Error = error.as_ref();
-        tracing::error!(error, plugin.name = name, "optional plug-in not registered");
-        Problem::unavailable(format!("{name} cannot be registered; the log says why"))
-    })
-}
-
-async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
-    let _one = REGISTERING.lock().await;
-    if app.components.is_registered(&name, &stamp) {
-        return Ok(());
-    }
-    let path = stamp.path.clone();
-    let component = tokio::task::spawn_blocking(move || read(&path)).await??;
-    let digest = Digest::of(&component);
-    let known = app.store.catalog.plugin(&app.home_project, &digest).await?;
-    if known.is_none_or(|known| known.owner.is_some()) {
-        let info = inspect(&app.engine, &component).await?;
-        anyhow::ensure!(
-            info.name == name,
-            "{} holds the plug-in {}, not {name}",
-            stamp.path.display(),
-            info.name
-        );
-        put(&app.store, &info, &component, app.clock.now()).await?;
-    }
-    app.components.note(&name, stamp);
-    Ok(())
-}
-
 /// What a component is, behind the sandbox of the server.
-pub(crate) async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result<PluginInfo> {
+pub async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result<PluginInfo> {
     let inspected = engine.inspect(component).await;
     inspected.map_err(|problems| {
         let problems = problems.iter().map(|p| format!("{}: {}", p.at, p.message));
@@ -185,7 +128,7 @@ pub(crate) async fn inspect(engine: &Engine, component: &[u8]) -> anyhow::Result
 }
 
 /// Registers a plug-in for all projects.
-pub(crate) async fn put(
+pub async fn put(
     store: &Store,
     info: &PluginInfo,
     component: &[u8],
@@ -204,7 +147,7 @@ pub(crate) async fn put(
 ///
 /// # Errors
 /// When it cannot be read, or is too large.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
     let base = base(path).map(|base| {
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -233,21 +176,6 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         MAX_COMPONENT_BYTES >> 20
     );
     Ok(component)
-}
-
-/// No plug-in has this reference: for an optional one, with the way to get it.
-pub(crate) fn missing(app: &App, reference: &str) -> Problem {
-    let message = match app.bundle.optional.contains(&name_in(reference)) {
-        true => format!(
-            "{} is not part of this installation; the operator adds its component with \
-             `perpend plugin add FILE` (from source, `cargo xtask plugins` builds it)",
-            name_in(reference)
-        ),
-        false => {
-            format!("no plug-in {reference:?} in this project; GET /api/v1/plugins lists them")
-        }
-    };
-    Problem::new(Code::NotFound, message).with("field", "plugin")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use perpend_catalog::Catalog;
+use perpend_config::{Confinement, Evaluation};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
 use perpend_host::{Host, HostError, Plugin};
@@ -17,7 +18,6 @@ use perpend_store::Store;
 use perpend_workers::{Components, Workers};
 
 use crate::broker::{Broker, NoModels};
-use perpend_config::{Confinement, Evaluation};
 
 /// Runs evaluators and looks into components.
 #[derive(Debug)]

@@ -1,15 +1,15 @@
 //! What start-up says about the walls around plug-ins.
 
 use anyhow::{Context as _, bail};
-
 use perpend_config::{Confinement, Evaluation, Isolation};
-use crate::engine::Engine;
+
+use crate::Engine;
 
 /// Starts a worker that is given no call, and logs what the platform put around it.
 ///
 /// # Errors
 /// When no worker can be started, or the settings require walls that are not there.
-pub(crate) async fn announce(engine: &Engine, settings: &Evaluation) -> anyhow::Result<()> {
+pub async fn announce(engine: &Engine, settings: &Evaluation) -> anyhow::Result<()> {
     let Engine::Processes(workers) = engine else {
         if settings.confinement == Confinement::Required {
             bail!(

@@ -7,9 +7,8 @@ use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_otlp::{DecodeError, Full, Sink};
 use perpend_telemetry::{Preparing, Serialised};
-
-use crate::admission::{Account, Counted};
-use crate::problem::{Code, Problem};
+use perpend_web::admission::{Account, Counted};
+use perpend_web::problem::{Code, Problem};
 
 /// Memory that any request may take, however small it is.
 const ALLOWANCE: usize = 96 << 20;

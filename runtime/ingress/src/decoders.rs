@@ -4,10 +4,9 @@
 //! acknowledged or asked for goes first (commits, evaluations, answers), and new telemetry waits. Each
 //! body that waits keeps its share of the budget of bytes, so that no more wait than fit.
 
+use perpend_web::problem::Problem;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use tokio::sync::oneshot;
-
-use crate::problem::Problem;
 
 /// Threads for work that needs nothing but a CPU.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::admission::{Counted, too_large};
-use crate::problem::{Code, Problem};
+use perpend_web::admission::{Counted, too_large};
+use perpend_web::problem::{Code, Problem};
 
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
-    use crate::admission::Admission;
+    use perpend_web::admission::Admission;
 
     fn run(data: Vec<u8>, compression: Compression, max: usize) -> Result<Vec<u8>, Problem> {
         let account = Admission::new(1 << 30, 100).account();

@@ -1,15 +1,14 @@
 //! What the OpenAPI document says of the OTLP paths.
 
+use perpend_domain::access::Permission::IngestWrite;
+use perpend_web::auth::Needs;
+use perpend_web::otlp::{PATHS, Signal};
+use perpend_web::routes::with_permission;
 use utoipa::openapi::content::{Content, ContentBuilder};
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{HttpMethod, PathItem, Required, Response, ResponseBuilder};
-
-use super::{PATHS, Signal};
-use crate::auth::Needs;
-use crate::routes::with_permission;
-use perpend_domain::access::Permission::IngestWrite;
 
 /// Both spellings of protobuf are in use.
 const PROTOBUF: [&str; 2] = ["application/x-protobuf", "application/protobuf"];
@@ -41,27 +40,25 @@ const REFUSALS: [(u16, &str); 8] = [
     ),
 ];
 
-impl Signal {
-    const fn summary(self) -> &'static str {
-        match self {
-            Self::Traces => "Send spans as OTLP; 200 means that they are stored",
-            Self::Logs => "Send log records as OTLP; those of GenAI conventions are stored",
-            Self::Metrics => "Send metrics as OTLP; they are checked and not stored",
-        }
+const fn summary(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "Send spans as OTLP; 200 means that they are stored",
+        Signal::Logs => "Send log records as OTLP; those of GenAI conventions are stored",
+        Signal::Metrics => "Send metrics as OTLP; they are checked and not stored",
     }
+}
 
-    /// The member of a request that holds everything.
-    const fn member(self) -> &'static str {
-        match self {
-            Self::Traces => "resourceSpans",
-            Self::Logs => "resourceLogs",
-            Self::Metrics => "resourceMetrics",
-        }
+/// The member of a request that holds everything.
+const fn member(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "resourceSpans",
+        Signal::Logs => "resourceLogs",
+        Signal::Metrics => "resourceMetrics",
     }
 }
 
 /// Every path, with what it takes and answers.
-pub(crate) fn paths() -> impl Iterator<Item = (&'static str, PathItem)> {
+pub fn paths() -> impl Iterator<Item = (&'static str, PathItem)> {
     PATHS
         .iter()
         .map(|(path, signal)| (*path, item(path, *signal)))
@@ -130,7 +127,7 @@ fn id(path: &str, signal: Signal) -> String {
 fn item(path: &str, signal: Signal) -> PathItem {
     let resources = ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object));
     let request = ObjectBuilder::new().schema_type(Type::Object);
-    let request = request.property(signal.member(), resources);
+    let request = request.property(member(signal), resources);
     let body = RequestBodyBuilder::new().required(Some(Required::True));
     let contents = contents(request).into_iter();
     let body = contents.fold(body, |body, (media_type, content)| {
@@ -145,11 +142,11 @@ fn item(path: &str, signal: Signal) -> PathItem {
         .schema(Some(encodings));
     let mut operation = OperationBuilder::new()
         .operation_id(Some(id(path, signal)))
-        .summary(Some(signal.summary()))
+        .summary(Some(summary(signal)))
         .tag("otel")
         .parameter(encoding)
         .request_body(Some(body.build()))
-        .response("200", answer(signal.summary(), taken()));
+        .response("200", answer(summary(signal), taken()));
     for (number, text) in REFUSALS {
         operation = operation.response(number.to_string(), answer(text, status()));
     }

@@ -1,41 +1,14 @@
-//! What the headers of an OTLP request say (otlp.md 1.2 and 1.3).
+//! What the headers of an OTLP request say of its compression and its sender (otlp.md 1.2 and 1.3).
 
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName};
-use perpend_otlp::Encoding;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_ENCODING;
+use perpend_web::otlp::either;
+use perpend_web::problem::{Code, Problem};
 
 use super::decompress::Compression;
-use crate::problem::{Code, Problem};
 
 /// The newest ingestion version that clients announce.
 const MAX_INGESTION_VERSION: u32 = 4;
-
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    Some(headers.get(name)?.to_str().unwrap_or("").trim())
-}
-
-/// The media type without parameters, lower-case.
-pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
-    let value = text(headers, CONTENT_TYPE)?;
-    let media_type = value.split(';').next().unwrap_or("").trim();
-    Some(media_type.to_ascii_lowercase())
-}
-
-pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
-    let media_type = media_type(headers).unwrap_or_default();
-    let message = match media_type.as_str() {
-        "application/x-protobuf" | "application/protobuf" => return Ok(Encoding::Protobuf),
-        "application/json" => return Ok(Encoding::Json),
-        grpc if grpc.starts_with("application/grpc") => {
-            "there is no gRPC endpoint: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf".to_owned()
-        }
-        "" => "a Content-Type is needed: application/x-protobuf or application/json".to_owned(),
-        other => format!(
-            "Content-Type {other:?} is not supported: send application/x-protobuf or application/json"
-        ),
-    };
-    Err(Problem::new(Code::UnsupportedMediaType, message))
-}
 
 pub(super) fn compression(headers: &HeaderMap) -> Result<Compression, Problem> {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
@@ -86,20 +59,6 @@ impl Sender {
     }
 }
 
-/// `x-perpend-NAME`, else `x-langfuse-NAME`, with hyphens or underscores.
-pub(crate) fn either(headers: &HeaderMap, name: &str) -> Option<String> {
-    for vendor in ["perpend", "langfuse"] {
-        let hyphens = format!("x-{vendor}-{name}");
-        let value = headers
-            .get(&hyphens)
-            .or_else(|| headers.get(hyphens.replace('-', "_")));
-        if let Some(value) = value {
-            return Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,26 +69,6 @@ mod tests {
             map.append(*name, value.parse().unwrap());
         }
         map
-    }
-
-    #[test]
-    fn media_types_are_matched_without_case_and_parameters() {
-        for (text, expected) in [
-            ("application/x-protobuf", Encoding::Protobuf),
-            ("Application/Protobuf", Encoding::Protobuf),
-            ("application/json; charset=utf-8", Encoding::Json),
-        ] {
-            assert_eq!(
-                encoding(&headers(&[("content-type", text)])).unwrap(),
-                expected
-            );
-        }
-        for text in ["text/plain", "application/grpc+proto"] {
-            let problem = encoding(&headers(&[("content-type", text)])).unwrap_err();
-            assert_eq!(problem.code(), Code::UnsupportedMediaType);
-        }
-        let grpc = encoding(&headers(&[("content-type", "application/grpc")])).unwrap_err();
-        assert!(grpc.message().contains("http/protobuf"));
     }
 
     #[test]

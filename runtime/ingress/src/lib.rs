@@ -3,7 +3,7 @@
 //! Invariants:
 //! - **200 means durable.** The answer leaves after the store's commit.
 //! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget
-//!   (`admission`); a body that finds no room gets 503 and nothing of it is kept.
+//!   (`perpend_web::admission`); a body that finds no room gets 503 and nothing of it is kept.
 //! - **The reactor is left alone.** Decompressing, decoding, mapping and packing happen on threads of
 //!   their own, which stand behind all others.
 //! - **The answer speaks the request's encoding**, errors included.
@@ -15,51 +15,31 @@ mod decoders;
 mod decompress;
 mod described;
 mod headers;
-mod reply;
+mod state;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use perpend_domain::pricing::PriceTable;
 use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
 use perpend_telemetry::Prepared;
-
-use crate::App;
-use crate::admission::{self, Counted};
-use crate::auth::Act;
-use crate::problem::{Code, Problem};
-use crate::routes::Routes;
+use perpend_web::admission::{self, Counted};
+use perpend_web::auth::Act;
+use perpend_web::otlp::{self, PATHS, Reply, Signal};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::{Described, Routes};
 
 use charged::Charged;
+
 pub use decoders::Decoders;
-pub(crate) use described::paths;
+pub use described::paths;
 use headers::Sender;
-pub(crate) use headers::either;
-use reply::Reply;
-pub(crate) use reply::method_not_allowed;
+pub use state::{App, NewApp};
 
-/// What a path takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Signal {
-    Traces,
-    Logs,
-    Metrics,
-}
-
-/// Paths and what they take; each also works with a slash at its end.
-const PATHS: &[(&str, Signal)] = &[
-    ("/api/public/otel/v1/traces", Signal::Traces),
-    ("/api/public/otel/v1/logs", Signal::Logs),
-    ("/api/public/otel/v1/metrics", Signal::Metrics),
-    ("/api/public/otel", Signal::Traces),
-    ("/v1/traces", Signal::Traces),
-    ("/v1/logs", Signal::Logs),
-    ("/v1/metrics", Signal::Metrics),
-];
-
-/// The OTLP paths.
-pub(crate) fn routes(routes: &mut Routes) {
+/// The OTLP paths, and what is said of them.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
     for (path, signal) in PATHS {
         let signal = *signal;
         routes.otlp(
@@ -69,24 +49,12 @@ pub(crate) fn routes(routes: &mut Routes) {
             },
         );
     }
-}
-
-/// Whether a path is one of these.
-#[must_use]
-pub fn is_otlp(path: &str) -> bool {
-    let path = path.strip_suffix('/').unwrap_or(path);
-    PATHS.iter().any(|(known, _)| *known == path)
-}
-
-/// A refusal before anything was read, in the encoding of the request.
-pub(crate) fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
-    let encoding = headers::encoding(headers).unwrap_or(Encoding::Json);
-    Reply::new(encoding, headers).problem(problem)
+    routes.into_parts()
 }
 
 async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Response {
     // Before the media type is known, errors are JSON.
-    let encoding = headers::encoding(request.headers());
+    let encoding = otlp::encoding(request.headers());
     let reply = Reply::new(
         encoding.as_ref().copied().unwrap_or(Encoding::Json),
         request.headers(),
@@ -111,11 +79,11 @@ async fn take(
 ) -> Result<Vec<u8>, Problem> {
     let sender = Sender::read(request.headers())?;
     let compression = headers::compression(request.headers())?;
-    let limits = &app.config.ingest;
-    let wire = admission::read(&app, request, limits.max_body_bytes).await?;
+    let limits = &app.web.config.ingest;
+    let wire = admission::read(&app.web, request, limits.max_body_bytes).await?;
 
     let account = wire.account.clone();
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let context = Context {
         arrived_at: now,
         sdk_name: sender.sdk_name,

@@ -8,12 +8,12 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Uri;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::Uri;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -42,6 +42,12 @@ pub struct Outbound(Arc<Clients>);
 #[derive(Debug)]
 struct Clients {
     private: Vec<String>,
+    /// Opened by the first request, because that reads the certificates of this machine.
+    ways: OnceLock<Ways>,
+}
+
+#[derive(Debug)]
+struct Ways {
     to_public: Https,
     to_any: Https,
 }
@@ -54,12 +60,20 @@ impl Outbound {
     /// `private` are hosts, each with a port or without, that may lie anywhere.
     #[must_use]
     pub fn new(private: &[String]) -> Self {
-        let tls = tls();
         Self(Arc::new(Clients {
             private: private.to_vec(),
-            to_public: client(Names::Public, tls.clone()),
-            to_any: client(Names::Any, tls),
+            ways: OnceLock::new(),
         }))
+    }
+
+    fn ways(&self) -> &Ways {
+        self.0.ways.get_or_init(|| {
+            let tls = tls();
+            Ways {
+                to_public: client(Names::Public, tls.clone()),
+                to_any: client(Names::Any, tls),
+            }
+        })
     }
 
     fn may_be_private(&self, uri: &Uri) -> bool {
@@ -92,7 +106,7 @@ impl Outbound {
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let failed = |kind, text: String| HttpError::new(kind, Failed(text));
         let answered = if self.may_be_private(request.uri()) {
-            self.0.to_any.request(request).await
+            self.ways().to_any.request(request).await
         } else {
             // Literal addresses are not looked up.
             let literal = request
@@ -104,7 +118,7 @@ impl Outbound {
                 let text = not_public(&address.to_string());
                 return Err(failed(HttpErrorKind::Unknown, text));
             }
-            self.0.to_public.request(request).await
+            self.ways().to_public.request(request).await
         };
         let (parts, body) = answered
             .map_err(|error| {

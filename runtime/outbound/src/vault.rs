@@ -100,6 +100,7 @@ impl Vault {
 mod tests {
     use super::*;
 
+    #[derive(Debug)]
     struct RandomIds;
 
     impl IdSource for RandomIds {

@@ -6,11 +6,11 @@ use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_ui::{Text, Tone, Verdict, clock};
+use perpend_web::problem::Problem;
 
 use super::Viewer;
 use super::rules::sentence;
 use crate::App;
-use crate::problem::Problem;
 
 /// Rules asked for one page; the API answers for any one of them.
 const MAX_RULES: usize = 50;

@@ -15,8 +15,10 @@ mod raw;
 mod read;
 mod reference;
 mod rules;
+mod state;
 mod trace;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OriginalUri, Request};
 use axum::http::header::{
@@ -25,62 +27,70 @@ use axum::http::header::{
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{self, EvaluatorRead, TraceRead};
 use perpend_domain::ids::ProjectId;
 use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
+use perpend_web::Web;
+use perpend_web::auth::{Act, Needs, Way, act_of_session};
+use perpend_web::edge::REQUEST_ID;
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::{Described, Page, Routes};
 
-use crate::App;
-use crate::auth::{Act, Needs, act_of_session};
-use crate::edge::REQUEST_ID;
-use crate::problem::{Code, Problem};
-use crate::routes::{Page, Routes};
+pub use state::{App, NewApp};
 
 /// The address to print at start: opening it logs in.
 #[must_use]
-pub fn login_url(app: &App, origin: &str) -> String {
+pub fn login_url(web: &Web, origin: &str) -> String {
     format!(
         "{}/?token={}",
         origin.trim_end_matches('/'),
-        app.login_token
+        web.login_token
     )
 }
 
-/// All pages.
-pub(crate) fn routes(routes: &mut Routes) {
+/// All pages, and what is said of them.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
     let home = Page::get("/", Needs::Nobody);
-    routes.page(home.secret(), login::home);
+    routes.page(BySession, home.secret(), login::home);
     let form = Page::get("/login", Needs::Nobody);
-    routes.page(form.secret(), login::form);
+    routes.page(BySession, form.secret(), login::form);
     let submit = Page::post("/login", Needs::Nobody);
-    routes.page(submit.secret(), login::submit);
+    routes.page(BySession, submit.secret(), login::submit);
     let logout = Page::post("/logout", Needs::Nobody);
-    routes.page(logout.secret(), login::logout);
-    routes.page(Page::get("/traces", TraceRead), list::show);
-    routes.page(Page::get("/traces/{trace}", TraceRead), trace::show);
+    routes.page(BySession, logout.secret(), login::logout);
+    routes.page(BySession, Page::get("/traces", TraceRead), list::show);
+    routes.page(
+        BySession,
+        Page::get("/traces/{trace}", TraceRead),
+        trace::show,
+    );
     let detail = Page::get("/traces/{trace}/detail", TraceRead);
-    routes.page(detail, trace::detail);
+    routes.page(BySession, detail, trace::detail);
     let raw = Page::get("/traces/{trace}/raw/{part}", TraceRead);
-    routes.page(raw, raw::of_trace);
+    routes.page(BySession, raw, raw::of_trace);
     let raw = Page::get(
         "/traces/{trace}/observations/{observation}/raw/{part}",
         TraceRead,
     );
-    routes.page(raw, raw::of_observation);
+    routes.page(BySession, raw, raw::of_observation);
     let by_project = Page::get("/project/{project}/traces/{trace}", TraceRead);
-    routes.page(by_project, trace::by_project);
+    routes.page(BySession, by_project, trace::by_project);
     let by_client = Page::get("/trace/{trace}", TraceRead);
-    routes.page(by_client, trace::by_client);
-    routes.page(Page::get("/rules", EvaluatorRead), rules::show);
+    routes.page(BySession, by_client, trace::by_client);
+    routes.page(BySession, Page::get("/rules", EvaluatorRead), rules::show);
     let reference = Page::get("/api/reference", Needs::Nobody);
-    routes.page(reference, reference::show);
-    routes.page(Page::get("/assets/{file}", Needs::Nobody), asset);
+    routes.page(BySession, reference, reference::show);
+    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
+    let (pages, described) = routes.into_parts();
+    (pages.layer(from_fn(as_page)), described)
 }
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
-pub(super) struct Viewer {
+struct Viewer {
     project: ProjectId,
     name: String,
 }
@@ -94,32 +104,38 @@ impl Viewer {
     }
 }
 
-/// Lets the holder of a session pass who may do any of this; sends everybody else to the login form.
-pub(crate) async fn admit(
-    app: &App,
-    parts: &mut Parts,
-    any: &[Permission],
-) -> Result<(), Response> {
-    let viewer = match act_of_session(app, &parts.headers).await {
-        Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => viewer(app, act).await,
-        Ok(Some(_)) => {
-            let message = "the key pair of this session does not open this page";
-            Err(Problem::new(Code::AccessDenied, message))
+/// A session in a cookie; else the login form.
+#[derive(Clone, Copy, Debug)]
+struct BySession;
+
+impl Way<App> for BySession {
+    async fn admit(
+        &self,
+        app: &App,
+        parts: &mut Parts,
+        any: &[Permission],
+    ) -> Result<(), Response> {
+        let viewer = match act_of_session(&app.web, &parts.headers).await {
+            Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => viewer(app, act).await,
+            Ok(Some(_)) => {
+                let message = "the key pair of this session does not open this page";
+                Err(Problem::new(Code::AccessDenied, message))
+            }
+            Ok(None) => Ok(None),
+            Err(problem) => Err(problem),
+        };
+        let address = parts
+            .extensions
+            .get::<OriginalUri>()
+            .map_or(&parts.uri, |uri| &uri.0);
+        match viewer {
+            Ok(Some(viewer)) => {
+                parts.extensions.insert(viewer);
+                Ok(())
+            }
+            Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
+            Err(problem) => Err(problem.into_response()),
         }
-        Ok(None) => Ok(None),
-        Err(problem) => Err(problem),
-    };
-    let address = parts
-        .extensions
-        .get::<OriginalUri>()
-        .map_or(&parts.uri, |uri| &uri.0);
-    match viewer {
-        Ok(Some(viewer)) => {
-            parts.extensions.insert(viewer);
-            Ok(())
-        }
-        Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
-        Err(problem) => Err(problem.into_response()),
     }
 }
 
@@ -134,7 +150,7 @@ async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
 
 /// The viewer with a session, for pages that anybody may see.
 async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
-    match act_of_session(app, headers).await? {
+    match act_of_session(&app.web, headers).await? {
         Some(act) => viewer(app, act).await,
         None => Ok(None),
     }

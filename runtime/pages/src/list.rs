@@ -12,11 +12,11 @@ use perpend_domain::ids::TraceId;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
 use perpend_ui::{Chip, Pager, Section, Text, TraceLine, TracesPage};
+use perpend_web::problem::Problem;
 
 use super::filter::ListForm;
 use super::{Viewer, page, read};
 use crate::App;
-use crate::problem::Problem;
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;
@@ -129,7 +129,7 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
 fn origin(app: &App, headers: &HeaderMap) -> String {
-    let config = &app.config;
+    let config = &app.web.config;
     if let Some(url) = &config.public_url {
         return url.trim_end_matches('/').to_owned();
     }

@@ -10,15 +10,15 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::ProjectId;
 use perpend_ui::LoginPage;
+use perpend_web::admission;
+use perpend_web::auth::{self, Begun};
+use perpend_web::client_address::ClientAddress;
+use perpend_web::extract::Params;
+use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use super::{page, somebody};
 use crate::App;
-use crate::admission;
-use crate::auth::{self, Begun};
-use crate::client_address::ClientAddress;
-use crate::extract::Params;
-use crate::problem::{Code, Problem};
 
 const START: &str = "/traces";
 /// Largest form. It is read before anything is known of its sender.
@@ -104,7 +104,7 @@ pub(super) async fn form(
         };
         return page(StatusCode::OK, &view);
     }
-    if auth::check_login_token(&app, client, &query.token)? {
+    if auth::check_login_token(&app.web, client, &query.token)? {
         return enter(&app, &app.home_project, Begun::Token, &query.next).await;
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
@@ -122,10 +122,10 @@ pub(super) async fn submit(
     request: Request,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
-    let body = admission::read(&app, request, MAX_FORM_BYTES).await?;
+    let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
-        return match auth::check_login_token(&app, client, &form.token)? {
+        return match auth::check_login_token(&app.web, client, &form.token)? {
             true => enter(&app, &app.home_project, Begun::Token, &form.next).await,
             false => refuse(WRONG_TOKEN, form.next, form.public_key),
         };
@@ -150,7 +150,7 @@ pub(super) async fn logout(
     same_site(&headers)?;
     Ok(with_cookie(
         Redirect::to("/login"),
-        &app.sessions().await?.no_cookie(),
+        &app.web.sessions().await?.no_cookie(),
     ))
 }
 
@@ -174,7 +174,7 @@ async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<P
     ));
     let value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| Problem::internal())?;
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    Ok(auth::act_of(app, client, &headers, TraceRead)
+    Ok(auth::act_of(&app.web, client, &headers, TraceRead)
         .await?
         .project)
 }
@@ -186,9 +186,10 @@ async fn enter(
     next: &str,
 ) -> Result<Response, Problem> {
     let cookie = app
+        .web
         .sessions()
         .await?
-        .cookie(project, begun, app.clock.now());
+        .cookie(project, begun, app.web.clock.now());
     Ok(with_cookie(Redirect::to(destination(next)), &cookie))
 }
 

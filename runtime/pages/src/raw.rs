@@ -5,10 +5,10 @@ use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
+use perpend_web::problem::Problem;
 
 use super::{Viewer, plain};
 use crate::App;
-use crate::problem::Problem;
 
 fn unknown() -> Problem {
     Problem::not_found("value")

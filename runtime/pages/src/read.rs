@@ -5,9 +5,9 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::trace::Trace;
+use perpend_web::problem::Problem;
 
 use crate::App;
-use crate::problem::Problem;
 
 /// A page of the list of traces.
 pub(super) struct Found {

@@ -8,11 +8,11 @@ use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::EvaluatorId;
 use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
+use perpend_web::problem::Problem;
 use serde_json::Value;
 
 use super::{Viewer, page};
 use crate::App;
-use crate::problem::Problem;
 
 pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
     let store = &app.store;

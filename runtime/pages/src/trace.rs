@@ -13,11 +13,11 @@ use perpend_domain::score::{Score, ScoreOrigin, Subject};
 use perpend_ui::{
     DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage,
 };
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use super::{Viewer, explain, page, read, unrendered};
 use crate::App;
-use crate::problem::Problem;
 
 /// Which step is looked at, and whether all rows are wanted.
 #[derive(Debug, Default, Deserialize)]

@@ -7,8 +7,7 @@ use perpend_domain::time::Timestamp;
 use perpend_sql::Error;
 use perpend_store::Store;
 
-pub use crate::auth::KeyPair;
-use perpend_config::Init;
+pub use perpend_web::auth::KeyPair;
 
 /// Finds the project of this installation, or makes it: the one that the login link opens.
 ///
@@ -20,7 +19,7 @@ use perpend_config::Init;
 /// When the database fails.
 pub async fn first_start(
     store: &Store,
-    init: &Init,
+    init: &perpend_config::Init,
     ids: &dyn IdSource,
     now: Timestamp,
     show: fn(&KeyPair),
@@ -32,7 +31,7 @@ pub async fn first_start(
 
 async fn project_and_key(
     store: &Store,
-    init: &Init,
+    init: &perpend_config::Init,
     (ids, now): (&dyn IdSource, Timestamp),
     show: fn(&KeyPair),
 ) -> Result<Project, Error> {
@@ -107,7 +106,7 @@ fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
 /// Makes sure that the key pair of the settings opens the organization of this project; again is a no-op.
 async fn organization_key(
     store: &Store,
-    init: &Init,
+    init: &perpend_config::Init,
     project: &Project,
     (ids, now): (&dyn IdSource, Timestamp),
 ) -> Result<(), Error> {

@@ -14,14 +14,11 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use perpend_catalog::sealed::{Sealed, SealedAt};
+use perpend_config::Config;
 use perpend_domain::ids::IdSource;
+use perpend_outbound::{Vault, fresh_key, parse_key};
 use perpend_sql::DatabaseUrl;
 use perpend_store::Store;
-
-use perpend_outbound::{Vault, fresh_key, parse_key};
-use crate::api::llm_connections;
-use perpend_config::Config;
-use crate::exports;
 
 const FILE: &str = "secrets.key";
 /// Name of the canary among the secrets of the installation, and what it belongs to.
@@ -210,11 +207,7 @@ fn opens_some(lost: &[String], sealed: &[Sealed]) -> bool {
 /// Names of the values that this key does not open.
 fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
     let lost = sealed.iter().filter(|value| {
-        let project = value.project.as_str();
-        let owner = match &value.at {
-            SealedAt::Connection(provider) => llm_connections::owner(project, provider),
-            SealedAt::Export => exports::owner(project),
-        };
+        let owner = value.at.owner(&value.project);
         vault.unseal(&owner, &value.secret).is_err()
     });
     lost.map(name).collect()

@@ -6,23 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use perpend_config::{Config, Evaluation, Isolation};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
+use perpend_engine::{Components, Engine, components, walls};
+use perpend_ingress::Decoders;
+use perpend_jobs::exports;
 use perpend_scheduler::{Deps, Scheduler};
 use perpend_sql::DatabaseUrl;
 use perpend_store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::components::Components;
-use perpend_config::{Config, Evaluation, Isolation};
-use crate::engine::Engine;
+use crate::app::NewApp;
 use crate::first_start::{KeyPair, first_start};
-use crate::ingress::Decoders;
 use crate::lock::Lock;
-use crate::{App, NewApp, components, descriptors, exports, listen, pages, router, secrets, sweep, walls};
+use crate::{App, descriptors, listen, router, secrets, sweep};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -108,8 +109,8 @@ async fn give_back_leases(
 }
 
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
-async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()> {
-    for component in app.bundle.first_party {
+async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> anyhow::Result<()> {
+    for component in bundle.first_party {
         let digest = perpend_domain::plugin::Digest::of(component.bytes);
         let known = app.store.catalog.plugin(home, &digest).await?;
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
@@ -118,7 +119,7 @@ async fn register_first_party(app: &App, home: &ProjectId) -> anyhow::Result<()>
         let inspected = components::inspect(&app.engine, component.bytes).await;
         let info =
             inspected.with_context(|| format!("the plug-in {} cannot be used", component.name))?;
-        components::put(&app.store, &info, component.bytes, app.clock.now()).await?;
+        components::put(&app.store, &info, component.bytes, app.web.clock.now()).await?;
     }
     Ok(())
 }
@@ -192,7 +193,7 @@ impl Server {
             components,
             decoders: Decoders::start()?,
         });
-        register_first_party(&app, &home_project).await?;
+        register_first_party(&app, &bundle, &home_project).await?;
         Ok(Self {
             app,
             address,
@@ -211,6 +212,7 @@ impl Server {
     #[must_use]
     pub fn origin(&self) -> String {
         self.app
+            .web
             .config
             .public_url
             .clone()
@@ -220,7 +222,7 @@ impl Server {
     /// The address that logs in.
     #[must_use]
     pub fn login_url(&self) -> String {
-        pages::login_url(&self.app, &self.origin())
+        perpend_pages::login_url(&self.app.web, &self.origin())
     }
 
     /// Answers until `shutdown`, then lets requests and evaluations under way finish within the grace,
@@ -235,22 +237,22 @@ impl Server {
             lock: _lock,
             ..
         } = self;
-        let grace = app.config.shutdown_grace;
+        let grace = app.web.config.shutdown_grace;
         let stop_scheduler = CancellationToken::new();
         let scheduler = app.scheduler.clone();
         let stopped = stop_scheduler.clone();
         let scheduling = tokio::spawn(async move { scheduler.run(stopped).await });
         let (swept, stopped) = (app.clone(), stop_scheduler.clone());
         let sweeping = tokio::spawn(async move { sweep::run(&swept, stopped).await });
-        let (exported, stopped) = (app.clone(), stop_scheduler.clone());
+        let (exported, stopped) = (app.exports.clone(), stop_scheduler.clone());
         let exporting = tokio::spawn(async move { exports::run(&exported, stopped).await });
 
         let serving = listen::serve(
             listener,
-            router(app.clone()),
+            router(&app),
             listen::Limits {
-                head_timeout: app.config.ingest.read_timeout,
-                max_connections: descriptors::max_connections(&app.config),
+                head_timeout: app.web.config.ingest.read_timeout,
+                max_connections: descriptors::max_connections(&app.web.config),
             },
             shutdown.clone(),
         );

@@ -48,7 +48,7 @@ pub async fn round(app: &App) {
 
 /// Deletes what is due. `true` when there is nothing that has to be looked at again soon.
 async fn sweep(app: &App) -> bool {
-    match app.store.sweep(app.clock.now()).await {
+    match app.store.sweep(app.web.clock.now()).await {
         Ok(swept) => {
             if 0 < swept.n_expired + swept.n_gone {
                 tracing::info!(
@@ -68,7 +68,7 @@ async fn sweep(app: &App) -> bool {
 }
 
 async fn note_uses(app: &App) {
-    for (id, at) in app.keys.take_uses() {
+    for (id, at) in app.web.keys.take_uses() {
         if let Err(error) = app.store.catalog.note_key_use(&id, at).await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "use of a key not written down");

@@ -48,7 +48,7 @@ impl ClientAddress {
     }
 
     /// Whether the headers name an address which a sender that is no trusted proxy put there.
-    pub(crate) fn is_claimed(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> bool {
+    pub fn is_claimed(peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) -> bool {
         let is_forwarded = headers.contains_key(FORWARDED) || headers.contains_key(X_FORWARDED_FOR);
         is_forwarded && !trusted.contains(peer.to_canonical())
     }

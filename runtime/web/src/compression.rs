@@ -44,7 +44,7 @@ struct Secret;
 struct Given(StatusCode);
 
 /// Marks an answer that holds a secret: no cache keeps it, and it is not compressed.
-pub(crate) async fn keep_secret(mut response: Response) -> Response {
+pub async fn keep_secret(mut response: Response) -> Response {
     response.extensions_mut().insert(Secret);
     let policy = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, policy);
@@ -53,7 +53,7 @@ pub(crate) async fn keep_secret(mut response: Response) -> Response {
 
 /// The same paths, their answers compressed. The levels are those of the library: 3 for zstd, 4 for Brotli,
 /// 6 for gzip.
-pub(crate) fn around<S: Clone + Send + Sync + 'static>(paths: Router<S>) -> Router<S> {
+pub fn around<S: Clone + Send + Sync + 'static>(paths: Router<S>) -> Router<S> {
     let layer = CompressionLayer::new().compress_when(SizeAbove::new(MIN_BYTES).and(may_compress));
     paths
         .layer(from_fn(before))

@@ -15,10 +15,10 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::client_address::ClientAddress;
 use crate::problem::{self, Code, Problem};
-use crate::{App, ingress, pages};
+use crate::{Web, otlp};
 
 /// Names a request in the answer, on error pages and in the log.
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer id is not a caller's id but a caller's burden on the log.
 const MAX_REQUEST_ID: usize = 128;
 /// Headers of answers that scripts of other origins may read besides those that browsers always show.
@@ -27,9 +27,9 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 );
 
 /// CORS for the paths of the API. There is no credentials mode: a page gets what its key opens.
-pub(crate) async fn cors(request: Request, next: Next) -> Response {
+pub async fn cors(request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_otlp = ingress::is_otlp(path);
+    let is_otlp = otlp::is_otlp(path);
     if !is_otlp && !path.starts_with("/api/") {
         return next.run(request).await;
     }
@@ -70,13 +70,13 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
 }
 
 /// Puts the [`ClientAddress`] into the extensions of each request.
-pub(crate) async fn note_client(
-    State(app): State<App>,
+pub async fn note_client(
+    State(web): State<Web>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let trusted = &app.config.trusted_proxies;
+    let trusted = &web.config.trusted_proxies;
     let headers = request.headers();
     let address = ClientAddress::resolve(peer.ip(), headers, trusted);
     if ClientAddress::is_claimed(peer.ip(), headers, trusted) {
@@ -93,22 +93,8 @@ pub(crate) async fn note_client(
     next.run(request).await
 }
 
-/// An unknown path.
-pub(crate) async fn not_found(request: Request) -> Response {
-    let path = request.uri().path();
-    if path.starts_with("/api/") {
-        let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
-        return problem::in_the_form_of(path, problem);
-    }
-    if pages::wants_page(request.headers()) {
-        return pages::not_found(request.headers().get(REQUEST_ID));
-    }
-    let text = "There is no such page. The traces are at /.\n";
-    (StatusCode::NOT_FOUND, text).into_response()
-}
-
 /// A known path with another method.
-pub(crate) async fn method_not_allowed(request: Request) -> Response {
+pub async fn method_not_allowed(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let message = format!("{path} does not take {method}");
     problem::in_the_form_of(path, Problem::new(Code::MethodNotAllowed, message))
@@ -122,10 +108,10 @@ fn given_id(request: &Request) -> Option<HeaderValue> {
 }
 
 /// Gives each request an id, which the answer carries, and writes one line about it.
-pub(crate) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub async fn log(State(web): State<Web>, mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let client = ClientAddress::in_request(request.extensions());
-    let id = given_id(&request).or_else(|| HeaderValue::try_from(app.ids.uuid().to_string()).ok());
+    let id = given_id(&request).or_else(|| HeaderValue::try_from(web.ids.uuid().to_string()).ok());
     request.headers_mut().remove(REQUEST_ID);
     if let Some(id) = &id {
         request.headers_mut().insert(REQUEST_ID, id.clone());

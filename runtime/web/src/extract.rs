@@ -3,7 +3,7 @@
 mod described;
 mod size;
 
-pub(crate) use described::all_issues;
+pub use described::all_issues;
 
 use std::str::FromStr;
 
@@ -19,9 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::App;
 use crate::admission::read;
 use crate::problem::{Code, Issue, MAX_LISTED, Problem};
+use crate::{Room, Web};
 
 /// Levels that the path of an issue shows where the depth itself is at fault.
 const MAX_SHOWN_LEVELS: usize = 8;
@@ -65,10 +65,10 @@ impl Param {
 #[derive(Clone, Debug, Default)]
 pub struct Params(Vec<(String, String)>);
 
-impl FromRequestParts<App> for Params {
+impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let params = Self::parse(parts.uri.query().unwrap_or(""));
         let with_nul = params.0.iter().filter(|(_, value)| value.contains('\0'));
         let issues: Vec<_> = with_nul.map(|(name, _)| Issue::new(name, NUL)).collect();
@@ -277,7 +277,7 @@ fn choose<T: Copy>(raw: &str, all: &[T], text: fn(T) -> &'static str) -> Result<
 const NUL: &str = "the character U+0000 cannot be stored";
 
 /// Layer of the API: refuses paths whose parameters are no text that a database could hold.
-pub(crate) async fn readable_path(
+pub async fn readable_path(
     params: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
     next: Next,
@@ -303,11 +303,12 @@ pub(crate) async fn readable_path(
 #[derive(Clone, Debug)]
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned + ToSchema + 'static> FromRequest<App> for Body<T> {
+impl<S: Room, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let bytes = read_json(app, request, app.config.api_max_body_bytes).await?;
+    async fn from_request(request: Request, app: &S) -> Result<Self, Problem> {
+        let web = app.web();
+        let bytes = read_json(web, request, web.config.api_max_body_bytes).await?;
         // The reader would take a list for an object, member by member in the order of our source.
         if bytes.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::body("", "an object is expected, not a list"));
@@ -323,11 +324,12 @@ impl<T: DeserializeOwned + ToSchema + 'static> FromRequest<App> for Body<T> {
 #[derive(Clone, Debug)]
 pub struct Told<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Told<T> {
+impl<S: Room, T: DeserializeOwned> FromRequest<S> for Told<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let bytes = read_json(app, request, app.config.api_max_body_bytes).await?;
+    async fn from_request(request: Request, app: &S) -> Result<Self, Problem> {
+        let web = app.web();
+        let bytes = read_json(web, request, web.config.api_max_body_bytes).await?;
         from_json(&whole_characters(&bytes)).map(Self)
     }
 }
@@ -336,19 +338,15 @@ impl<T: DeserializeOwned> FromRequest<App> for Told<T> {
 ///
 /// # Errors
 /// Those of reading it; 413 when it holds more values than a body may.
-pub(crate) async fn read_json(
-    app: &App,
-    request: Request,
-    max_bytes: usize,
-) -> Result<Vec<u8>, Problem> {
-    let body = read(app, request, max_bytes).await?;
-    size::charge(&body, app.config.api_max_body_values)?;
+pub async fn read_json(web: &Web, request: Request, max_bytes: usize) -> Result<Vec<u8>, Problem> {
+    let body = read(web, request, max_bytes).await?;
+    size::charge(&body, web.config.api_max_body_values)?;
     Ok(body.bytes)
 }
 
 /// For members that are objects: derived readers also take a list, member by member in the order of our
 /// source.
-pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: DeserializeOwned,

@@ -1,27 +1,102 @@
-//! Answers in the encoding of the request (otlp.md 1.4).
+//! What every room knows of OTLP/HTTP: its paths, the encoding of a request, and answers in it (otlp.md 1.2 to 1.4).
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use perpend_otlp::{Encoding, respond};
 
-use super::headers;
 use crate::problem::{Code, Problem};
 
+/// What a path takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Numbers, which are checked and not stored.
+    Metrics,
+}
+
+/// Paths and what they take; each also works with a slash at its end.
+pub const PATHS: &[(&str, Signal)] = &[
+    ("/api/public/otel/v1/traces", Signal::Traces),
+    ("/api/public/otel/v1/logs", Signal::Logs),
+    ("/api/public/otel/v1/metrics", Signal::Metrics),
+    ("/api/public/otel", Signal::Traces),
+    ("/v1/traces", Signal::Traces),
+    ("/v1/logs", Signal::Logs),
+    ("/v1/metrics", Signal::Metrics),
+];
+
+/// Whether a path is one of these.
+#[must_use]
+pub fn is_otlp(path: &str) -> bool {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    PATHS.iter().any(|(known, _)| *known == path)
+}
+
+/// A refusal before anything was read, in the encoding of the request.
+pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
+    let encoding = encoding(headers).unwrap_or(Encoding::Json);
+    Reply::new(encoding, headers).problem(problem)
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    Some(headers.get(name)?.to_str().unwrap_or("").trim())
+}
+
+/// The media type without parameters, lower-case.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = text(headers, CONTENT_TYPE)?;
+    let media_type = value.split(';').next().unwrap_or("").trim();
+    Some(media_type.to_ascii_lowercase())
+}
+
+pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
+    let media_type = media_type(headers).unwrap_or_default();
+    let message = match media_type.as_str() {
+        "application/x-protobuf" | "application/protobuf" => return Ok(Encoding::Protobuf),
+        "application/json" => return Ok(Encoding::Json),
+        grpc if grpc.starts_with("application/grpc") => {
+            "there is no gRPC endpoint: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf".to_owned()
+        }
+        "" => "a Content-Type is needed: application/x-protobuf or application/json".to_owned(),
+        other => format!(
+            "Content-Type {other:?} is not supported: send application/x-protobuf or application/json"
+        ),
+    };
+    Err(Problem::new(Code::UnsupportedMediaType, message))
+}
+
+/// `x-perpend-NAME`, else `x-langfuse-NAME`, with hyphens or underscores.
+pub fn either(headers: &HeaderMap, name: &str) -> Option<String> {
+    for vendor in ["perpend", "langfuse"] {
+        let hyphens = format!("x-{vendor}-{name}");
+        let value = headers
+            .get(&hyphens)
+            .or_else(|| headers.get(hyphens.replace('-', "_")));
+        if let Some(value) = value {
+            return Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
+        }
+    }
+    None
+}
+
 /// How one request is answered.
-pub(super) struct Reply {
+pub struct Reply {
     encoding: Encoding,
     media_type: HeaderValue,
 }
 
 impl Reply {
-    pub(super) fn new(encoding: Encoding, headers: &HeaderMap) -> Self {
+    pub fn new(encoding: Encoding, headers: &HeaderMap) -> Self {
         // Both spellings of protobuf are in use, and exporters expect theirs back.
         let media_type = match encoding {
             Encoding::Json => HeaderValue::from_static("application/json"),
-            Encoding::Protobuf => match headers::media_type(headers).as_deref() {
+            Encoding::Protobuf => match media_type(headers).as_deref() {
                 Some("application/protobuf") => HeaderValue::from_static("application/protobuf"),
                 _ => HeaderValue::from_static("application/x-protobuf"),
             },
@@ -40,11 +115,11 @@ impl Reply {
         response
     }
 
-    pub(super) fn success(&self, bytes: Vec<u8>) -> Response {
+    pub fn success(&self, bytes: Vec<u8>) -> Response {
         self.respond(StatusCode::OK, bytes)
     }
 
-    pub(super) fn problem(&self, problem: &Problem) -> Response {
+    pub fn problem(&self, problem: &Problem) -> Response {
         let code = match problem.code() {
             Code::AuthenticationFailed => respond::UNAUTHENTICATED,
             Code::AccessDenied => respond::PERMISSION_DENIED,
@@ -79,7 +154,7 @@ impl Reply {
     }
 }
 
-pub(crate) async fn method_not_allowed(request: Request) -> Response {
+pub async fn method_not_allowed(request: Request) -> Response {
     let message = format!(
         "{} is not allowed here: OTLP is sent with POST",
         request.method()
@@ -88,4 +163,37 @@ pub(crate) async fn method_not_allowed(request: Request) -> Response {
     let allow = HeaderValue::from_static("POST, OPTIONS");
     response.headers_mut().insert(ALLOW, allow);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn media_types_are_matched_without_case_and_parameters() {
+        for (text, expected) in [
+            ("application/x-protobuf", Encoding::Protobuf),
+            ("Application/Protobuf", Encoding::Protobuf),
+            ("application/json; charset=utf-8", Encoding::Json),
+        ] {
+            assert_eq!(
+                encoding(&headers(&[("content-type", text)])).unwrap(),
+                expected
+            );
+        }
+        for text in ["text/plain", "application/grpc+proto"] {
+            let problem = encoding(&headers(&[("content-type", text)])).unwrap_err();
+            assert_eq!(problem.code(), Code::UnsupportedMediaType);
+        }
+        let grpc = encoding(&headers(&[("content-type", "application/grpc")])).unwrap_err();
+        assert!(grpc.message().contains("http/protobuf"));
+    }
 }

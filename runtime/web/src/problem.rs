@@ -8,14 +8,13 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use perpend_protocol::Unchecked;
 use serde_json::{Map, Value, json};
 
 /// Seconds a client is asked to wait when the server cannot take more.
 pub const RETRY_AFTER_SECONDS: u64 = 2;
 
 /// What is wrong that one answer lists; it says how many more there are.
-pub(crate) const MAX_LISTED: usize = 100;
+pub const MAX_LISTED: usize = 100;
 /// Issues that a message names; the others are in the details.
 const MAX_NAMED: usize = 5;
 /// Characters of the message of a problem.
@@ -203,16 +202,6 @@ impl Problem {
         Self::new(Code::Internal, "an internal error occurred")
     }
 
-    /// Something could not be checked, through no fault of the caller; the cause goes to the log.
-    pub(crate) fn unchecked(why: &Unchecked) -> Self {
-        if *why == Unchecked::Busy {
-            return Self::unavailable(format!("{why}; try again"));
-        }
-        let error: &dyn std::error::Error = why;
-        tracing::error!(error, "not checked against a schema");
-        Self::unavailable("this could not be checked against its schema; try again")
-    }
-
     /// The server cannot take it now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Unavailable, message);
@@ -221,7 +210,7 @@ impl Problem {
     }
 
     /// The body did not come in time; the same one may later.
-    pub(crate) fn too_slow(message: impl Into<String>) -> Self {
+    pub fn too_slow(message: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::BodyTooSlow, message);
         problem.0.retry_after = Some(RETRY_AFTER_SECONDS);
         problem
@@ -304,7 +293,7 @@ impl Problem {
 
     /// With a list of what is wrong: of many things the first ones, and how many more there are.
     #[must_use]
-    pub(crate) fn with_list(self, key: &str, all: impl IntoIterator<Item = Value>) -> Self {
+    pub fn with_list(self, key: &str, all: impl IntoIterator<Item = Value>) -> Self {
         let mut all = all.into_iter();
         let mut listed: Value = all.by_ref().take(MAX_LISTED).collect();
         cut_texts(&mut listed);
@@ -367,7 +356,7 @@ impl Problem {
     }
 
     /// The body of our own API.
-    pub(crate) fn rfc9457_body(&self) -> Value {
+    pub fn rfc9457_body(&self) -> Value {
         let mut body = json!({
             "type": format!("urn:perpend:problem:{}", self.0.code.as_str()),
             "title": self.0.code.title(),
@@ -424,7 +413,7 @@ pub async fn as_rfc9457(request: Request, next: Next) -> Response {
 }
 
 /// A problem as the other answers below this path have it.
-pub(crate) fn in_the_form_of(path: &str, problem: Problem) -> Response {
+pub fn in_the_form_of(path: &str, problem: Problem) -> Response {
     let response = problem.into_response();
     match path.starts_with("/api/v1/") {
         true => in_rfc9457(response),
@@ -466,18 +455,6 @@ impl From<perpend_sql::Error> for Problem {
             // The caller learns nothing about our storage; the operator gets all of it.
             error => {
                 tracing::error!(error = &error as &dyn std::error::Error, "store failed");
-                Self::internal()
-            }
-        }
-    }
-}
-
-impl From<perpend_scheduler::Error> for Problem {
-    fn from(error: perpend_scheduler::Error) -> Self {
-        match error {
-            perpend_scheduler::Error::Store(error) => error.into(),
-            error => {
-                tracing::error!(error = &error as &dyn std::error::Error, "scheduler failed");
                 Self::internal()
             }
         }

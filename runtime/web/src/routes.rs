@@ -1,4 +1,4 @@
-//! Every route of the server: what it needs, where it leads, what is said of it. One entry makes all three.
+//! Routes: what each needs, where it leads, what is said of it. One entry makes all three.
 //!
 //! Invariants:
 //! - **No route without a permission.** [`Routes`] is the only way to serve something, and puts the guard in front.
@@ -8,6 +8,7 @@
     reason = "the one place where routes are added, each behind its guard"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::mem;
 
@@ -27,17 +28,17 @@ use utoipa::openapi::{
 };
 
 use crate::answer::{Answers as _, Handles, Said};
-use crate::auth::{Guarded, Needs, Way};
+use crate::auth::{ByKey, ByKeyOfSender, Guarded, Needs, Way};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
-use crate::{App, api, compression, edge, ingress, pages};
+use crate::{Room, compression, edge, otlp};
 
 /// The permission that an operation needs, in the document.
 const PERMISSION: &str = "x-perpend-permission";
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
+pub struct Operation {
     id: &'static str,
     method: HttpMethod,
     path: &'static str,
@@ -61,7 +62,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     /// An operation that answers 200 with some JSON.
-    pub(crate) fn new(
+    pub fn new(
         method: HttpMethod,
         id: &'static str,
         path: &'static str,
@@ -86,7 +87,7 @@ impl Operation {
         }
     }
 
-    pub(crate) fn get(
+    pub fn get(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -95,7 +96,7 @@ impl Operation {
         Self::new(HttpMethod::Get, id, path, summary, needs)
     }
 
-    pub(crate) fn post(
+    pub fn post(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -104,7 +105,7 @@ impl Operation {
         Self::new(HttpMethod::Post, id, path, summary, needs)
     }
 
-    pub(crate) fn put(
+    pub fn put(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -113,7 +114,7 @@ impl Operation {
         Self::new(HttpMethod::Put, id, path, summary, needs)
     }
 
-    pub(crate) fn patch(
+    pub fn patch(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -122,7 +123,7 @@ impl Operation {
         Self::new(HttpMethod::Patch, id, path, summary, needs)
     }
 
-    pub(crate) fn delete(
+    pub fn delete(
         id: &'static str,
         path: &'static str,
         summary: &'static str,
@@ -133,24 +134,24 @@ impl Operation {
 
     /// The answer holds a key, or an address that opens something without one: no cache keeps it and it is
     /// not compressed. Needless for what is about an organization: keys and people throughout.
-    pub(crate) fn secret(mut self) -> Self {
+    pub fn secret(mut self) -> Self {
         self.is_secret = true;
         self
     }
 
-    pub(crate) fn query(mut self, query: &'static [Param]) -> Self {
+    pub fn query(mut self, query: &'static [Param]) -> Self {
         self.query = query;
         self
     }
 
-    pub(crate) fn body<T: utoipa::ToSchema>(mut self) -> Self {
+    pub fn body<T: utoipa::ToSchema>(mut self) -> Self {
         self.body = Some(Ref::from_schema_name(T::name()).into());
         self.named.push((T::name().into_owned(), T::schema()));
         T::schemas(&mut self.named);
         self
     }
 
-    pub(crate) fn status(mut self, status: u16) -> Self {
+    pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         match status {
             204 => self.empty(),
@@ -159,13 +160,13 @@ impl Operation {
     }
 
     /// The answer has no body.
-    pub(crate) fn empty(mut self) -> Self {
+    pub fn empty(mut self) -> Self {
         self.media_type = None;
         self
     }
 
     /// The answer is bytes.
-    pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
+    pub fn bytes(mut self, media_type: &'static str) -> Self {
         self.media_type = Some(media_type);
         let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
         let schema = ObjectBuilder::new().schema_type(Type::String);
@@ -174,7 +175,7 @@ impl Operation {
     }
 
     /// Statuses of success besides the one.
-    pub(crate) fn also(mut self, statuses: &'static [u16]) -> Self {
+    pub fn also(mut self, statuses: &'static [u16]) -> Self {
         self.also = statuses;
         self
     }
@@ -254,7 +255,7 @@ impl Operation {
 }
 
 /// Says what a caller must show, and the permission that decides.
-pub(crate) fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBuilder {
+pub fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBuilder {
     let schemes = [
         ("basic", Scope::Full),
         ("organization", Scope::Organization),
@@ -270,7 +271,7 @@ pub(crate) fn with_permission(operation: OperationBuilder, needs: Needs) -> Oper
 }
 
 /// What a path of the API is about: its first part that is neither prefix nor version.
-pub(crate) fn resource(path: &str) -> Option<&str> {
+pub fn resource(path: &str) -> Option<&str> {
     let mut parts = path.strip_prefix("/api/")?.split('/');
     let is_public = parts.next() == Some("public");
     let is_prefix = |part: &&str| is_public && matches!(*part, "v1" | "v2" | "v3" | "unstable");
@@ -304,7 +305,7 @@ fn kind(name: &str) -> RefOr<Schema> {
 
 /// A page, or what a page loads.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub struct Page {
     method: HttpMethod,
     path: &'static str,
     needs: Needs,
@@ -312,7 +313,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn get(path: &'static str, needs: impl Into<Needs>) -> Self {
+    pub fn get(path: &'static str, needs: impl Into<Needs>) -> Self {
         Self {
             method: HttpMethod::Get,
             path,
@@ -321,7 +322,7 @@ impl Page {
         }
     }
 
-    pub(crate) fn post(path: &'static str, needs: impl Into<Needs>) -> Self {
+    pub fn post(path: &'static str, needs: impl Into<Needs>) -> Self {
         Self {
             method: HttpMethod::Post,
             ..Self::get(path, needs)
@@ -329,7 +330,7 @@ impl Page {
     }
 
     /// The answer begins or ends a session: no cache keeps it and it is not compressed.
-    pub(crate) fn secret(mut self) -> Self {
+    pub fn secret(mut self) -> Self {
         self.is_secret = true;
         self
     }
@@ -346,15 +347,26 @@ pub struct Served {
     pub needs: String,
 }
 
-/// Collects routes and what is said about them.
-#[derive(Debug, Default)]
-pub(crate) struct Routes {
-    public: Router<App>,
-    own: Router<App>,
-    otlp: Router<App>,
-    pages: Router<App>,
-    operations: Vec<Operation>,
-    served: Vec<Served>,
+/// Collects the routes of a room and what is said about them.
+#[derive(Debug)]
+pub struct Routes<S> {
+    public: Router<S>,
+    own: Router<S>,
+    otlp: Router<S>,
+    pages: Router<S>,
+    described: Described,
+}
+
+impl<S: Room> Default for Routes<S> {
+    fn default() -> Self {
+        Self {
+            public: Router::new(),
+            own: Router::new(),
+            otlp: Router::new(),
+            pages: Router::new(),
+            described: Described::default(),
+        }
+    }
 }
 
 fn filter(method: &HttpMethod) -> (MethodFilter, &'static str) {
@@ -367,30 +379,22 @@ fn filter(method: &HttpMethod) -> (MethodFilter, &'static str) {
     }
 }
 
-impl Routes {
-    /// Every route.
-    pub(crate) fn all() -> Self {
-        let mut routes = Self::default();
-        ingress::routes(&mut routes);
-        api::routes(&mut routes);
-        pages::routes(&mut routes);
-        routes
-    }
-
+impl<S: Room> Routes<S> {
     /// The handler behind its guard.
-    fn guarded<H, T>(
+    fn guarded<W, H, T>(
         &mut self,
         (method, path): (&HttpMethod, &str),
         needs: Needs,
-        way: Way,
+        way: W,
         handler: H,
-    ) -> MethodRouter<App>
+    ) -> MethodRouter<S>
     where
-        H: Handler<T, App>,
+        W: Way<S>,
+        H: Handler<T, S>,
         T: 'static,
     {
         let (filter, method) = filter(method);
-        self.served.push(Served {
+        self.described.served.push(Served {
             path: path.to_owned(),
             method,
             needs: needs.name(),
@@ -406,14 +410,14 @@ impl Routes {
     }
 
     /// Adds one operation of the API.
-    pub(crate) fn add<H, T, Args>(&mut self, mut operation: Operation, handler: H)
+    pub fn add<H, T, Args>(&mut self, mut operation: Operation, handler: H)
     where
-        H: Handler<T, App> + Handles<Args>,
+        H: Handler<T, S> + Handles<Args>,
         T: 'static,
     {
         operation.said = H::Answer::said();
         let place = (&operation.method, operation.path);
-        let mut route = self.guarded(place, operation.needs, Way::Api, handler);
+        let mut route = self.guarded(place, operation.needs, ByKey, handler);
         if operation.is_secret || operation.needs.is_of_organization() {
             route = route.route_layer(map_response(compression::keep_secret));
         }
@@ -424,32 +428,33 @@ impl Routes {
             &mut self.public
         };
         *router = mem::take(router).route(operation.path, route);
-        self.operations.push(operation);
+        self.described.operations.push(operation);
     }
 
     /// Adds an OTLP path, with and without a slash at its end.
-    pub(crate) fn otlp<H, T>(&mut self, path: &str, handler: H)
+    pub fn otlp<H, T>(&mut self, path: &str, handler: H)
     where
-        H: Handler<T, App>,
+        H: Handler<T, S>,
         T: 'static,
     {
         for path in [path.to_owned(), format!("{path}/")] {
             let needs = Needs::One(Permission::IngestWrite);
             let place = (&HttpMethod::Post, path.as_str());
-            let route = self.guarded(place, needs, Way::Otlp, handler.clone());
-            let route = route.fallback(ingress::method_not_allowed);
+            let route = self.guarded(place, needs, ByKeyOfSender, handler.clone());
+            let route = route.fallback(otlp::method_not_allowed);
             self.otlp = mem::take(&mut self.otlp).route(&path, route);
         }
     }
 
     /// Adds a page.
-    pub(crate) fn page<H, T>(&mut self, page: Page, handler: H)
+    pub fn page<W, H, T>(&mut self, way: W, page: Page, handler: H)
     where
-        H: Handler<T, App>,
+        W: Way<S>,
+        H: Handler<T, S>,
         T: 'static,
     {
         let place = (&page.method, page.path);
-        let mut route = self.guarded(place, page.needs, Way::Page, handler);
+        let mut route = self.guarded(place, page.needs, way, handler);
         if page.is_secret {
             route = route.route_layer(map_response(compression::keep_secret));
         }
@@ -457,42 +462,72 @@ impl Routes {
     }
 
     /// Adds what is neither an operation nor a page, and is everybody's.
-    pub(crate) fn open<H, T>(&mut self, path: &str, handler: H)
+    pub fn open<H, T>(&mut self, path: &str, handler: H)
     where
-        H: Handler<T, App>,
+        H: Handler<T, S>,
         T: 'static,
     {
         let place = (&HttpMethod::Get, path);
-        let route = self.guarded(place, Needs::Nobody, Way::Api, handler);
+        let route = self.guarded(place, Needs::Nobody, ByKey, handler);
         self.public = mem::take(&mut self.public).route(path, route);
     }
 
-    /// What answers all of them, each kind in its form.
-    pub(crate) fn into_router(self) -> Router<App> {
+    /// What answers them, each kind in its form, and what is said of them.
+    pub fn into_parts(self) -> (Router<S>, Described) {
         let own = self.own.layer(from_fn(readable_path));
         let api = self
             .public
             .layer(from_fn(readable_path))
             .merge(own.layer(from_fn(as_rfc9457)))
             .method_not_allowed_fallback(edge::method_not_allowed);
-        let pages = self.pages.layer(from_fn(pages::as_page));
-        self.otlp.merge(api).merge(pages)
+        (self.otlp.merge(api).merge(self.pages), self.described)
+    }
+}
+
+/// What is said of routes.
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    operations: Vec<Operation>,
+    served: Vec<Served>,
+}
+
+impl Described {
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.operations.extend(others.operations);
+        self.served.extend(others.served);
+        self
     }
 
     /// What is served, in the order of paths.
-    pub(crate) fn into_served(mut self) -> Vec<Served> {
-        self.served.sort_unstable();
-        self.served
+    #[must_use]
+    pub fn served(&self) -> Vec<Served> {
+        let mut served = self.served.clone();
+        served.sort_unstable();
+        served
     }
 
-    /// The description of everything that was added.
-    pub(crate) fn openapi(&self) -> OpenApi {
+    /// Names of bodies that stand for two different ones.
+    #[must_use]
+    pub fn ambiguous_bodies(&self) -> BTreeSet<&str> {
+        let mut bodies = BTreeMap::new();
+        let named = self.operations.iter().flat_map(Operation::named);
+        named
+            .filter(|(name, schema)| *bodies.entry(name).or_insert(schema) != schema)
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+
+    /// The OpenAPI document of all of it, and of `more` paths.
+    #[must_use]
+    pub fn openapi(&self, more: impl IntoIterator<Item = (&'static str, PathItem)>) -> OpenApi {
         let mut paths = PathsBuilder::new();
         for operation in &self.operations {
             let item = PathItem::new(operation.method.clone(), operation.described());
             paths = paths.path(operation.path, item);
         }
-        for (path, item) in ingress::paths() {
+        for (path, item) in more {
             paths = paths.path(path, item);
         }
         let scheme = |scheme| SecurityScheme::Http(HttpBuilder::new().scheme(scheme).build());
@@ -520,7 +555,8 @@ impl Routes {
 }
 
 /// `docs/access.md`.
-pub(crate) fn markdown() -> String {
+#[must_use]
+pub fn markdown(described: &Described) -> String {
     let mut page = String::from(
         "# Access\n\n\
          Printed by `perpend docs access`; do not edit by hand.\n\n\
@@ -548,7 +584,7 @@ pub(crate) fn markdown() -> String {
         page.push('\n');
     }
     page.push_str("\n## Routes\n\n| route | needs |\n|---|---|\n");
-    for route in Routes::all().into_served() {
+    for route in described.served() {
         let _ = writeln!(
             page,
             "| `{} {}` | `{}` |",
@@ -556,46 +592,4 @@ pub(crate) fn markdown() -> String {
         );
     }
     page
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn every_operation_has_an_id_of_its_own() {
-        let document = serde_json::to_value(crate::api::openapi()).unwrap();
-        let mut ids = std::collections::BTreeSet::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap() {
-                let id = operation["operationId"].as_str();
-                let id = id.unwrap_or_else(|| panic!("{method} {path} has no id"));
-                assert!(ids.insert(id.to_owned()), "{id} is there twice");
-            }
-        }
-    }
-
-    #[test]
-    fn no_two_bodies_have_the_same_name() {
-        let routes = super::Routes::all();
-        let mut bodies = std::collections::BTreeMap::new();
-        let mut twice = std::collections::BTreeSet::new();
-        for (name, schema) in routes.operations.iter().flat_map(super::Operation::named) {
-            if *bodies.entry(name).or_insert(schema) != schema {
-                twice.insert(name);
-            }
-        }
-        assert!(twice.is_empty(), "names of two bodies: {twice:?}");
-    }
-
-    #[test]
-    fn what_the_document_refers_to_is_in_it() {
-        let document = serde_json::to_value(crate::api::openapi()).unwrap();
-        let text = document.to_string();
-        let mut n_refs = 0;
-        for (at, start) in text.match_indices("\"$ref\":\"#") {
-            let pointer = text[at + start.len()..].split('"').next().unwrap();
-            assert!(document.pointer(pointer).is_some(), "{pointer}");
-            n_refs += 1;
-        }
-        assert!(0 < n_refs, "nothing is referred to");
-    }
 }

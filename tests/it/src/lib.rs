@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::http::Method;
-use perpend_domain::time::{Clock, Timestamp};
-use perpend_server::client::{Answer, Client};
 use perpend_config::{Config, Sources};
-use perpend_server::{App, Components, RandomIds, Server, Setup, SystemClock};
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_engine::Components;
+use perpend_server::client::{Answer, Client};
+use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -214,7 +215,7 @@ impl TestApp {
     /// When it is refused.
     pub async fn rule(&self, evaluator: &str, more: Value) -> anyhow::Result<String> {
         let mut body = json!({
-            "name": format!("rule {}", self.app.ids.uuid()), "enabled": true, "settleMs": 0,
+            "name": format!("rule {}", self.app.web.ids.uuid()), "enabled": true, "settleMs": 0,
             "evaluatorAssignments": [{ "evaluatorId": evaluator }],
         });
         if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {

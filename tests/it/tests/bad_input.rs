@@ -13,13 +13,14 @@ mod seeds;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
-use document::{Known, Operation, Param, encoded, operations, types};
 use perpend_it::TestApp;
 use perpend_server::client::{Answer, Client};
-use perpend_server::problem::Code;
 use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
+use perpend_web::problem::Code;
 use serde_json::{Map, Value, json};
+
+use document::{Known, Operation, Param, encoded, operations, types};
 
 /// The limit of bodies, small so that the test need not send much.
 const MAX_BODY_KIB: usize = 256;

@@ -3,8 +3,8 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, wait_for};
+use perpend_jobs::exports;
 use perpend_server::client::Client;
-use perpend_server::exports;
 use serde_json::{Value, json};
 
 const INTEGRATIONS: &str = "/api/public/integrations/blob-storage";
@@ -318,7 +318,7 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     stored.is_enabled = true;
     stored.state.next_sync_at = Some(stored.created_at);
     app.app.store.catalog.put_blob_export(&stored).await?;
-    exports::round(&app.app).await;
+    exports::round(&app.app.exports).await;
     let place = format!("{INTEGRATIONS}/{}", stored.id);
     let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;
     let said = failed["lastError"].as_str().unwrap_or_default();

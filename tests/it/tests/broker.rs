@@ -8,18 +8,19 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::guest::Guest;
 use futures_util::future::BoxFuture;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
+use perpend_engine::{Broker, Models};
 use perpend_it::{TestApp, Trace};
 use perpend_protocol::host_call::{
     Allowance, CacheMode, Completion, CompletionRequest, FinishReason, Message, ModelError, Part,
     Role, TraceError,
 };
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_server::{Broker, Models};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
+
+use crate::guest::Guest;
 
 /// Models that say their request back, and remember who asked what.
 #[derive(Default)]

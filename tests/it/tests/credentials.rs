@@ -68,8 +68,8 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     assert_eq!(status(&app.client, SCORES).await, 401);
 
     let start = || {
-        let (store, now) = (&app.app.store, app.app.clock.now());
-        first_start(store, &app.app.config.init, &RandomIds, now, |_| {
+        let (store, now) = (&app.app.store, app.app.web.clock.now());
+        first_start(store, &app.app.web.config.init, &RandomIds, now, |_| {
             unreachable!("there is a project")
         })
     };
@@ -218,7 +218,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
     }
     answers.dedup();
     assert_eq!(answers, [401, 429]);
-    let right = format!("/?token={}", app.app.login_token);
+    let right = format!("/?token={}", app.app.web.login_token);
     assert_eq!(status(&visitor, &right).await, 429);
 
     let form = [("content-type", "application/x-www-form-urlencoded")];
@@ -302,7 +302,7 @@ async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
     let form = |public: &str, secret: &str| format!("public_key={public}&secret_key={secret}");
     let theirs = log_in(&app, &form(&text("publicKey"), &text("secretKey"))).await;
     let of_another_pair = log_in(&app, &form(KEYS.0, KEYS.1)).await;
-    let of_the_token = log_in(&app, &format!("token={}", app.app.login_token)).await;
+    let of_the_token = log_in(&app, &format!("token={}", app.app.web.login_token)).await;
     let opens = async |cookie: &str| {
         let visitor = app.anonymous().with_header("cookie", cookie);
         status(&visitor, "/traces").await

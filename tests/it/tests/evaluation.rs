@@ -161,7 +161,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
     let pause = Pause {
         reason: "PLUGIN_FAILING".to_owned(),
         message: "20 failures in a row".to_owned(),
-        at: app.app.clock.now(),
+        at: app.app.web.clock.now(),
     };
     let id = RuleId::new(&rule).unwrap();
     let home = &app.app.home_project;

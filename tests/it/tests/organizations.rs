@@ -756,7 +756,7 @@ async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings()
             secret_key: None,
             org_public_key: Some(public.to_owned()),
             org_secret_key: Some(secret.to_owned()),
-            ..app.app.config.init.clone()
+            ..app.app.web.config.init.clone()
         };
         let ids = perpend_server::RandomIds;
         perpend_server::first_start(&app.app.store, &init, &ids, app.clock.now(), |_| ()).await

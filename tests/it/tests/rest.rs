@@ -5,7 +5,7 @@
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, count};
 use perpend_server::client::Answer;
-use perpend_server::ingress::is_otlp;
+use perpend_web::otlp::is_otlp;
 use serde_json::{Value, json};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";

@@ -23,7 +23,7 @@ const HELD: usize = 27 * MIB;
 /// Waits until the bodies under way hold so many bytes.
 async fn hold(app: &TestApp, is_enough: impl Fn(usize) -> bool) {
     let waited = async {
-        while !is_enough(app.app.in_flight_bytes()) {
+        while !is_enough(app.app.web.in_flight_bytes()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -42,7 +42,7 @@ async fn stuck(app: &TestApp, pair: &str) -> RawRequest {
     let mut request = RawRequest::open(&app.origin, &line, &headers)
         .await
         .unwrap();
-    let before = app.app.in_flight_bytes();
+    let before = app.app.web.in_flight_bytes();
     request.send(&vec![b' '; HELD]).await.unwrap();
     hold(app, |held| before + HELD <= held).await;
     request

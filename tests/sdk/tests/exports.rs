@@ -11,7 +11,7 @@ use perpend_catalog::blob_exports::{ExportLease, ExportPlace};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Clock as _;
 use perpend_it::{TestApp, Trace, trace_id, wait_for};
-use perpend_server::exports;
+use perpend_jobs::exports;
 use perpend_tests_sdk::{Database, S3, Story, with_s3};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ impl Ground {
 
     /// Exports what is due, and waits until it is over, whoever did it. The status then.
     async fn sync(&self, id: &str) -> anyhow::Result<Value> {
-        exports::round(&self.app.app).await;
+        exports::round(&self.app.app.exports).await;
         let path = format!("{INTEGRATIONS}/{id}");
         let is_over =
             |status: &Value| matches!(status["syncStatus"].as_str(), Some("up_to_date" | "error"));
@@ -286,7 +286,7 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
 
     ground.s3.make_bucket("bucket").await?;
     app.clock.advance(HOUR);
-    exports::round(&app.app).await;
+    exports::round(&app.app.exports).await;
     let path = format!("{INTEGRATIONS}/{id}");
     let is_over = |status: &Value| status["syncStatus"] == "up_to_date";
     let status = wait_for(&app.organizer(), &path, is_over).await?;

@@ -1,31 +1,31 @@
 //! Exports to buckets: where an organization has the data of its projects written to. The key of a bucket goes
 //! in and never comes out.
 
-pub(crate) mod rows;
-
-use axum::extract::{Path, State};
+pub(crate) use axum::extract::{Path, State};
 use axum::http::Uri;
 use object_store::path;
 use perpend_catalog::blob_exports::{
     BlobExport, BucketKind, ExportMode, ExportSettings, ExportSource, ExportState, FileType,
     Frequency,
 };
+use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::ExportWrite;
 use perpend_domain::ids::OrganizationId;
 use perpend_domain::time::Timestamp;
+use perpend_jobs::exports;
+use perpend_jobs::exports::bucket::{self, Retries};
+use perpend_web::answer::Answer;
+use perpend_web::auth::OrganizationAct;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::projects;
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::OrganizationAct;
-use crate::exports::bucket::{self, Retries};
-use crate::exports::owner;
-use crate::extract::Body;
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LIST: &str = "/api/public/integrations/blob-storage";
 const ONE: &str = "/api/public/integrations/blob-storage/{id}";
@@ -380,9 +380,9 @@ impl IntegrationInput {
         }
         if let Some(unknown) = groups
             .iter()
-            .find(|name| rows::groups().all(|known| known != *name))
+            .find(|name| exports::groups().all(|known| known != *name))
         {
-            let known: Vec<_> = rows::groups().collect();
+            let known: Vec<_> = exports::groups().collect();
             return bad(
                 FIELD,
                 &format!("{unknown:?} is none of {}", known.join(", ")),
@@ -442,7 +442,7 @@ impl IntegrationInput {
                 "is missing: the server lends its own identity to nobody",
             );
         }
-        let all = || rows::groups().map(str::to_owned).collect();
+        let all = || exports::groups().map(str::to_owned).collect();
         let field_groups = match self.export_field_groups {
             Some(groups) if groups.is_empty() => all(),
             Some(groups) => groups,
@@ -516,7 +516,7 @@ async fn try_out(app: &App, export: &BlobExport, secret: &str) -> Result<(), Pro
         let message = format!("the bucket cannot be written to: {error}");
         Problem::body("bucketName", bucket::shown(&message))
     };
-    let opened = bucket::open(&export.settings, secret, &app.outbound(), Retries::None);
+    let opened = bucket::open(&export.settings, secret, &app.outbound, Retries::None);
     let opened = opened
         .map_err(|error| Problem::body("secretAccessKey", bucket::shown(&error.to_string())))?;
     if !export.is_enabled {
@@ -547,8 +547,8 @@ async fn put_integration(
     input.check()?;
     let project = projects::find(&app, &caller.organization, &input.project_id).await?;
     let standing = app.store.catalog.blob_export(&project.id).await?;
-    let (now, is_enabled) = (app.clock.now(), input.enabled);
-    let owner = owner(project.id.as_str());
+    let (now, is_enabled) = (app.web.clock.now(), input.enabled);
+    let owner = SealedAt::Export.owner(&project.id);
     let broken = |error: perpend_outbound::Error| {
         tracing::error!(error = &error as &dyn std::error::Error, "the vault failed");
         Problem::internal()
@@ -592,10 +592,10 @@ async fn put_integration(
         ..ExportState::default()
     };
     let export = BlobExport {
-        id: app.ids.uuid().to_string(),
+        id: app.web.ids.uuid().to_string(),
         secret: app
             .vault
-            .seal(&owner, &secret, app.ids.as_ref())
+            .seal(&owner, &secret, app.web.ids.as_ref())
             .map_err(broken)?,
         project: project.id,
         settings,
@@ -626,7 +626,7 @@ async fn get_status(
 ) -> Result<Answer<Status>, Problem> {
     let export = find(&app, &caller.organization, &id).await?;
     Ok(Answer(Status {
-        sync_status: sync_status(&export, app.clock.now()),
+        sync_status: sync_status(&export, app.web.clock.now()),
         id: export.id,
         project_id: export.project.to_string(),
         enabled: export.is_enabled,

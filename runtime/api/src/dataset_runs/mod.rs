@@ -1,26 +1,27 @@
 //! Runs over datasets, as the older clients speak of experiments.
 
-use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use std::collections::{HashMap, HashSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::datasets::ItemVersion;
+use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::{Numbered, Paging};
 use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{datasets, page};
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const LINKS: &str = "/api/public/dataset-run-items";
 const RUNS: &str = "/api/public/datasets/{datasetName}/runs";
@@ -130,7 +131,7 @@ async fn link_item(
     caller: Act,
     Body(input): Body<LinkInput>,
 ) -> Result<Json<Value>, Problem> {
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let project = &caller.project;
     DatasetName::new(&input.run_name).map_err(|_| {
         Problem::body(
@@ -382,7 +383,7 @@ async fn delete_run(
     let run = existing(&app, &caller, &names).await?;
     app.store
         .telemetry
-        .delete_dataset_run(&caller.project, &run.id, app.clock.now())
+        .delete_dataset_run(&caller.project, &run.id, app.web.clock.now())
         .await?;
     Ok(Json(
         json!({ "message": "Dataset run successfully deleted" }),

@@ -9,6 +9,10 @@ use perpend_domain::dataset::{
 };
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Numbered;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -17,12 +21,9 @@ use super::schema::{self, Violation};
 use super::view;
 use super::write::busy;
 use crate::App;
-use crate::api::media::{Origin, reference};
-use crate::api::page;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
+use crate::media::{Origin, reference};
+use crate::page;
 
 const ALL: &str = "/api/public/dataset-items";
 const ONE: &str = "/api/public/dataset-items/{id}";
@@ -163,7 +164,7 @@ async fn put_item(
 ) -> Result<Json<Value>, Problem> {
     let name = input.dataset_name.clone();
     let (id, patch) = input.check()?;
-    let id = id.unwrap_or_else(|| app.ids.uuid().to_string());
+    let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
     for _ in 0..MAX_TRIES {
         let stored = super::existing(&app, &caller, &name).await?;
         let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
@@ -176,7 +177,7 @@ async fn put_item(
                 "an item of another dataset has this id",
             ));
         }
-        let now = app.clock.now();
+        let now = app.web.clock.now();
         let seen = standing.as_ref().map(|version| version.item.valid_from);
         let item = match standing {
             Some(ItemVersion {
@@ -330,7 +331,7 @@ async fn delete_item(
         let seen = item.valid_from;
         let gone = ItemVersion {
             item: DatasetItem {
-                valid_from: item.next_moment(app.clock.now()),
+                valid_from: item.next_moment(app.web.clock.now()),
                 ..item
             },
             is_deleted: true,

@@ -11,15 +11,15 @@ use perpend_catalog::datasets::StoredDataset;
 use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
-
+use crate::Routes;
 use view::MAX_INLINE;
 
 const ALL: &str = "/api/public/v2/datasets";

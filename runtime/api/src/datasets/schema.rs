@@ -3,10 +3,10 @@
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
 use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_web::problem::{Issue, Problem};
 use serde_json::{Value, json};
 
 use crate::App;
-use crate::problem::{Issue, Problem};
 
 /// Largest schema as JSON text.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
@@ -155,6 +155,6 @@ fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &Unchecked) -> Prob
             let message = format!("{why}; the item is {:?}", item.id);
             Problem::body(part.schema_field, message)
         }
-        _ => Problem::unchecked(why),
+        _ => crate::unchecked(why),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn dataset(project: &ProjectId, dataset: &Dataset) -> Value {
 }
 
 /// An item. `version` is exact to the microsecond, so that it reads this version back.
-pub(in crate::api) fn item(item: &DatasetItem) -> Value {
+pub(crate) fn item(item: &DatasetItem) -> Value {
     json!({
         "id": item.id,
         "status": item.status.as_str(),

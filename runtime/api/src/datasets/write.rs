@@ -5,15 +5,15 @@ use axum::extract::State;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, MAX_LISTED, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{schema, view};
 use crate::App;
-use crate::auth::Act;
-use crate::extract::Body;
-use crate::problem::{Code, MAX_LISTED, Problem};
 
 /// Items that are read and checked in one go.
 const PER_PAGE: u32 = 100;
@@ -70,11 +70,11 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
         expected_output_schema: input.expected_output_schema,
     };
     for _ in 0..MAX_TRIES {
-        let now = app.clock.now();
+        let now = app.web.clock.now();
         let standing = app.store.catalog.dataset(project, name.as_str()).await?;
         let Some(seen) = standing else {
             let fresh = Dataset {
-                id: app.ids.uuid().to_string(),
+                id: app.web.ids.uuid().to_string(),
                 name: name.to_string(),
                 description: None,
                 metadata: Value::Null,

@@ -4,12 +4,12 @@ use perpend_contract::evaluator::Source;
 use perpend_domain::evaluation::{
     EvaluatorVersion, JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR,
 };
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::definition::Definition;
-use crate::problem::Problem;
 
 const MAX_SOURCE_BYTES: usize = 256 << 10;
 

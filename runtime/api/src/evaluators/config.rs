@@ -2,10 +2,10 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
+use perpend_web::problem::{Code, Issue, Problem};
 use serde_json::Value;
 
 use crate::App;
-use crate::problem::{Code, Issue, Problem};
 
 /// The configuration as it is stored: checked, with defaults filled in.
 ///
@@ -32,7 +32,7 @@ pub(super) async fn checked_config(
     let answer = app.engine.hold(project, check).await;
     let answer = answer.map_err(|why| match why {
         Unchecked::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
-        _ => Problem::unchecked(&why),
+        _ => crate::unchecked(&why),
     })?;
     let held = answer.map_err(|why| wrong(vec![why]))?;
     let held = held.into_iter().next().ok_or_else(Problem::internal)?;

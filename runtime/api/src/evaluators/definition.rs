@@ -10,6 +10,8 @@ use perpend_domain::plugin::{
     Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
 };
 use perpend_scheduler::Evaluate as _;
+use perpend_web::extract::from_value;
+use perpend_web::problem::{Code, Issue, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -18,14 +20,12 @@ use super::EvaluatorInput;
 use super::code::SourceCode;
 use super::config::checked_config;
 use crate::App;
-use crate::components;
-use crate::extract::from_value;
-use crate::problem::{Code, Issue, Problem};
+use crate::optional;
 
 /// A plug-in, which of its evaluators, and its configuration.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::api) struct Definition {
+pub(crate) struct Definition {
     /// `vendor/name`, `vendor/name@version` or a digest.
     plugin: String,
     /// Id of the evaluator in the plug-in.
@@ -113,11 +113,7 @@ impl Definition {
 
     /// A version on another component: its evaluator and mapping, and of its grants those that the other
     /// component asks for.
-    pub(in crate::api) fn moved(
-        version: &EvaluatorVersion,
-        plugin: &Plugin,
-        config: Value,
-    ) -> Self {
+    pub(crate) fn moved(version: &EvaluatorVersion, plugin: &Plugin, config: Value) -> Self {
         let asked = plugin.info.capabilities.names();
         let kept = version.grants.names().into_iter();
         let kept = kept.filter(|name| asked.contains(name));
@@ -133,18 +129,14 @@ impl Definition {
     }
 
     /// Finds the plug-in and checks everything against it.
-    pub(in crate::api) async fn check(
-        self,
-        app: &App,
-        project: &ProjectId,
-    ) -> Result<NewVersion, Problem> {
-        components::register(app, &self.plugin).await?;
+    pub(crate) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
+        optional::register(app, &self.plugin).await?;
         let plugin = app
             .store
             .catalog
             .resolve_plugin(project, &self.plugin)
             .await?;
-        let plugin = plugin.ok_or_else(|| components::missing(app, &self.plugin))?;
+        let plugin = plugin.ok_or_else(|| optional::missing(app, &self.plugin))?;
         let found = plugin
             .info
             .evaluators
@@ -173,7 +165,7 @@ impl Definition {
             compile(&mapping, TargetKind::Observation)
                 .map_err(|errors| mapping_problem("variableMapping", errors))?;
         }
-        let id = EvaluatorVersionId::new(&app.ids.uuid().to_string());
+        let id = EvaluatorVersionId::new(&app.web.ids.uuid().to_string());
         Ok(NewVersion {
             id: id.map_err(|_| Problem::internal())?,
             plugin: plugin.digest,
@@ -267,7 +259,7 @@ fn checked_grants(
 }
 
 /// The problem for a mapping, with the code of its first fault.
-pub(in crate::api) fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
+pub(crate) fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
     let code = match errors.first().map(|error| error.kind) {
         Some(MappingFault::Duplicate) => Code::DuplicateMapping,
         Some(MappingFault::Path) => Code::InvalidJsonPath,

@@ -25,12 +25,14 @@ use utoipa::ToSchema;
 
 use super::cursor;
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
+
 pub(super) use definition::{Definition, mapping_problem};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),
@@ -161,13 +163,13 @@ pub(super) async fn make(
 ) -> Result<Evaluator, Problem> {
     let input = definition::split(body)?;
     let new = catalog::NewEvaluator {
-        id: known(&app.ids.uuid().to_string())?,
+        id: known(&app.web.ids.uuid().to_string())?,
         name: checked_name(&input.name)?,
         description: input.description,
         version: input.definition.check(app, project).await?,
     };
     let catalog = &app.store.catalog;
-    let made = catalog.create_evaluator(project, &new, app.clock.now());
+    let made = catalog.create_evaluator(project, &new, app.web.clock.now());
     Ok(made.await?)
 }
 
@@ -232,7 +234,7 @@ pub(super) async fn change(
     patch: EvaluatorPatch,
 ) -> Result<Evaluator, Problem> {
     let mut evaluator = standing;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let name = patch.name.as_deref().map(checked_name).transpose()?;
     let version = match (&patch.kind, patch.rest.is_empty()) {
         (None, true) => None,
@@ -292,7 +294,7 @@ pub(super) async fn delete(
 ) -> Result<EvaluatorId, Problem> {
     let evaluator = existing(app, project, id).await?;
     let catalog = &app.store.catalog;
-    let deleted = catalog.delete_evaluator(project, &evaluator.id, app.clock.now());
+    let deleted = catalog.delete_evaluator(project, &evaluator.id, app.web.clock.now());
     deleted.await?;
     Ok(evaluator.id)
 }

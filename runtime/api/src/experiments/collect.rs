@@ -6,22 +6,22 @@ use perpend_domain::dataset::DatasetRun;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::{LinkedRun, Period, SpanExperiment};
 use perpend_domain::time::Timestamp;
+use perpend_web::problem::Problem;
 use serde_json::Value;
 
 use crate::App;
-use crate::problem::Problem;
 
 /// One experiment, as far as the time that is asked for goes.
 #[derive(Clone, Debug)]
-pub(in crate::api) struct Experiment {
-    pub(in crate::api) id: String,
-    pub(in crate::api) name: String,
-    pub(in crate::api) description: Option<String>,
-    pub(in crate::api) metadata: Option<Value>,
-    pub(in crate::api) dataset_id: Option<String>,
-    pub(in crate::api) start: Timestamp,
-    pub(in crate::api) end: Timestamp,
-    pub(in crate::api) n_items: u64,
+pub(crate) struct Experiment {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) metadata: Option<Value>,
+    pub(crate) dataset_id: Option<String>,
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) n_items: u64,
 }
 
 impl Experiment {

@@ -12,15 +12,15 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{ExperimentSpan, Period, SpanQuery};
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::{groups, period};
 use crate::App;
-use crate::api::cursor;
-use crate::api::rules::filter_problem;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
+use crate::cursor;
+use crate::rules::filter_problem;
 use shown::Show;
 
 pub(super) const LIST: &[Param] = &[

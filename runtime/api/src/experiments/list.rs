@@ -8,16 +8,16 @@ use axum::extract::State;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};
 use super::{groups, object, period, scores_of_experiments};
 use crate::App;
-use crate::api::cursor;
-use crate::api::rules::filter_problem;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
+use crate::cursor;
+use crate::rules::filter_problem;
 
 pub(super) const LIST: &[Param] = &[
     param("fromStartTime", "date-time", "Items started at or after.").needed(),

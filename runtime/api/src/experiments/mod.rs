@@ -5,20 +5,21 @@ mod collect;
 mod items;
 mod list;
 
-use perpend_domain::access::Permission::ExperimentRead;
 use std::collections::HashMap;
 
+use perpend_contract::score::{Groups, ScoreV3};
+use perpend_domain::access::Permission::ExperimentRead;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::Period;
 use perpend_telemetry::scores::Place;
+use perpend_web::extract::Params;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::{Map, Value, json};
 
 use crate::App;
-use crate::extract::Params;
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
-use perpend_contract::score::{Groups, ScoreV3};
+use crate::Routes;
 
 pub(super) fn routes(routes: &mut Routes) {
     let all = Operation::get(

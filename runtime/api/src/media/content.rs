@@ -16,14 +16,14 @@ use futures_util::stream;
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::plugin::Digest;
 use perpend_telemetry::media::Medium;
+use perpend_web::admission::{Account, Holder, read};
+use perpend_web::client_address::ClientAddress;
+use perpend_web::extract::Params;
+use perpend_web::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
 use crate::App;
-use crate::admission::{Account, Holder, read};
-use crate::client_address::ClientAddress;
-use crate::extract::Params;
-use crate::problem::Problem;
 
 /// How long a download waits for room among the others.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);
@@ -51,7 +51,7 @@ pub(super) async fn put_content(
     if let Some(account) = Account::of(request.extensions()) {
         account.belongs_to(Holder::Project(project.clone()));
     }
-    let bytes = read(&app, request, n_announced).await?.bytes;
+    let bytes = read(&app.web, request, n_announced).await?.bytes;
     if bytes.len() != n_announced {
         let message = format!("{n_announced} bytes were announced, {} came", bytes.len());
         return Err(Problem::body("", message));
@@ -64,7 +64,7 @@ pub(super) async fn put_content(
     }
     app.store
         .telemetry
-        .store_media(&project, &medium, &bytes, app.clock.now())
+        .store_media(&project, &medium, &bytes, app.web.clock.now())
         .await?;
     Ok(StatusCode::OK)
 }

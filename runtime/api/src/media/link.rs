@@ -15,17 +15,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_domain::access::Permission;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::act_of;
+use perpend_web::client_address::ClientAddress;
+use perpend_web::extract::Params;
+use perpend_web::problem::{Code, Problem};
 use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::App;
-use crate::auth::act_of;
-use crate::client_address::ClientAddress;
-use crate::extract::Params;
-use crate::problem::{Code, Problem};
-use perpend_domain::access::Permission;
 
 /// How long an address works.
 const LINK_SECONDS: i64 = 3_600;
@@ -69,7 +69,11 @@ impl Signer {
         until: i64,
     ) -> Result<Hmac<Sha256>, Problem> {
         let key = self.key.get_or_try_init(|| async {
-            let fresh = format!("{}{}", app.ids.uuid().simple(), app.ids.uuid().simple());
+            let fresh = format!(
+                "{}{}",
+                app.web.ids.uuid().simple(),
+                app.web.ids.uuid().simple()
+            );
             let key = app
                 .store
                 .catalog
@@ -93,13 +97,13 @@ impl Signer {
 
 /// How the caller reaches this server.
 #[derive(Clone, Debug)]
-pub(in crate::api) struct Origin(String);
+pub(crate) struct Origin(String);
 
 impl FromRequestParts<App> for Origin {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        if let Some(url) = &app.config.public_url {
+        if let Some(url) = &app.web.config.public_url {
             return Ok(Self(url.clone()));
         }
         let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
@@ -111,14 +115,14 @@ impl FromRequestParts<App> for Origin {
 
 impl Origin {
     /// An address that lets its holder `PUT` or `GET` a medium, and when it ends.
-    pub(in crate::api) async fn link(
+    pub(crate) async fn link(
         &self,
         app: &App,
         verb: &str,
         project: &ProjectId,
         id: &str,
     ) -> Result<(String, Timestamp), Problem> {
-        let until = app.clock.now().as_millis() / 1_000 + LINK_SECONDS;
+        let until = app.web.clock.now().as_millis() / 1_000 + LINK_SECONDS;
         let signature = app
             .media_signer
             .signature(app, verb, project.as_str(), id, until)
@@ -146,7 +150,7 @@ pub(super) async fn opened(
     permission: Permission,
 ) -> Result<ProjectId, Problem> {
     if params.text("signature").is_none() {
-        return Ok(act_of(app, client, headers, permission).await?.project);
+        return Ok(act_of(&app.web, client, headers, permission).await?.project);
     }
     let refused = || {
         Problem::new(
@@ -168,7 +172,7 @@ pub(super) async fn opened(
         .signature(app, verb, project, id, until)
         .await?;
     let is_ours = signature.verify_slice(&given).is_ok();
-    if !is_ours || until < app.clock.now().as_millis() / 1_000 {
+    if !is_ours || until < app.web.clock.now().as_millis() / 1_000 {
         return Err(refused());
     }
     ProjectId::new(project).map_err(|_| refused())

@@ -5,7 +5,6 @@ mod content;
 mod link;
 pub(super) mod reference;
 
-use crate::auth::Needs;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,16 +14,18 @@ use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
+use perpend_web::auth::Act;
+use perpend_web::auth::Needs;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
 use crate::App;
-use crate::auth::Act;
-use crate::extract::Body;
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 pub(super) use link::Origin;
 pub(crate) use link::Signer;
@@ -178,7 +179,7 @@ async fn announce_media(
         let known = app.store.catalog.dataset_by_id(project, dataset).await?;
         known.ok_or_else(|| Problem::not_found("dataset"))?;
     }
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let is_there = app
         .store
         .telemetry

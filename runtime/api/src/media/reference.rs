@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::dataset::{DatasetItem, media_id};
 use perpend_domain::ids::ProjectId;
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::{Origin, view};
 use crate::App;
-use crate::problem::Problem;
 
 /// References that are looked up in one item.
 const MAX_REFERENCES: usize = 100;
@@ -50,7 +50,7 @@ fn collect<'v>(field: &'static str, value: &'v Value, path: &str, found: &mut Ve
 
 /// `mediaReferences` of each of these items: those whose medium is there, each with an address to read it
 /// from.
-pub(in crate::api) async fn of_items(
+pub(crate) async fn of_items(
     app: &App,
     project: &ProjectId,
     origin: &Origin,

@@ -1,24 +1,25 @@
 //! `GET /api/public/metrics/daily`: sums by day, newest first.
 
-use perpend_contract::list::PageMeta;
-use perpend_domain::access::Permission::MetricRead;
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use perpend_contract::list::PageMeta;
+use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::refused;
 use crate::App;
-use crate::api::conditions::Conditions;
-use crate::api::page;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
+use crate::conditions::Conditions;
+use crate::page;
 
 const DAILY: &[Param] = &[
     page::PAGE,

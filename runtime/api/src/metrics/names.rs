@@ -1,20 +1,19 @@
 //! Names that clients send, looked up in the tables of the views: for queries and for widgets alike.
 
 use perpend_domain::metrics::{Aggregation, Dimension, Metric, View};
-
-use crate::problem::Problem;
+use perpend_web::problem::Problem;
 
 /// Says what is wrong with a field.
-pub(in crate::api) type Refuse = fn(&str, String) -> Problem;
+pub(crate) type Refuse = fn(&str, String) -> Problem;
 
 /// All names of a table.
-pub(in crate::api) fn list<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
+pub(crate) fn list<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> String {
     let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
     names.join(", ")
 }
 
 /// One of `allowed`.
-pub(in crate::api) fn view(raw: &str, allowed: &[View], refuse: Refuse) -> Result<View, Problem> {
+pub(crate) fn view(raw: &str, allowed: &[View], refuse: Refuse) -> Result<View, Problem> {
     let found = allowed.iter().find(|view| view.as_str() == raw);
     found.copied().ok_or_else(|| {
         let message = format!("{raw:?} is none of {}", list(allowed, View::as_str));
@@ -23,7 +22,7 @@ pub(in crate::api) fn view(raw: &str, allowed: &[View], refuse: Refuse) -> Resul
 }
 
 /// Dimensions of a view, each once.
-pub(in crate::api) fn dimensions<'a>(
+pub(crate) fn dimensions<'a>(
     view: View,
     fields: impl Iterator<Item = &'a str>,
     refuse: Refuse,
@@ -43,7 +42,7 @@ pub(in crate::api) fn dimensions<'a>(
 }
 
 /// Metrics of a view, each once: pairs of measure and aggregation, the latter in a field of this name.
-pub(in crate::api) fn metrics<'a>(
+pub(crate) fn metrics<'a>(
     view: View,
     dimensions: &[Dimension],
     inputs: impl Iterator<Item = (&'a str, &'a str)>,

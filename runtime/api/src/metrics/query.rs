@@ -3,13 +3,13 @@
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
 use perpend_domain::time::Timestamp;
+use perpend_web::extract::{Params, from_json};
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{TIME, automatic, names};
-use crate::api::rules::filter_problem;
-use crate::extract::{Params, from_json};
-use crate::problem::Problem;
+use crate::rules::filter_problem;
 
 /// Which of the two endpoints asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

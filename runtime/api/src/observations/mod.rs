@@ -9,16 +9,17 @@ use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
 use perpend_domain::time::Timestamp;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::json;
 
 use super::conditions::Conditions;
 use super::{cursor, page};
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 /// Observations that one request tests in memory. Reading a content costs some ten microseconds.
 const MAX_TESTED: u64 = 100_000;
@@ -309,7 +310,7 @@ async fn looked_up(
     found: &[StoredObservation],
 ) -> Result<LookedUp, Problem> {
     let observations = found.iter().map(|stored| &stored.observation);
-    let (catalog, now) = (&app.store.catalog, app.clock.now());
+    let (catalog, now) = (&app.store.catalog, app.web.clock.now());
     let known = LookedUp::of(catalog, &app.prices, project, observations, now);
     Ok(known.await?)
 }

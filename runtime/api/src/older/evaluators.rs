@@ -5,17 +5,18 @@ use axum::http::HeaderMap;
 use perpend_contract::evaluator::{EvaluatorByName, NewEvaluatorByName};
 use perpend_contract::list::{Done, Listed, PageMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params, from_value};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde_json::Value;
 
 use super::{all_evaluators, cut};
 use crate::App;
-use crate::answer::Answer;
-use crate::api::evaluators::{self, shown};
-use crate::api::page;
-use crate::auth::Act;
-use crate::extract::{Body, Params, from_value};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
+use crate::evaluators::{self, shown};
+use crate::page;
 
 const ALL: &str = "/api/public/unstable/evaluators";
 const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";

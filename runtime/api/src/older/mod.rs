@@ -7,10 +7,10 @@ mod rules;
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Numbered, Paging};
+use perpend_web::problem::Problem;
 
 use crate::App;
-use crate::problem::Problem;
-use crate::routes::Routes;
+use crate::Routes;
 
 /// Read at a time; people make these, and not many.
 const CHUNK: u32 = 100;

@@ -11,17 +11,18 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Mapping, Rule, TargetKind};
 use perpend_domain::filter::{Condition, Test};
 use perpend_domain::ids::ProjectId;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Params};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::{all_evaluators, all_rules, cut};
 use crate::App;
-use crate::answer::Answer;
-use crate::api::evaluators::kind_of;
-use crate::api::{page, rules};
-use crate::auth::Act;
-use crate::extract::{Body, Params};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
+use crate::evaluators::kind_of;
+use crate::{page, rules};
 
 const ALL: &str = "/api/public/unstable/evaluation-rules";
 const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";

@@ -16,14 +16,15 @@ use perpend_contract::plugin::{DeletedPlugin, PluginWithUsers, Plugins, Rollback
 use perpend_domain::access::Permission::{PluginRead, PluginWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde_json::json;
 
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 pub(crate) use turns::Turns;
 

@@ -12,14 +12,14 @@ use perpend_catalog::{NewVersion, Plugin, Successor};
 use perpend_contract::plugin::{MadeFrom, Move, Rollback, RolledBack};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::ProjectId;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, Issue, Problem};
 use semver::Version;
 
 use crate::App;
-use crate::answer::Answer;
-use crate::api::evaluators::Definition;
-use crate::auth::Act;
-use crate::extract::Body;
-use crate::problem::{Code, Issue, Problem};
+use crate::evaluators::Definition;
 
 /// Evaluators read at a time.
 const PAGE: u32 = 100;
@@ -78,7 +78,7 @@ pub(super) async fn roll_back(
         moves.iter().map(|one| one.shown(None)).collect()
     } else {
         let successors: Vec<Successor> = moves.iter().map(|one| one.successor.clone()).collect();
-        let now = app.clock.now();
+        let now = app.web.clock.now();
         let numbers = app
             .store
             .catalog

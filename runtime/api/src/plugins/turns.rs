@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
+use perpend_web::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-
-use crate::problem::Problem;
 
 /// Components inspected at a time.
 const MAX_AT_A_TIME: usize = 4;
@@ -126,7 +125,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::problem::Code;
+    use perpend_web::problem::Code;
 
     fn project(name: &str) -> ProjectId {
         ProjectId::new(name).unwrap()

@@ -2,18 +2,19 @@
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
+use perpend_contract::plugin::Plugin;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use serde_json::json;
 
 use super::view;
 use crate::App;
-use crate::admission::read;
-use crate::answer::{Answer, Either};
-use crate::auth::Act;
-pub(super) use crate::components::MAX_COMPONENT_BYTES;
-use crate::problem::{Code, MAX_LISTED, Problem};
-use perpend_contract::plugin::Plugin;
+
+pub(super) use perpend_engine::components::MAX_COMPONENT_BYTES;
+use perpend_web::admission::read;
+use perpend_web::answer::{Answer, Either};
+use perpend_web::auth::Act;
+use perpend_web::problem::{Code, MAX_LISTED, Problem};
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
@@ -49,7 +50,7 @@ pub(super) async fn upload_plugin(
 ) -> Result<Either<Answer<Plugin>, Answer<Plugin, 201>>, Problem> {
     check_media_type(request.headers())?;
     let project = &caller.project;
-    let body = read(&app, request, MAX_COMPONENT_BYTES).await;
+    let body = read(&app.web, request, MAX_COMPONENT_BYTES).await;
     let body = body.map_err(|problem| match problem.code() {
         Code::TooLarge => too_large(),
         _ => problem,
@@ -66,7 +67,7 @@ pub(super) async fn upload_plugin(
     let digest = app
         .store
         .catalog
-        .put_plugin(Some(project), &info, &bytes, app.clock.now())
+        .put_plugin(Some(project), &info, &bytes, app.web.clock.now())
         .await?;
     let plugin = app.store.catalog.plugin(project, &digest).await?;
     let plugin = plugin.ok_or_else(Problem::internal)?;

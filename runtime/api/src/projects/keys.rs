@@ -6,17 +6,18 @@ use perpend_catalog::ApiKey;
 use perpend_domain::access::Permission::{KeyRead, KeyWrite};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
+use perpend_web::answer::Answer;
+use perpend_web::auth::{KeyPair, OrganizationAct};
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::find;
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::{KeyPair, OrganizationAct};
-use crate::extract::Body;
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
 const KEY: &str = "/api/public/projects/{projectId}/apiKeys/{apiKeyId}";
@@ -51,7 +52,7 @@ pub(super) fn routes(routes: &mut Routes) {
 /// Keys without their secrets.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ApiKeys {
+pub(crate) struct ApiKeys {
     #[schema(value_type = Vec<Object>)]
     api_keys: Vec<Value>,
 }
@@ -87,7 +88,7 @@ fn view(key: &ApiKey) -> Value {
 }
 
 /// Keys as a list shows them.
-pub(in crate::api) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
+pub(crate) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
     let api_keys = keys.iter().map(view).collect();
     Answer(ApiKeys { api_keys })
 }
@@ -133,7 +134,7 @@ async fn create_key(
     Path(id): Path<String>,
     Body(input): Body<NewKey>,
 ) -> Result<Json<Value>, Problem> {
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let given = input.pair()?;
     let note = input.name.or(input.note);
     let is_wrong =
@@ -146,15 +147,15 @@ async fn create_key(
         return Err(Problem::body("expiresAt", "is not in the future"));
     }
     let project = find(&app, &caller.organization, &id).await?;
-    let pair = given.unwrap_or_else(|| KeyPair::made(app.ids.as_ref()));
-    let key = pair.to_key(app.ids.as_ref(), note, input.expires_at);
+    let pair = given.unwrap_or_else(|| KeyPair::made(app.web.ids.as_ref()));
+    let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
     let key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
     app.store
         .catalog
         .create_api_key(&project.id, &key, now)
         .await?;
     // A moment ago somebody may have asked with it, and "unknown" was remembered.
-    app.keys.forget_all();
+    app.web.keys.forget_all();
     Ok(Json(json!({
         "id": key.id,
         "createdAt": now,
@@ -178,6 +179,6 @@ async fn delete_key(
         perpend_sql::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
         error => error.into(),
     })?;
-    app.keys.forget_all();
+    app.web.keys.forget_all();
     Ok(Json(json!({ "success": true })))
 }

@@ -8,16 +8,17 @@ use perpend_domain::access::Permission::{
     OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
 };
 use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_web::answer::Answer;
+use perpend_web::auth::{Act, OrganizationAct};
+use perpend_web::extract::Body;
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::{Act, OrganizationAct};
-use crate::extract::Body;
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 pub(super) use keys::{ApiKeys, key_views};
 
@@ -186,14 +187,14 @@ async fn create_project(
     let name = checked
         .name
         .ok_or_else(|| Problem::body("name", "is missing"))?;
-    let id = app.ids.uuid().to_string();
+    let id = app.web.ids.uuid().to_string();
     let project = NewProject {
         id: ProjectId::new(&id).map_err(|_| Problem::internal())?,
         name,
         metadata: checked.metadata.unwrap_or_default(),
         retention_days: checked.retention_days.unwrap_or(0),
     };
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     app.store
         .catalog
         .create_project(&caller.organization, &project, now)
@@ -210,7 +211,7 @@ async fn update_project(
 ) -> Result<Answer<Project>, Problem> {
     let patch = input.check()?;
     let project = find(&app, &caller.organization, &id).await?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let changed = app
         .store
         .catalog
@@ -225,12 +226,12 @@ async fn delete_project(
     Path(id): Path<String>,
 ) -> Result<Answer<Deletion, 202>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     app.store
         .catalog
         .delete_project(&caller.organization, &project.id, now)
         .await?;
-    app.keys.forget_all();
+    app.web.keys.forget_all();
     app.sweep_wanted.notify_one();
     let deletion = Deletion {
         success: true,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::{ComposeError, Composed, Part, compose};
+use perpend_web::problem::{Code, Problem};
 
 use crate::App;
-use crate::problem::{Code, Problem};
 
 /// Prompts that one prompt may include in all, at every level.
 const MAX_INCLUDED: usize = 500;

@@ -5,15 +5,15 @@ use axum::extract::State;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::filter::Filter;
 use perpend_domain::list::Paging;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::Problem;
 use serde_json::Value;
 
 use super::view;
 use crate::App;
-use crate::api::page;
-use crate::api::rules::filter_problem;
-use crate::auth::Act;
-use crate::extract::{Param, Params, param};
-use crate::problem::Problem;
+use crate::page;
+use crate::rules::filter_problem;
 
 pub(super) const LIST: &[Param] = &[
     page::PAGE,

@@ -13,6 +13,10 @@ use perpend_catalog::prompts::{Deleted, Prompt};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{PRODUCTION, PromptName};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -20,10 +24,7 @@ use utoipa::openapi::HttpMethod;
 
 use super::etag;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const ALL: &str = "/api/public/v2/prompts";
 const ONE: &str = "/api/public/v2/prompts/{promptName}";
@@ -248,7 +249,7 @@ async fn update_labels(
     let seen = existing(&app, &caller, &name, &Selector::Version(version)).await?;
     let seen = shown(&app, &caller, &seen, true).await?;
     etag::check_unchanged(&headers, &seen)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let labelled = app
         .store
         .catalog
@@ -274,7 +275,7 @@ async fn delete_prompt(
         let seen = existing(&app, &caller, &name, which).await?;
         etag::check_unchanged(&headers, &shown(&app, &caller, &seen, true).await?)?;
     }
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let deleted = app
         .store
         .catalog

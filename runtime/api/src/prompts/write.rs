@@ -9,15 +9,15 @@ use perpend_domain::prompt::{
     InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
     PromptName, check_label,
 };
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{compose, view};
 use crate::App;
-use crate::auth::Act;
-use crate::extract::Body;
-use crate::problem::Problem;
 
 /// Labels and tags of one request.
 const MAX_LIST: usize = 100;
@@ -131,7 +131,7 @@ impl PromptInput {
 }
 
 async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, Problem> {
-    let new = input.check(app.ids.uuid().to_string())?;
+    let new = input.check(app.web.ids.uuid().to_string())?;
     if !new.references.is_empty() {
         let root = Part {
             id: new.id.clone(),
@@ -144,7 +144,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
     let made = app
         .store
         .catalog
-        .create_prompt(&caller.project, &new, app.clock.now())
+        .create_prompt(&caller.project, &new, app.web.clock.now())
         .await;
     made.map_err(|error| match error {
         perpend_sql::Error::Conflict(what) => Problem::body("type", what),

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use perpend_domain::access::Permission::OrgScim;
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::person::USER_SCHEMA;
 use super::{LIST_SCHEMA, MAX_COUNT};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 const CONFIG: &str = "/api/public/scim/ServiceProviderConfig";
 const TYPES: &str = "/api/public/scim/ResourceTypes";

@@ -13,18 +13,19 @@ use axum::http::StatusCode;
 use perpend_catalog::User;
 use perpend_domain::access::Permission::OrgScim;
 use perpend_domain::ids::UserId;
+use perpend_web::auth::OrganizationAct;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use crate::App;
-use crate::auth::OrganizationAct;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::{Code, Problem};
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 use filter::Wanted;
 use patch::PatchRequest;
 use person::{Person, PersonInput, view};
 
-pub(crate) use shape::as_scim;
+pub use shape::as_scim;
 
 const USERS: &str = "/api/public/scim/Users";
 const USER: &str = "/api/public/scim/Users/{userId}";
@@ -154,10 +155,10 @@ async fn create_user(
     Body(input): Body<PersonInput>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let person = input.read(None)?;
-    let id = app.ids.uuid().to_string();
+    let id = app.web.ids.uuid().to_string();
     let id = UserId::new(&id).map_err(|_| Problem::internal())?;
     let user = person.into_user(id)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let made = app
         .store
         .catalog
@@ -203,7 +204,7 @@ async fn store(
     person: Person,
 ) -> Result<Json<Value>, Problem> {
     let user = person.into_user(known.made.id)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let changed = app
         .store
         .catalog
@@ -217,7 +218,7 @@ async fn delete_user(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let known = find(&app, &caller, &id).await?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     app.store
         .catalog
         .remove_member(&caller.organization, &known.made.id, now)

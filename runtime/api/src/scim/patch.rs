@@ -1,11 +1,11 @@
 //! PATCH: operations on single attributes, in the spellings that identity providers use.
 
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::person::{EmailInput, NameInput, Person, primary, role};
-use crate::problem::Problem;
 
 const MAX_OPERATIONS: usize = 100;
 

@@ -2,11 +2,10 @@
 
 use perpend_catalog::{NewUser, Role, User};
 use perpend_domain::ids::UserId;
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-
-use crate::problem::Problem;
 
 pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 /// Whoever is made known without a role gets the least one.

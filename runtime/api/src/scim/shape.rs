@@ -5,9 +5,8 @@ use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use perpend_web::problem::{Code, Problem};
 use serde_json::{Value, json};
-
-use crate::problem::{Code, Problem};
 
 const ERROR_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 const PREFIX: &str = "/api/public/scim/";
@@ -47,7 +46,7 @@ fn error(problem: &Problem) -> Value {
 
 /// Layer around all that answers: under SCIM's paths it gives a [`Problem`] the form of SCIM, whoever found it,
 /// and the answer its media type.
-pub(crate) async fn as_scim(request: Request, next: Next) -> Response {
+pub async fn as_scim(request: Request, next: Next) -> Response {
     if !request.uri().path().starts_with(PREFIX) {
         return next.run(request).await;
     }

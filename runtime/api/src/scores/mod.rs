@@ -3,25 +3,26 @@
 mod query;
 pub(super) mod write;
 
-use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
 use std::collections::{BTreeSet, HashMap};
 
 use axum::extract::{Path, State};
 use perpend_catalog::Categories;
 use perpend_contract::list::{Continued, Done, Listed};
 use perpend_contract::score::{ScoreInList, ScoreInput, ScoreV2, ScoreV3, TraceOfScore, place};
+use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
 use perpend_domain::telemetry::{ScoreQuery, StoredTrace, TraceQuery};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::Params;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 
 use super::{cursor, page};
 use crate::App;
-use crate::answer::Answer;
-use crate::auth::Act;
-use crate::extract::Params;
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(

@@ -1,15 +1,15 @@
 //! What the lists of scores may be asked.
 
+use perpend_contract::score::Groups;
 use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
+use perpend_web::extract::{Param, Params, param};
+use perpend_web::problem::{Code, Problem};
 
-use crate::api::page::{LIMIT, PAGE};
-use crate::api::rules::filter_problem;
-use crate::extract::{Param, Params, param};
-use crate::problem::{Code, Problem};
-use perpend_contract::score::Groups;
+use crate::page::{LIMIT, PAGE};
+use crate::rules::filter_problem;
 
 pub(super) const V3: &[Param] = &[
     LIMIT,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axum::extract::State;
-use axum::http::Method;
 use perpend_contract::list::{Done, Known};
 use perpend_contract::score::{PartlyTaken, Rejected, ScoreInput};
 use perpend_domain::access::Permission::ScoreWrite;
@@ -11,13 +10,13 @@ use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
+use perpend_web::answer::{Answer, Either};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Told, all_issues, from_json};
+use perpend_web::problem::{Code, MAX_LISTED, Problem};
 use serde_json::{Map, Value};
 
 use crate::App;
-use crate::answer::{Answer, Either};
-use crate::auth::Act;
-use crate::extract::{Told, all_issues, from_json};
-use crate::problem::{Code, MAX_LISTED, Problem};
 
 /// Where scores are written.
 pub(super) const PATH: &str = "/api/public/scores";
@@ -34,7 +33,7 @@ pub(super) async fn create_scores(
     caller: Act,
     Told(body): Told<Value>,
 ) -> Result<Taken, Problem> {
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let (items, is_list) = match body {
         Value::Array(items) if MAX_SCORES < items.len() => {
             let message = format!("at most {MAX_SCORES} scores are taken in one request");
@@ -89,7 +88,7 @@ pub(super) async fn create_scores(
 }
 
 /// Writes scores as who sent them may; the ids of those that were left, because others wrote them.
-pub(in crate::api) async fn put(
+pub(crate) async fn put(
     app: &App,
     caller: &Act,
     scores: &[NewScore],
@@ -109,7 +108,7 @@ pub(in crate::api) async fn put(
 }
 
 /// Why a score was left.
-pub(in crate::api) fn not_theirs() -> Problem {
+pub(crate) fn not_theirs() -> Problem {
     Problem::new(
         Code::AccessDenied,
         "a public key alone changes only scores that it wrote itself; this id is taken: use another one, or send \
@@ -122,7 +121,7 @@ pub(in crate::api) fn not_theirs() -> Problem {
 ///
 /// # Errors
 /// When the store fails.
-pub(in crate::api) async fn read_scores(
+pub(crate) async fn read_scores(
     app: &App,
     project: &ProjectId,
     items: Vec<(Value, Timestamp)>,
@@ -146,15 +145,14 @@ pub(in crate::api) async fn read_scores(
         .map(|config| (config.id.clone(), config))
         .collect();
     let check = |(input, at): (Result<ScoreInput, Problem>, Timestamp)| {
-        check_input(input?, app.ids.as_ref(), at, &configs)
+        check_input(input?, app.web.ids.as_ref(), at, &configs)
     };
     Ok(parsed.into_iter().map(check).collect())
 }
 
 fn parse(item: Value) -> Result<ScoreInput, Problem> {
     let text = item.to_string();
-    from_json(text.as_bytes())
-        .map_err(|first| all_issues::<ScoreInput>(text.as_bytes(), first))
+    from_json(text.as_bytes()).map_err(|first| all_issues::<ScoreInput>(text.as_bytes(), first))
 }
 
 /// `now` is the time of a score that names none.

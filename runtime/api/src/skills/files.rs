@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use perpend_catalog::skills::{NewSkill, SkillFile};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
+use perpend_web::problem::Problem;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::front_matter::FrontMatter;
 use crate::App;
-use crate::problem::Problem;
 
 /// The file that says what the skill is.
 const MAIN: &str = "SKILL.md";
@@ -180,13 +180,13 @@ impl NewVersion {
             Problem::body("files", format!("one of the files has to be {MAIN:?}"))
         })?;
         let files = files.into_iter().map(|(path, known)| SkillFile {
-            id: app.ids.uuid().to_string(),
+            id: app.web.ids.uuid().to_string(),
             path,
             sha256: known.sha256,
             size: known.size,
         });
         Ok(NewSkill {
-            id: app.ids.uuid().to_string(),
+            id: app.web.ids.uuid().to_string(),
             name: main.name,
             description: main.description,
             frontmatter: main.whole,

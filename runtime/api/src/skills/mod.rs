@@ -9,16 +9,17 @@ use perpend_catalog::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use perpend_domain::access::Permission::{PromptRead, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
 use crate::App;
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 use files::{NewVersion, content_type, is_hash};
 
 const ALL: &str = "/api/public/unstable/skills";
@@ -233,7 +234,7 @@ async fn create_version(
     let made = app
         .store
         .catalog
-        .create_skill(&caller.project, &new, app.clock.now())
+        .create_skill(&caller.project, &new, app.web.clock.now())
         .await?;
     Ok(Json(view(&caller.project, &made)))
 }
@@ -278,7 +279,7 @@ async fn update_tags(
     }
     let mut seen = std::collections::HashSet::new();
     input.tags.retain(|tag| seen.insert(tag.clone()));
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let tagged = app
         .store
         .catalog
@@ -319,7 +320,7 @@ async fn set_labels(
     }
     let labels = input.labels.into_iter().filter(|label| !is_latest(label));
     let labels: Vec<String> = labels.collect();
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let labelled = app
         .store
         .catalog
@@ -336,7 +337,7 @@ async fn delete_version(
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let version = numbered(&version)?;
-    let now = app.clock.now();
+    let now = app.web.clock.now();
     let deleted = app
         .store
         .catalog

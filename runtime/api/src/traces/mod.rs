@@ -12,15 +12,16 @@ use perpend_domain::ids::TraceId;
 use perpend_domain::patch::record_id;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
+use perpend_web::answer::{Answer, Streamed};
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
 
 use super::conditions::Conditions;
 use super::page;
 use crate::App;
-use crate::answer::{Answer, Streamed};
-use crate::auth::Act;
-use crate::extract::{Body, Param, Params, param};
-use crate::problem::Problem;
-use crate::routes::{Operation, Routes};
+use crate::Routes;
 use whole::Rest;
 
 const LIST: &[Param] = &[

@@ -14,11 +14,11 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::{Score, ScoreDataType};
 use perpend_domain::telemetry::StoredObservation;
 use perpend_telemetry::TraceReader;
+use perpend_web::answer::Streamed;
+use perpend_web::problem::Problem;
 use serde::Serialize;
 
 use crate::App;
-use crate::answer::Streamed;
-use crate::problem::Problem;
 
 /// What has not been written yet.
 pub(super) struct Rest {
@@ -85,7 +85,7 @@ impl Rest {
             let steps = self.app.store.telemetry.next_observations(reader).await?;
             let is_done = reader.is_done();
             let is_step = |stored: &StoredObservation| !stored.observation.is_trace_record();
-            let (catalog, now) = (&self.app.store.catalog, self.app.clock.now());
+            let (catalog, now) = (&self.app.store.catalog, self.app.web.clock.now());
             let observations = steps.iter().filter(|stored| is_step(stored));
             let observations = observations.map(|stored| &stored.observation);
             let prices = &self.app.prices;

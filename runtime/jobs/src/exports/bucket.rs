@@ -10,7 +10,6 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
-
 use perpend_outbound::Outbound;
 
 /// What is tried to be written before settings are taken.
@@ -20,7 +19,7 @@ const MAX_SHOWN: usize = 600;
 
 /// How often a request is repeated that a provider could not answer: never while somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retries {
+pub enum Retries {
     None,
     Some,
 }
@@ -37,7 +36,7 @@ fn retries(retries: Retries) -> RetryConfig {
 }
 
 /// Where one is given: with the bucket in the host where its users want it there.
-pub(crate) fn endpoint_of(settings: &ExportSettings) -> Option<String> {
+pub fn endpoint_of(settings: &ExportSettings) -> Option<String> {
     let endpoint = settings.endpoint.as_ref()?;
     let has_host = matches!(settings.kind, BucketKind::S3 | BucketKind::S3Compatible);
     let with_host = || {
@@ -54,7 +53,7 @@ pub(crate) fn endpoint_of(settings: &ExportSettings) -> Option<String> {
 ///
 /// # Errors
 /// When the settings or the secret cannot be right.
-pub(crate) fn open(
+pub fn open(
     settings: &ExportSettings,
     secret: &str,
     outbound: &Outbound,
@@ -112,7 +111,7 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// When the prefix has parts that no name of a file has.
-pub(crate) fn path(
+pub fn path(
     settings: &ExportSettings,
     project: &ProjectId,
     name: &str,
@@ -124,7 +123,7 @@ pub(crate) fn path(
 ///
 /// # Errors
 /// When it may not.
-pub(crate) async fn probe(
+pub async fn probe(
     settings: &ExportSettings,
     project: &ProjectId,
     bucket: &dyn ObjectStore,
@@ -137,7 +136,7 @@ pub(crate) async fn probe(
 }
 
 /// What a provider says, for people.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(clean).take(MAX_SHOWN).collect()
 }

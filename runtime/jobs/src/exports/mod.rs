@@ -9,32 +9,38 @@
 //! - **One writer, bounded memory.** An export is held by lease; a page of rows and some parts of one upload are
 //!   all there is of it in memory.
 
-pub(crate) mod bucket;
+pub mod bucket;
 mod file;
+mod rows;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
+use perpend_catalog::Prices;
 use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
+use perpend_catalog::sealed::SealedAt;
+use perpend_domain::ids::IdSource;
 use perpend_domain::list::{Changed, Window};
-use perpend_domain::time::Timestamp;
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_outbound::{Outbound, Vault};
+use perpend_store::Store;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::App;
-use crate::api::blob_storage::rows::{Asked, Table};
-use crate::problem::Problem;
 use bucket::Retries;
 use file::File;
 
+pub use rows::groups;
+use rows::{Asked, Table};
+
 /// How far behind the present a window ends.
-pub(crate) const LAG_MS: i64 = 20 * 60_000;
+pub const LAG_MS: i64 = 20 * 60_000;
 /// How often to look for work.
 const EVERY: Duration = Duration::from_secs(15);
 /// Exports written at the same time.
@@ -56,6 +62,25 @@ const PARTS: usize = 2;
 const FIRST_WAIT_MS: i64 = 60_000;
 const LAST_WAIT_MS: i64 = 60 * 60_000;
 
+/// What exports work with; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// What is exported, and where to.
+    pub store: Store,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// Prices of models.
+    pub prices: Arc<Prices>,
+    /// Opens the keys of buckets.
+    pub vault: Vault,
+    /// The way to the buckets.
+    pub outbound: Outbound,
+    /// A file that is larger is followed by another, bytes before compression.
+    pub max_file_bytes: usize,
+}
+
 /// Why a window was not written.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -71,8 +96,6 @@ enum Failure {
     #[error("the key of the export: {0}")]
     Secret(#[from] perpend_outbound::Error),
     #[error("the database could not be read")]
-    Rows(Problem),
-    #[error("the database could not be read")]
     Store(#[from] perpend_sql::Error),
     #[error("the file could not be made")]
     Panicked(#[from] tokio::task::JoinError),
@@ -80,19 +103,8 @@ enum Failure {
     Broken,
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        Self::Rows(problem)
-    }
-}
-
-/// What a secret belongs to.
-pub(crate) fn owner(project: &str) -> String {
-    format!("blob-export/{project}")
-}
-
 /// Works until `shutdown`.
-pub(crate) async fn run(app: &App, shutdown: CancellationToken) {
+pub async fn run(app: &App, shutdown: CancellationToken) {
     let lane = async || {
         while !shutdown.is_cancelled() {
             if !next(app, &shutdown).await {
@@ -226,12 +238,12 @@ async fn write(
     }
     let secret = app
         .vault
-        .unseal(&owner(export.project.as_str()), &export.secret)?;
+        .unseal(&SealedAt::Export.owner(&export.project), &export.secret)?;
     let mut writing = Writing {
         app,
         settings,
         lease,
-        bucket: bucket::open(settings, &secret, &app.outbound(), Retries::Some)?,
+        bucket: bucket::open(settings, &secret, &app.outbound, Retries::Some)?,
         window: Window { from, to },
         place: export.state.place.clone(),
         renewed_at: now,
@@ -350,7 +362,7 @@ impl Writing<'_> {
             false => MAX_ROWS,
         };
         let mut limit = FIRST_ROWS;
-        let max_bytes = self.app.config.exports.max_file_bytes;
+        let max_bytes = self.app.max_file_bytes;
         let mut after = self.place.after.clone();
         let end = loop {
             let asked = Asked {

@@ -9,12 +9,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Changed, Window};
 use serde_json::{Value, json};
 
-use crate::App;
-use crate::problem::Problem;
+use super::App;
 
 /// A folder of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Table {
+pub(super) enum Table {
     Traces,
     Observations,
     ObservationsV2,
@@ -121,7 +120,7 @@ const SCORE: &[&str] = &[
 ];
 
 /// Names of the groups.
-pub(crate) fn groups() -> impl Iterator<Item = &'static str> {
+pub fn groups() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().map(|(name, ..)| *name)
 }
 
@@ -139,27 +138,27 @@ fn with_underscores(name: &str) -> String {
 
 /// Rows that follow each other.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(super) struct Rows {
     /// A value for each column.
-    pub(crate) values: Vec<Vec<Value>>,
+    pub(super) values: Vec<Vec<Value>>,
     /// The place of the last.
-    pub(crate) last: Option<Changed>,
+    pub(super) last: Option<Changed>,
     /// As many as asked for: there may be more.
-    pub(crate) is_full: bool,
+    pub(super) is_full: bool,
 }
 
 /// Which rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) project: &'a ProjectId,
-    pub(crate) window: &'a Window,
-    pub(crate) after: Option<&'a Changed>,
-    pub(crate) limit: u32,
+pub(super) struct Asked<'a> {
+    pub(super) project: &'a ProjectId,
+    pub(super) window: &'a Window,
+    pub(super) after: Option<&'a Changed>,
+    pub(super) limit: u32,
 }
 
 impl Table {
     /// The tables of a source.
-    pub(crate) const fn of(source: ExportSource) -> &'static [Self] {
+    pub(super) const fn of(source: ExportSource) -> &'static [Self] {
         match source {
             ExportSource::Older => &[Self::Traces, Self::Observations, Self::Scores],
             ExportSource::ObservationsV2 => &[Self::ObservationsV2, Self::Scores],
@@ -173,7 +172,7 @@ impl Table {
     }
 
     /// The folder of its files.
-    pub(crate) const fn folder(self) -> &'static str {
+    pub(super) const fn folder(self) -> &'static str {
         match self {
             Self::Traces => "traces",
             Self::Observations => "observations",
@@ -202,13 +201,13 @@ impl Table {
     }
 
     /// Names of its columns.
-    pub(crate) fn columns(self, settings: &ExportSettings) -> Vec<String> {
+    pub(super) fn columns(self, settings: &ExportSettings) -> Vec<String> {
         let fields = self.fields(settings);
         fields.into_iter().map(with_underscores).collect()
     }
 
     /// Whether rows carry what senders put in, which may be long.
-    pub(crate) fn has_content(self, settings: &ExportSettings) -> bool {
+    pub(super) fn has_content(self, settings: &ExportSettings) -> bool {
         let fields = self.fields(settings);
         ["input", "metadata"]
             .iter()
@@ -219,12 +218,12 @@ impl Table {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn rows(
+    pub(super) async fn rows(
         self,
         app: &App,
         settings: &ExportSettings,
         asked: Asked<'_>,
-    ) -> Result<Rows, Problem> {
+    ) -> Result<Rows, perpend_sql::Error> {
         let (views, last, n_read) = match self {
             Self::Traces => trace_views(app, asked).await?,
             Self::Scores => score_views(app, asked).await?,
@@ -249,7 +248,7 @@ impl Table {
         app: &App,
         settings: &ExportSettings,
         asked: Asked<'_>,
-    ) -> Result<Read, Problem> {
+    ) -> Result<Read, perpend_sql::Error> {
         let read = app.store.telemetry.changed_observations(
             asked.project,
             asked.window,
@@ -287,7 +286,7 @@ impl Table {
 /// Views, the place of the last row, and how many rows were read for them.
 type Read = (Vec<Value>, Option<Changed>, usize);
 
-async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
+async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
     let read =
         app.store
             .telemetry
@@ -299,7 +298,7 @@ async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
     Ok((read.into_iter().map(view).collect(), last, n_read))
 }
 
-async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, Problem> {
+async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
     let read =
         app.store
             .telemetry

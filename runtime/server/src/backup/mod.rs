@@ -21,11 +21,12 @@ use perpend_domain::time::Timestamp;
 use perpend_sql::DatabaseUrl;
 use perpend_store::backup::{self as database, SCHEMA_VERSION};
 
-use perpend_config::Config;
 use crate::lock::Lock;
+
 pub use files::Entry;
 use files::Partial;
 pub use manifest::{Manifest, SecretsKey};
+use perpend_config::Config;
 
 /// The database, in a backup and in a data directory.
 const DATABASE: &str = "perpend.db";
@@ -267,7 +268,7 @@ pub async fn restore(
         );
     }
     let copy = partial.path().join(DATABASE);
-    database::begin_anew(&copy, crate::auth::SESSION_KEY)
+    database::begin_anew(&copy, perpend_web::auth::SESSION_KEY)
         .await
         .with_context(|| format!("cannot change {}", copy.display()))?;
     files::sync(&copy)?;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::{api, problem, routes};
+use perpend_web::{problem, routes};
 
 /// A generated page.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -20,10 +20,10 @@ pub(super) enum Page {
 
 pub(super) fn print(page: Page) -> anyhow::Result<ExitCode> {
     let text = match page {
-        Page::Access => routes::markdown(),
+        Page::Access => routes::markdown(&crate::described()),
         Page::Config => perpend_config::markdown(),
         Page::Errors => problem::markdown(),
-        Page::Openapi => serde_json::to_string_pretty(&api::openapi())? + "\n",
+        Page::Openapi => serde_json::to_string_pretty(&crate::openapi())? + "\n",
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use perpend_catalog::{KeyOwner, Organization};
+use perpend_config::{Config, SettingArgs};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Clock as _;
 use perpend_sql::{DatabaseUrl, Error};
 use perpend_store::Store;
+use perpend_web::auth::{KEPT_MS, KeyPair};
 
 use super::{load, say, serve};
-use crate::auth::{KEPT_MS, KeyPair};
-use perpend_config::{Config, SettingArgs};
 use crate::{RandomIds, SystemClock};
 
 /// Organizations that are looked through and listed.

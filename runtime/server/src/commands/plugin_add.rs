@@ -9,19 +9,20 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use perpend_author::{Progress, Report};
+use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_domain::time::Clock as _;
+use perpend_engine::Engine;
+use perpend_engine::components::{self, VENDOR};
 use perpend_protocol::Problem;
 use perpend_store::Store;
 use serde_json::json;
 
 use super::demo::Scratch;
 use super::{load, organization_key, serve};
-use crate::components::{self, VENDOR};
-use perpend_config::{Config, SettingArgs};
-use crate::{Engine, RandomIds, SystemClock};
+use crate::{RandomIds, SystemClock};
 
 pub(super) fn add(
     file: &Path,

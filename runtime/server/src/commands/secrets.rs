@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use perpend_config::SettingArgs;
 use perpend_sql::DatabaseUrl;
 
 use super::{load, organization_key, say, serve};
 use crate::RandomIds;
-use perpend_config::SettingArgs;
 use crate::lock::Lock;
 use crate::secrets::{self, Reset};
 

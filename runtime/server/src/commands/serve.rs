@@ -4,12 +4,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
+use perpend_engine::Components;
 use tokio_util::sync::CancellationToken;
 
 use super::{load, log, say};
-use perpend_config::{Config, SettingArgs};
-use crate::{Components, KeyPair, RandomIds, Server, Setup, SystemClock};
+use crate::{KeyPair, RandomIds, Server, Setup, SystemClock};
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()

@@ -42,7 +42,8 @@ fn vault_of(byte: u8) -> Vault {
 
 /// Stores a connection whose secret is sealed with this key.
 async fn seal(store: &Store, vault: &Vault, provider: &str) {
-    let owner = llm_connections::owner("p", provider);
+    let project = ProjectId::new("p").unwrap();
+    let owner = SealedAt::Connection(provider.to_owned()).owner(&project);
     let connection = Connection {
         id: provider.to_owned(),
         provider: provider.to_owned(),

@@ -18,7 +18,7 @@ const LITTLE_PART: usize = 64;
 
 /// The budget of bytes in flight.
 #[derive(Clone, Debug)]
-pub(crate) struct Admission(Arc<Budget>);
+pub struct Admission(Arc<Budget>);
 
 #[derive(Debug)]
 struct Budget {
@@ -38,7 +38,7 @@ struct Held {
 
 /// Whose share the memory of a request is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Holder {
+pub enum Holder {
     /// A valid key.
     Key(CountedKey),
     /// A project that a signed address opened.
@@ -59,7 +59,7 @@ impl Holder {
 
 /// What one request has taken from the budget. Clones are one account; dropping the last one gives all back.
 #[derive(Clone, Debug)]
-pub(crate) struct Account(Arc<Entry>);
+pub struct Account(Arc<Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -88,7 +88,7 @@ const fn open_to(is_small: bool, all_bytes: usize) -> usize {
 
 impl Admission {
     /// A budget of so many bytes, of which one holder may take so many percent.
-    pub(crate) fn new(max_bytes: usize, share_percent: usize) -> Self {
+    pub fn new(max_bytes: usize, share_percent: usize) -> Self {
         Self(Arc::new(Budget {
             max_bytes,
             share_bytes: max_bytes / 100 * share_percent + max_bytes % 100 * share_percent / 100,
@@ -97,12 +97,12 @@ impl Admission {
     }
 
     /// What all accounts have taken.
-    pub(crate) fn in_flight_bytes(&self) -> usize {
+    pub fn in_flight_bytes(&self) -> usize {
         lock(&self.0.held).n_bytes
     }
 
     /// An account that has taken nothing yet.
-    pub(crate) fn account(&self) -> Account {
+    pub fn account(&self) -> Account {
         let own = Own {
             holder: Holder::Anonymous,
             n_bytes: 0,
@@ -116,12 +116,12 @@ impl Admission {
 
 impl Account {
     /// The account of the request with these extensions.
-    pub(crate) fn of(extensions: &Extensions) -> Option<&Self> {
+    pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
     /// Charges what the request takes from now on, and what it has taken, to this holder.
-    pub(crate) fn belongs_to(&self, holder: Holder) {
+    pub fn belongs_to(&self, holder: Holder) {
         let mut own = lock(&self.0.own);
         let mut held = lock(&self.0.budget.held);
         held.give_back(&own.holder, own.n_bytes);
@@ -134,7 +134,7 @@ impl Account {
     /// # Errors
     /// 503 when there is no room now: waiting for room while holding some could wait for ever. 413 when there
     /// never would be.
-    pub(crate) fn take(&self, n_bytes: usize) -> Result<(), Problem> {
+    pub fn take(&self, n_bytes: usize) -> Result<(), Problem> {
         let budget = &self.0.budget;
         let mut own = lock(&self.0.own);
         let wanted = own.n_bytes.saturating_add(n_bytes);
@@ -165,7 +165,7 @@ impl Account {
     }
 
     /// Gives back what is no longer in memory.
-    pub(crate) fn give_back(&self, n_bytes: usize) {
+    pub fn give_back(&self, n_bytes: usize) {
         let mut own = lock(&self.0.own);
         let n_bytes = n_bytes.min(own.n_bytes);
         own.n_bytes -= n_bytes;

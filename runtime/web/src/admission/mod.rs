@@ -16,19 +16,15 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-pub(crate) use account::{Account, Admission, Holder};
-pub(crate) use read::{Counted, read, too_large};
+pub use account::{Account, Admission, Holder};
+pub use read::{Counted, read, too_large};
 
-use crate::App;
+use crate::Web;
 
 /// Layer: gives each request an account, which is closed when the handler is done: what was decoded from a body
 /// stays in memory until then.
-pub(crate) async fn open_account(
-    State(app): State<App>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let account = app.admission.account();
+pub async fn open_account(State(web): State<Web>, mut request: Request, next: Next) -> Response {
+    let account = web.admission.account();
     request.extensions_mut().insert(account.clone());
     let response = next.run(request).await;
     drop(account);

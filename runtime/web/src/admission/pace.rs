@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use perpend_config::Ingest;
+use tokio::time::Instant;
 
 /// When the next bytes of a body are due. A sender may fall behind the minimum rate by one pause; bytes that come
 /// catch up. So a pause ends a body, a trickle ends it as soon, and a burst at the start pays for no long wait

@@ -3,22 +3,22 @@
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use futures_util::StreamExt as _;
+use perpend_config::Ingest;
 use tokio::time::Instant;
 
 use super::account::Account;
 use super::pace::Pace;
-use crate::App;
-use perpend_config::Ingest;
+use crate::Web;
 use crate::problem::{Code, Problem};
 
 /// A body in memory, and the account it is charged to.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) account: Account,
+pub struct Counted {
+    pub bytes: Vec<u8>,
+    pub account: Account,
 }
 
-pub(crate) fn too_large(max_bytes: usize) -> Problem {
+pub fn too_large(max_bytes: usize) -> Problem {
     let limit = match max_bytes {
         bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
         bytes if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
@@ -33,14 +33,10 @@ pub(crate) fn too_large(max_bytes: usize) -> Problem {
 /// # Errors
 /// 413 beyond the limit, before anything is read where the length is announced; 408 for a sender that is too slow;
 /// 503 without room; 400 when the body ends early.
-pub(crate) async fn read(
-    app: &App,
-    request: Request,
-    max_bytes: usize,
-) -> Result<Counted, Problem> {
+pub async fn read(web: &Web, request: Request, max_bytes: usize) -> Result<Counted, Problem> {
     let account = Account::of(request.extensions()).cloned();
-    let account = account.unwrap_or_else(|| app.admission.account());
-    read_body(request.into_body(), account, &app.config.ingest, max_bytes).await
+    let account = account.unwrap_or_else(|| web.admission.account());
+    read_body(request.into_body(), account, &web.config.ingest, max_bytes).await
 }
 
 async fn read_body(

@@ -12,7 +12,7 @@ use perpend_domain::time::Timestamp;
 use super::KnownKey;
 
 /// How long what is known of a key is believed.
-pub(crate) const KEPT_MS: i64 = 10_000;
+pub const KEPT_MS: i64 = 10_000;
 const UNKNOWN_KEPT_MS: i64 = 1_000;
 const MAX_KEYS: usize = 4_096;
 /// How exactly it is kept when a key was last used.
@@ -22,7 +22,7 @@ type Entry = (Option<Arc<KnownKey>>, Timestamp);
 
 /// Remembers keys for a short while.
 #[derive(Debug, Default)]
-pub(crate) struct KeyCache(Mutex<Kept>);
+pub struct KeyCache(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -84,7 +84,7 @@ impl KeyCache {
 
     /// Forgets every key, after some were taken away: that is rare, and the others come back with one
     /// look-up each.
-    pub(crate) fn forget_all(&self) {
+    pub fn forget_all(&self) {
         let mut kept = self.lock();
         kept.n_forgotten += 1;
         kept.entries.clear();
@@ -103,7 +103,7 @@ impl KeyCache {
     }
 
     /// What was noted and nobody has taken yet.
-    pub(crate) fn take_uses(&self) -> HashMap<String, Timestamp> {
+    pub fn take_uses(&self) -> HashMap<String, Timestamp> {
         std::mem::take(&mut self.lock().uses)
     }
 }

@@ -13,17 +13,17 @@ use super::cache::Remembered;
 use super::session::{Begun, Shown};
 use super::throttle::{Attempt, Target};
 use super::{Act, Credentials};
-use crate::App;
+use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::edge::REQUEST_ID;
-use crate::ingress;
+use crate::otlp;
 use crate::problem::{Code, Problem};
 
 /// What a key is remembered by.
 #[derive(Clone, Debug)]
-pub(crate) struct KnownKey {
-    pub(crate) id: String,
-    pub(crate) owner: KeyOwner,
+pub struct KnownKey {
+    pub id: String,
+    pub owner: KeyOwner,
     pub(super) secret_hash: SecretHash,
     pub(super) rights: Rights,
     pub(super) expires_at: Option<Timestamp>,
@@ -68,19 +68,19 @@ fn refused() -> Problem {
 
 /// The key with this public half, while it is valid.
 pub(super) async fn known_key(
-    app: &App,
+    web: &Web,
     public_key: &str,
 ) -> Result<Option<Arc<KnownKey>>, Problem> {
-    let now = app.clock.now();
+    let now = web.clock.now();
     let is_valid = |key: &Arc<KnownKey>| key.expires_at.is_none_or(|end| now < end);
-    let since = match app.keys.get(public_key, now) {
+    let since = match web.keys.get(public_key, now) {
         Remembered::Key(found) => return Ok(found.filter(is_valid)),
         Remembered::Nothing(since) => since,
     };
     let Ok(id) = PublicKey::new(public_key) else {
         return Ok(None);
     };
-    let key = app.store.catalog.api_key(&id).await?.map(|key| {
+    let key = web.catalog.api_key(&id).await?.map(|key| {
         Arc::new(KnownKey {
             id: key.made.id,
             owner: key.owner,
@@ -90,7 +90,7 @@ pub(super) async fn known_key(
             last_used_at: key.last_used_at,
         })
     });
-    app.keys.put(public_key, key.clone(), since, now);
+    web.keys.put(public_key, key.clone(), since, now);
     Ok(key.filter(is_valid))
 }
 
@@ -120,11 +120,11 @@ impl From<perpend_sql::Error> for Failure {
 
 /// Who sent these headers. Wrong credentials are counted and logged: once for a request.
 pub(super) async fn authenticate(
-    app: &App,
+    web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
 ) -> Result<Caller, Problem> {
-    let failure = match identify(app, client, headers).await {
+    let failure = match identify(web, client, headers).await {
         Ok(caller) => return Ok(caller),
         Err(failure) => failure,
     };
@@ -134,24 +134,24 @@ pub(super) async fn authenticate(
         request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         public_key: credentials.as_ref().map(Credentials::public_key),
     };
-    let now = app.clock.now();
+    let now = web.clock.now();
     Err(match failure {
         Failure::Problem(problem) => problem,
         Failure::Missing => {
-            app.throttle.missing(attempt, now);
+            web.throttle.missing(attempt, now);
             refused()
         }
         Failure::Wrong(target) => {
-            app.throttle.failed(target, attempt, now);
+            web.throttle.failed(target, attempt, now);
             refused()
         }
-        Failure::Blocked(target, seconds) => app.throttle.refuse(&target, seconds, attempt, now),
+        Failure::Blocked(target, seconds) => web.throttle.refuse(&target, seconds, attempt, now),
     })
 }
 
 /// [`authenticate`] without counting.
 pub(super) async fn identify(
-    app: &App,
+    web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
 ) -> Result<Caller, Failure> {
@@ -160,49 +160,49 @@ pub(super) async fn identify(
         Credentials::Pair {
             public_key,
             secret_key,
-        } => by_pair(app, client, &public_key, &secret_key).await,
-        Credentials::PublicKey(bearer) => match ingress::either(headers, "admin-api-key") {
-            Some(admin_key) => by_admin_key(app, client, headers, [&bearer, &admin_key]).await,
-            None => by_public_key(app, client, &bearer).await,
+        } => by_pair(web, client, &public_key, &secret_key).await,
+        Credentials::PublicKey(bearer) => match otlp::either(headers, "admin-api-key") {
+            Some(admin_key) => by_admin_key(web, client, headers, [&bearer, &admin_key]).await,
+            None => by_public_key(web, client, &bearer).await,
         },
     }
 }
 
 /// The target, unless the client's network is blocked for it: then nothing is compared.
-fn open(app: &App, client: ClientAddress, target: Target) -> Result<Target, Failure> {
-    match app.throttle.blocked_for(&target, client, app.clock.now()) {
+fn open(web: &Web, client: ClientAddress, target: Target) -> Result<Target, Failure> {
+    match web.throttle.blocked_for(&target, client, web.clock.now()) {
         None => Ok(target),
         Some(seconds) => Err(Failure::Blocked(target, seconds)),
     }
 }
 
 async fn by_pair(
-    app: &App,
+    web: &Web,
     client: ClientAddress,
     public_key: &str,
     secret_key: &str,
 ) -> Result<Caller, Failure> {
-    let Some(key) = known_key(app, public_key).await? else {
-        let target = open(app, client, Target::UnknownKey)?;
+    let Some(key) = known_key(web, public_key).await? else {
+        let target = open(web, client, Target::UnknownKey)?;
         // As much work as for a known key, so that the time tells nothing.
         let _ = SecretHash::new("", [0; 16]).matches(secret_key);
         return Err(Failure::Wrong(target));
     };
-    let target = open(app, client, Target::Key(key.id.clone()))?;
+    let target = open(web, client, Target::Key(key.id.clone()))?;
     if !key.secret_hash.matches(secret_key) {
         return Err(Failure::Wrong(target));
     }
-    app.keys.note_use(&key, app.clock.now());
+    web.keys.note_use(&key, web.clock.now());
     Ok(Caller::pair(&key))
 }
 
 async fn by_public_key(
-    app: &App,
+    web: &Web,
     client: ClientAddress,
     public_key: &str,
 ) -> Result<Caller, Failure> {
-    let Some(key) = known_key(app, public_key).await? else {
-        return Err(Failure::Wrong(open(app, client, Target::UnknownKey)?));
+    let Some(key) = known_key(web, public_key).await? else {
+        return Err(Failure::Wrong(open(web, client, Target::UnknownKey)?));
     };
     Ok(Caller {
         owner: key.owner.clone(),
@@ -214,25 +214,25 @@ async fn by_public_key(
 /// The administrator of the installation, who names the project: the one way to a project without a key of
 /// its own, and closed where no administrator's key is configured.
 async fn by_admin_key(
-    app: &App,
+    web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
     shown: [&str; 2],
 ) -> Result<Caller, Failure> {
-    let target = open(app, client, Target::Administrator)?;
-    let configured = app.config.admin.api_key.as_deref();
+    let target = open(web, client, Target::Administrator)?;
+    let configured = web.config.admin.api_key.as_deref();
     // Without a key there is nothing to compare with, and the same work is done.
     let hash = SecretHash::new(configured.unwrap_or_default(), [0; 16]);
     let matches = shown.map(|shown| hash.matches(shown));
     if configured.is_none() || matches.contains(&false) {
         return Err(Failure::Wrong(target));
     }
-    let id = ingress::either(headers, "project-id").ok_or_else(|| {
+    let id = otlp::either(headers, "project-id").ok_or_else(|| {
         let message = "the header x-perpend-project-id is missing: it names the project";
         Problem::new(Code::InvalidRequest, message)
     })?;
     let project = match ProjectId::new(&id) {
-        Ok(id) => app.store.catalog.project(&id).await?,
+        Ok(id) => web.catalog.project(&id).await?,
         Err(_) => None,
     };
     let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;
@@ -244,9 +244,9 @@ async fn by_admin_key(
 }
 
 /// The act of the session in these headers, while what began it is valid.
-pub(crate) async fn act_of_session(app: &App, headers: &HeaderMap) -> Result<Option<Act>, Problem> {
-    let sessions = app.sessions().await?;
-    let now = app.clock.now();
+pub async fn act_of_session(web: &Web, headers: &HeaderMap) -> Result<Option<Act>, Problem> {
+    let sessions = web.sessions().await?;
+    let now = web.clock.now();
     let cookies = headers
         .get_all(COOKIE)
         .iter()
@@ -259,7 +259,7 @@ pub(crate) async fn act_of_session(app: &App, headers: &HeaderMap) -> Result<Opt
     };
     let scope = match begun {
         Begun::Token => Scope::Full,
-        Begun::Pair(public_key) => match known_key(app, &public_key).await? {
+        Begun::Pair(public_key) => match known_key(web, &public_key).await? {
             Some(key) if key.owner == KeyOwner::Project(project.clone()) => {
                 Caller::pair(&key).scope
             }

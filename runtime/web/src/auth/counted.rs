@@ -7,13 +7,13 @@ use axum::http::{Extensions, HeaderMap};
 
 use super::Credentials;
 use super::caller::identify;
-use crate::App;
+use crate::Web;
 use crate::admission::{Account, Holder};
 use crate::client_address::ClientAddress;
 
 /// A key: the public half alone, which anybody may know, counts apart from its pair.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct CountedKey {
+pub struct CountedKey {
     name: String,
     is_pair: bool,
 }
@@ -26,13 +26,13 @@ impl fmt::Debug for CountedKey {
 }
 
 /// The key in these headers, when it is valid.
-pub(crate) async fn counted_key(
-    app: &App,
+pub async fn counted_key(
+    web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
 ) -> Option<CountedKey> {
     // A failure is counted and logged when the handler asks.
-    identify(app, client, headers).await.ok()?;
+    identify(web, client, headers).await.ok()?;
     CountedKey::shown(headers)
 }
 

@@ -4,20 +4,19 @@ use std::pin::Pin;
 
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use perpend_domain::access::{Permission, Place, Scope};
 
 use super::counted::charge_to_key;
 use super::{Allowed, authenticate, decide};
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
-use crate::{App, ingress, pages};
+use crate::{Room, Web, otlp};
 
 /// What a route needs. There is no default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     /// Anybody may ask.
     Nobody,
     /// This permission.
@@ -36,7 +35,7 @@ impl From<Permission> for Needs {
 
 impl Needs {
     /// The permissions, any of which does.
-    pub(crate) fn permissions(self) -> Vec<Permission> {
+    pub fn permissions(self) -> Vec<Permission> {
         match self {
             Self::Nobody => Vec::new(),
             Self::One(one) | Self::Signed(one) => vec![one],
@@ -45,17 +44,17 @@ impl Needs {
     }
 
     /// Whether it is about an organization: keys, people and projects.
-    pub(crate) fn is_of_organization(self) -> bool {
+    pub fn is_of_organization(self) -> bool {
         matches!(self, Self::One(one) if one.place() == Place::Organization)
     }
 
     /// Whether a key of this scope does.
-    pub(crate) fn is_held_by(self, scope: Scope) -> bool {
+    pub fn is_held_by(self, scope: Scope) -> bool {
         self.permissions().iter().any(|one| scope.holds(*one))
     }
 
     /// For documents: `trace.read`, `nobody`, `ingest.write or score.write`.
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Nobody => "nobody".to_owned(),
             _ => self
@@ -69,43 +68,67 @@ impl Needs {
 }
 
 /// How callers of a route show who they are, and read that they may not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Keys in headers, a problem as JSON.
-    Api,
-    /// Keys in headers, a status in the encoding of the request.
-    Otlp,
-    /// A session in a cookie; the login form.
-    Page,
+pub trait Way<S>: Clone + Send + Sync + 'static {
+    /// Notes as what the handler acts, for a caller who may do any of this.
+    ///
+    /// # Errors
+    /// The answer to everybody else.
+    fn admit(
+        &self,
+        app: &S,
+        parts: &mut Parts,
+        any: &[Permission],
+    ) -> impl Future<Output = Result<(), Response>> + Send;
+}
+
+/// Keys in headers, a problem as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct ByKey;
+
+impl<S: Room> Way<S> for ByKey {
+    async fn admit(&self, app: &S, parts: &mut Parts, any: &[Permission]) -> Result<(), Response> {
+        let admitted = by_key(app.web(), parts, any).await;
+        admitted.map_err(IntoResponse::into_response)
+    }
+}
+
+/// Keys in headers, a status in the encoding of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct ByKeyOfSender;
+
+impl<S: Room> Way<S> for ByKeyOfSender {
+    async fn admit(&self, app: &S, parts: &mut Parts, any: &[Permission]) -> Result<(), Response> {
+        let admitted = by_key(app.web(), parts, any).await;
+        admitted.map_err(|problem| otlp::refuse(&parts.headers, &problem))
+    }
 }
 
 /// A handler behind its guard.
 #[derive(Clone)]
-pub(crate) struct Guarded<H> {
+pub(crate) struct Guarded<W, H> {
     pub(crate) needs: Needs,
-    pub(crate) way: Way,
+    pub(crate) way: W,
     pub(crate) handler: H,
 }
 
 /// Marks the arguments of a [`Guarded`] handler.
 pub(crate) struct Behind;
 
-impl<H, T> Handler<(Behind, T), App> for Guarded<H>
+impl<S, W, H, T> Handler<(Behind, T), S> for Guarded<W, H>
 where
-    H: Handler<T, App>,
+    S: Room,
+    W: Way<S>,
+    H: Handler<T, S>,
     T: 'static,
 {
     type Future = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-    fn call(self, request: Request, app: App) -> Self::Future {
+    fn call(self, request: Request, app: S) -> Self::Future {
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let admitted = match (self.needs, self.way) {
-                (Needs::Nobody | Needs::Signed(_), _) => Ok(()),
-                (needs, Way::Page) => pages::admit(&app, &mut parts, &needs.permissions()).await,
-                (needs, way) => by_key(&app, &mut parts, &needs.permissions())
-                    .await
-                    .map_err(|problem| way.refused(&parts.headers, problem)),
+            let admitted = match self.needs {
+                Needs::Nobody | Needs::Signed(_) => Ok(()),
+                needs => self.way.admit(&app, &mut parts, &needs.permissions()).await,
             };
             match admitted {
                 Ok(()) => {
@@ -118,18 +141,9 @@ where
     }
 }
 
-impl Way {
-    fn refused(self, headers: &HeaderMap, problem: Problem) -> Response {
-        match self {
-            Self::Otlp => ingress::refuse(headers, &problem),
-            Self::Api | Self::Page => problem.into_response(),
-        }
-    }
-}
-
-async fn by_key(app: &App, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
+async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
     let client = ClientAddress::in_request(&parts.extensions);
-    let caller = authenticate(app, client, &parts.headers).await?;
+    let caller = authenticate(web, client, &parts.headers).await?;
     match decide(caller, any)? {
         Allowed::InProject(act) => parts.extensions.insert(act).map(drop),
         Allowed::InOrganization(act) => parts.extensions.insert(act).map(drop),

@@ -3,7 +3,7 @@
 use subtle::ConstantTimeEq as _;
 
 use super::throttle::{Attempt, Target};
-use crate::App;
+use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
 
@@ -11,24 +11,20 @@ use crate::problem::Problem;
 ///
 /// # Errors
 /// 429 while the client's network is blocked.
-pub(crate) fn check_login_token(
-    app: &App,
-    client: ClientAddress,
-    token: &str,
-) -> Result<bool, Problem> {
-    let (target, now) = (Target::LoginToken, app.clock.now());
+pub fn check_login_token(web: &Web, client: ClientAddress, token: &str) -> Result<bool, Problem> {
+    let (target, now) = (Target::LoginToken, web.clock.now());
     let attempt = Attempt {
         client,
         request_id: None,
         public_key: None,
     };
-    if let Some(seconds) = app.throttle.blocked_for(&target, client, now) {
-        return Err(app.throttle.refuse(&target, seconds, attempt, now));
+    if let Some(seconds) = web.throttle.blocked_for(&target, client, now) {
+        return Err(web.throttle.refuse(&target, seconds, attempt, now));
     }
-    let is_right = app.login_token.as_bytes().ct_eq(token.trim().as_bytes());
+    let is_right = web.login_token.as_bytes().ct_eq(token.trim().as_bytes());
     if bool::from(is_right) {
         return Ok(true);
     }
-    app.throttle.failed(target, attempt, now);
+    web.throttle.failed(target, attempt, now);
     Ok(false)
 }

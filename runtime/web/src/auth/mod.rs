@@ -24,20 +24,21 @@ use axum::http::request::Parts;
 use perpend_domain::access::{Permission, Place, Scope};
 use perpend_domain::ids::{OrganizationId, ProjectId};
 
-use crate::App;
+use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::problem::{Code, Problem};
 
 pub use basic::Credentials;
-pub(crate) use cache::{KEPT_MS, KeyCache};
+pub use cache::{KEPT_MS, KeyCache};
 use caller::{Caller, Owner, authenticate};
-pub(crate) use caller::{KnownKey, act_of_session};
-pub(crate) use counted::{CountedKey, counted_key};
-pub(crate) use guard::{Guarded, Needs, Way};
-pub(crate) use login::check_login_token;
+pub use caller::{KnownKey, act_of_session};
+pub use counted::{CountedKey, counted_key};
+pub(crate) use guard::Guarded;
+pub use guard::{ByKey, ByKeyOfSender, Needs, Way};
+pub use login::check_login_token;
 pub use pair::KeyPair;
-pub(crate) use session::{Begun, SESSION_KEY, Sessions};
-pub(crate) use throttle::Throttle;
+pub use session::{Begun, SESSION_KEY, Sessions};
+pub use throttle::Throttle;
 
 /// Something done in a project, by somebody who may.
 #[derive(Clone, Debug)]
@@ -63,18 +64,18 @@ fn unguarded() -> Problem {
     Problem::internal()
 }
 
-impl FromRequestParts<App> for Act {
+impl<S: Send + Sync> FromRequestParts<S> for Act {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         parts.extensions.get().cloned().ok_or_else(unguarded)
     }
 }
 
-impl FromRequestParts<App> for OrganizationAct {
+impl<S: Send + Sync> FromRequestParts<S> for OrganizationAct {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         parts.extensions.get().cloned().ok_or_else(unguarded)
     }
 }
@@ -125,13 +126,13 @@ fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Problem> {
 ///
 /// # Errors
 /// 401 without valid credentials, 403 for credentials that may not do it.
-pub(crate) async fn act_of(
-    app: &App,
+pub async fn act_of(
+    web: &Web,
     client: ClientAddress,
     headers: &HeaderMap,
     permission: Permission,
 ) -> Result<Act, Problem> {
-    match decide(authenticate(app, client, headers).await?, &[permission])? {
+    match decide(authenticate(web, client, headers).await?, &[permission])? {
         Allowed::InProject(act) => Ok(act),
         Allowed::InOrganization(_) => Err(unguarded()),
     }

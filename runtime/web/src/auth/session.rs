@@ -12,9 +12,9 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use perpend_catalog::Catalog;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Timestamp;
-use perpend_store::Store;
 use sha2::Sha256;
 
 /// How long a login lasts.
@@ -22,13 +22,13 @@ const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 /// The cookie's name.
 const COOKIE: &str = "perpend_session";
 /// Name of the signing key among the installation's secrets.
-pub(crate) const SESSION_KEY: &str = "session-key";
+pub const SESSION_KEY: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"session/2";
 
 /// What a session was begun with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Begun {
+pub enum Begun {
     /// The key pair with this public half.
     Pair(String),
     /// The token that the server printed when it started.
@@ -44,7 +44,7 @@ pub(super) struct Shown {
 
 /// Makes and reads sessions.
 #[derive(Clone)]
-pub(crate) struct Sessions {
+pub struct Sessions {
     signer: Hmac<Sha256>,
     /// Of this start.
     token: String,
@@ -65,17 +65,14 @@ fn random(ids: &dyn IdSource) -> String {
 impl Sessions {
     /// Reads the installation's signing key, making it when there is none. Cookies are limited to HTTPS
     /// when `is_secure`.
-    pub(crate) async fn open(
-        store: &Store,
+    pub async fn open(
+        catalog: &Catalog,
         ids: &dyn IdSource,
         token: &str,
         is_secure: bool,
     ) -> Result<Self, perpend_sql::Error> {
         let fresh = random(ids);
-        let key = store
-            .catalog
-            .secret(SESSION_KEY, || fresh.into_bytes())
-            .await?;
+        let key = catalog.secret(SESSION_KEY, || fresh.into_bytes()).await?;
         Ok(Self::new(&key, token, is_secure))
     }
 
@@ -110,7 +107,7 @@ impl Sessions {
     }
 
     /// The `Set-Cookie` value of a session in `project` that starts `now`.
-    pub(crate) fn cookie(&self, project: &ProjectId, begun: Begun, now: Timestamp) -> String {
+    pub fn cookie(&self, project: &ProjectId, begun: Begun, now: Timestamp) -> String {
         let until = now.as_millis() / 1_000 + SESSION_SECONDS;
         let shown = Shown {
             project: project.clone(),
@@ -131,7 +128,7 @@ impl Sessions {
     }
 
     /// The `Set-Cookie` value that ends a session.
-    pub(crate) fn no_cookie(&self) -> String {
+    pub fn no_cookie(&self) -> String {
         self.attributes("", 0)
     }
 

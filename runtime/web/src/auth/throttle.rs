@@ -26,7 +26,7 @@ const MAX_SHOWN: usize = 64;
 
 /// What somebody tried to open.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub enum Target {
     /// A known key pair, by its id.
     Key(String),
     /// A key that does not exist, or has expired.
@@ -65,16 +65,16 @@ impl Reason {
 
 /// Who tried, for the log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt<'a> {
-    pub(crate) client: ClientAddress,
-    pub(crate) request_id: Option<&'a str>,
+pub struct Attempt<'a> {
+    pub client: ClientAddress,
+    pub request_id: Option<&'a str>,
     /// As sent.
-    pub(crate) public_key: Option<&'a str>,
+    pub public_key: Option<&'a str>,
 }
 
 /// Counts and logs wrong credentials.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle {
+pub struct Throttle {
     failures: Failures<(Target, IpNet)>,
     lines: Buckets<Reason>,
     n_left_out: AtomicU64,
@@ -82,7 +82,7 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     /// Seconds for which this client's network is blocked for a target. While it is, nothing may be compared.
-    pub(crate) fn blocked_for(
+    pub fn blocked_for(
         &self,
         target: &Target,
         client: ClientAddress,
@@ -93,7 +93,7 @@ impl Throttle {
     }
 
     /// Logs an attempt from a blocked network; its answer.
-    pub(crate) fn refuse(
+    pub fn refuse(
         &self,
         target: &Target,
         seconds: u64,
@@ -110,7 +110,7 @@ impl Throttle {
     }
 
     /// Counts and logs wrong credentials.
-    pub(crate) fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) {
+    pub fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) {
         let reason = match target {
             Target::Key(_) => Reason::WrongSecret,
             Target::UnknownKey => Reason::UnknownKey,

@@ -15,7 +15,7 @@ use crate::problem::{Code, Issue, MAX_LISTED, Problem};
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The problem that the reader of a `T` found, or in its place all that its schema finds, where that is more.
-pub(crate) fn all_issues<T: ToSchema + 'static>(body: &[u8], first: Problem) -> Problem {
+pub fn all_issues<T: ToSchema + 'static>(body: &[u8], first: Problem) -> Problem {
     let is_small = body.len() <= MAX_BODY_BYTES;
     let value = is_small.then(|| serde_json::from_slice::<Value>(body).ok());
     let Some((value, schema)) = value.flatten().zip(schema::<T>()) else {

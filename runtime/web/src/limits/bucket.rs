@@ -10,15 +10,15 @@ const MINUTE_MICROS: u64 = 60_000_000;
 
 /// How much of its allowance one key has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// Requests per minute, and at once.
-    pub(crate) limit: u32,
+    pub limit: u32,
     /// Requests that would be let through right now.
-    pub(crate) remaining: u32,
+    pub remaining: u32,
     /// When the whole allowance is there again.
-    pub(crate) reset_at: Timestamp,
+    pub reset_at: Timestamp,
     /// Set when this request is one too many: seconds until the next one fits.
-    pub(crate) retry_after_seconds: Option<u64>,
+    pub retry_after_seconds: Option<u64>,
 }
 
 /// What a key has used up and not got back. A request costs [`MINUTE_MICROS`] units, and each microsecond
@@ -62,7 +62,7 @@ impl Bucket {
 
 /// The buckets of all keys that are not full: a full one is as good as none.
 #[derive(Debug)]
-pub(crate) struct Buckets<K>(PerKey<K, Bucket>);
+pub struct Buckets<K>(PerKey<K, Bucket>);
 
 impl<K> Default for Buckets<K> {
     fn default() -> Self {
@@ -72,7 +72,7 @@ impl<K> Default for Buckets<K> {
 
 impl<K: Eq + Hash> Buckets<K> {
     /// Takes one request of `limit` a minute from the bucket of a key, if it has one left.
-    pub(crate) fn take(
+    pub fn take(
         &self,
         key: K,
         limit: u32,

@@ -36,7 +36,7 @@ impl Record {
 
 /// The failures of all keys.
 #[derive(Debug)]
-pub(crate) struct Failures<K>(PerKey<K, Record>);
+pub struct Failures<K>(PerKey<K, Record>);
 
 impl<K> Default for Failures<K> {
     fn default() -> Self {
@@ -46,7 +46,7 @@ impl<K> Default for Failures<K> {
 
 impl<K: Eq + Hash> Failures<K> {
     /// Seconds for which a key is still blocked.
-    pub(crate) fn blocked_for(&self, key: &K, now: Timestamp) -> Option<u64> {
+    pub fn blocked_for(&self, key: &K, now: Timestamp) -> Option<u64> {
         let blocked_at = self.0.look(key, |record| record.blocked_at)??;
         let left = is_within_a_minute(blocked_at, now)
             .then(|| MINUTE_MICROS - now.micros_since(blocked_at))?;
@@ -54,7 +54,7 @@ impl<K: Eq + Hash> Failures<K> {
     }
 
     /// Counts a failure. `true` when it is the one that blocks the key.
-    pub(crate) fn count(&self, key: K, limit: usize, now: Timestamp) -> bool {
+    pub fn count(&self, key: K, limit: usize, now: Timestamp) -> bool {
         let is_needed = |_: &K, record: &mut Record| record.is_needed(now);
         self.0.with(key, Record::default, is_needed, |record| {
             record.expire(now);

@@ -21,13 +21,14 @@ use axum::response::Response;
 
 use crate::auth::{self, CountedKey};
 use crate::client_address::ClientAddress;
-use perpend_config::RateLimits;
 use crate::problem::{self, Problem};
 use crate::routes::resource;
-use crate::{App, ingress};
-pub(crate) use bucket::Buckets;
+use crate::{Web, otlp};
+
+pub use bucket::Buckets;
 use bucket::Standing;
-pub(crate) use failures::Failures;
+pub use failures::Failures;
+use perpend_config::RateLimits;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -45,7 +46,7 @@ enum Group {
 impl Group {
     /// The group of an endpoint; none where nothing is counted.
     fn of(method: &Method, path: &str) -> Option<Self> {
-        if ingress::is_otlp(path) {
+        if otlp::is_otlp(path) {
             return Some(Self::Ingestion);
         }
         let resource = resource(path)?;
@@ -84,10 +85,10 @@ impl Group {
 
 /// What every key has used up.
 #[derive(Debug, Default)]
-pub(crate) struct Limits(Buckets<(Group, CountedKey)>);
+pub struct Limits(Buckets<(Group, CountedKey)>);
 
 /// Whether anything is limited at all.
-pub(crate) fn are_on(limits: &RateLimits) -> bool {
+pub fn are_on(limits: &RateLimits) -> bool {
     let groups = [
         Group::Ingestion,
         Group::Datasets,
@@ -98,9 +99,9 @@ pub(crate) fn are_on(limits: &RateLimits) -> bool {
 }
 
 /// Layer: counts requests, answers those that are too many with 429, and says on the others what is left.
-pub(crate) async fn keep(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn keep(State(web): State<Web>, request: Request, next: Next) -> Response {
     let group = Group::of(request.method(), request.uri().path());
-    let limits = &app.config.limits;
+    let limits = &web.config.limits;
     let Some((group, limit)) = group
         .map(|group| (group, group.limit(limits)))
         .filter(|(_, limit)| *limit > 0)
@@ -109,11 +110,11 @@ pub(crate) async fn keep(State(app): State<App>, request: Request, next: Next) -
     };
     let client = ClientAddress::in_request(request.extensions());
     // Without a valid key the handler says what is wrong with it.
-    let Some(key) = auth::counted_key(&app, client, request.headers()).await else {
+    let Some(key) = auth::counted_key(&web, client, request.headers()).await else {
         return next.run(request).await;
     };
-    let now = app.clock.now();
-    let taken = app
+    let now = web.clock.now();
+    let taken = web
         .limits
         .0
         .take((group, key), limit, now, |(group, _)| group.limit(limits));
@@ -144,8 +145,8 @@ fn refusal(group: Group, standing: &Standing, seconds: u64) -> Problem {
 /// The refusal in the form that the path answers in.
 fn refuse(request: &Request, problem: Problem) -> Response {
     let path = request.uri().path();
-    if ingress::is_otlp(path) {
-        return ingress::refuse(request.headers(), &problem);
+    if otlp::is_otlp(path) {
+        return otlp::refuse(request.headers(), &problem);
     }
     problem::in_the_form_of(path, problem)
 }

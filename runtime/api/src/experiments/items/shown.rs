@@ -8,12 +8,12 @@ use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
 use perpend_telemetry::scores::Place;
+use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::super::{object, shown};
 use super::Item;
 use crate::App;
-use crate::problem::Problem;
 
 /// What of each item is shown.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
+use perpend_config::{Config, Sources};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
 use prost::Message as _;
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use self::rules::Made;
 use super::{environment, log, say, serve};
 use crate::client::Client;
-use perpend_config::{Config, Sources};
 use crate::{KeyPair, RandomIds, Server, SystemClock};
 
 /// Longest wait for the scores.

@@ -1,0 +1,90 @@
+//! What the handlers reach.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use perpend_catalog::Prices;
+use perpend_domain::bundle::Bundle;
+use perpend_domain::ids::ProjectId;
+use perpend_engine::{Components, Engine};
+use perpend_outbound::{Outbound, Vault};
+use perpend_scheduler::Scheduler;
+use perpend_store::Store;
+use perpend_web::{Room, Web};
+use tokio::sync::Notify;
+
+use crate::media::Signer;
+use crate::plugins::Turns;
+
+/// The parts of this room, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Parts>);
+
+/// The parts behind [`App`].
+#[derive(Debug)]
+pub struct Parts {
+    given: NewApp,
+    pub(crate) media_signer: Signer,
+    pub(crate) inspections: Turns,
+}
+
+/// What an [`App`] is made of.
+#[derive(Debug)]
+pub struct NewApp {
+    /// What it has in common with the other rooms.
+    pub web: Web,
+    /// The database.
+    pub store: Store,
+    /// Runs evaluators.
+    pub engine: Arc<Engine>,
+    /// Turns what arrives into scores.
+    pub scheduler: Scheduler,
+    /// Prices of models.
+    pub prices: Arc<Prices>,
+    /// Encrypts what is stored and must be read again.
+    pub vault: Vault,
+    /// The way to addresses that users name.
+    pub outbound: Outbound,
+    /// The project that the login link opens.
+    pub home_project: ProjectId,
+    /// The plug-ins that come with the program.
+    pub bundle: Bundle,
+    /// Where its optional plug-ins are.
+    pub components: Components,
+    /// Told when a project was deleted, whose data are to go.
+    pub sweep_wanted: Arc<Notify>,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(given: NewApp) -> Self {
+        Self(Arc::new(Parts {
+            given,
+            media_signer: Signer::default(),
+            inspections: Turns::default(),
+        }))
+    }
+}
+
+impl Room for App {
+    fn web(&self) -> &Web {
+        &self.web
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Deref for Parts {
+    type Target = NewApp;
+
+    fn deref(&self) -> &NewApp {
+        &self.given
+    }
+}

@@ -1,0 +1,15 @@
+//! Where evaluators run, and the components they run from: the ports of the scheduler, filled.
+//!
+//! Invariants:
+//! - **No guest beside the keys.** Evaluators run, and components are compiled, in worker processes; in this process
+//!   only where the operator asked for it.
+//! - **A guest's call of the host is decided here** ([`Broker`]): what it was not granted it does not get.
+
+mod broker;
+pub mod components;
+mod evaluate;
+pub mod walls;
+
+pub use broker::{Broker, Models, NoModels};
+pub use components::Components;
+pub use evaluate::{Engine, InProcess};

@@ -1,0 +1,70 @@
+//! What the pages reach.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use perpend_domain::ids::ProjectId;
+use perpend_scheduler::Scheduler;
+use perpend_store::Store;
+use perpend_ui::Reference;
+use perpend_web::{Room, Web};
+use serde_json::Value;
+
+/// The parts of this room, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Parts>);
+
+/// The parts behind [`App`].
+#[derive(Debug)]
+struct Parts {
+    given: NewApp,
+    reference: OnceLock<Reference>,
+}
+
+/// What an [`App`] is made of.
+#[derive(Debug)]
+pub struct NewApp {
+    /// What it has in common with the other rooms.
+    pub web: Web,
+    /// The database.
+    pub store: Store,
+    /// Says why something has no score.
+    pub scheduler: Scheduler,
+    /// The project that the login link opens.
+    pub home_project: ProjectId,
+    /// The OpenAPI document, when somebody looks at the reference.
+    pub document: fn() -> Value,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(given: NewApp) -> Self {
+        Self(Arc::new(Parts {
+            given,
+            reference: OnceLock::new(),
+        }))
+    }
+
+    /// What the page about the API shows; made for the first who looks.
+    pub(crate) fn reference(&self) -> &Reference {
+        let parts = &self.0;
+        parts
+            .reference
+            .get_or_init(|| Reference::of(&(parts.given.document)()))
+    }
+}
+
+impl Room for App {
+    fn web(&self) -> &Web {
+        &self.web
+    }
+}
+
+impl Deref for App {
+    type Target = NewApp;
+
+    fn deref(&self) -> &NewApp {
+        &self.0.given
+    }
+}

@@ -1,0 +1,136 @@
+//! Every path of the server: those of each room, and what is around all of them.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use perpend_ingress as ingress;
+use perpend_pages as pages;
+use perpend_web::edge::{self, REQUEST_ID};
+use perpend_web::problem::{self, Code, Problem};
+use perpend_web::routes::{Described, Routes, Served};
+use perpend_web::{Web, admission, compression, limits};
+use serde_json::Value;
+
+use crate::App;
+
+/// The document, which is everybody's: whoever asks for it needs no key.
+fn own_routes() -> (Router<Web>, Described) {
+    let mut routes = Routes::default();
+    routes.open("/api/openapi.json", || async {
+        static TEXT: LazyLock<Bytes> =
+            LazyLock::new(|| serde_json::to_vec(&openapi()).unwrap_or_default().into());
+        ([(CONTENT_TYPE, "application/json")], TEXT.clone())
+    });
+    routes.into_parts()
+}
+
+/// What is said of every route.
+#[must_use]
+pub fn described() -> Described {
+    let (_, own) = own_routes();
+    let (_, ingress) = ingress::routes();
+    let (_, api) = perpend_api::routes();
+    let (_, pages) = pages::routes();
+    ingress.and(api).and(own).and(pages)
+}
+
+/// The OpenAPI document.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    described().openapi(ingress::paths())
+}
+
+pub(crate) fn document() -> Value {
+    serde_json::to_value(openapi()).unwrap_or_default()
+}
+
+/// What the server serves, and what each route needs.
+#[must_use]
+pub fn served() -> Vec<Served> {
+    described().served()
+}
+
+/// Every path of the server.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the rooms collected their routes behind their guards"
+)]
+pub fn router(app: &App) -> Router {
+    let web = &app.web;
+    let (ingress, _) = ingress::routes();
+    let (api, _) = perpend_api::routes();
+    let (own, _) = own_routes();
+    let (pages, _) = pages::routes();
+    let mut paths = ingress
+        .with_state(app.ingress.clone())
+        .merge(api.with_state(app.api.clone()))
+        .merge(own.with_state(web.clone()))
+        .merge(pages.with_state(app.pages.clone()))
+        .fallback(not_found)
+        .layer(from_fn_with_state(web.clone(), admission::open_account));
+    if limits::are_on(&web.config.limits) {
+        paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
+    }
+    let paths = paths
+        .layer(from_fn(perpend_api::as_scim))
+        .layer(from_fn(edge::cors));
+    compression::around(paths)
+        .layer(from_fn_with_state(web.clone(), edge::log))
+        .layer(from_fn_with_state(web.clone(), edge::note_client))
+}
+
+/// An unknown path.
+async fn not_found(request: Request) -> Response {
+    let path = request.uri().path();
+    if path.starts_with("/api/") {
+        let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
+        return problem::in_the_form_of(path, problem);
+    }
+    if pages::wants_page(request.headers()) {
+        return pages::not_found(request.headers().get(REQUEST_ID));
+    }
+    let text = "There is no such page. The traces are at /.\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operation_has_an_id_of_its_own() {
+        let document = serde_json::to_value(super::openapi()).unwrap();
+        let mut ids = std::collections::BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let id = operation["operationId"].as_str();
+                let id = id.unwrap_or_else(|| panic!("{method} {path} has no id"));
+                assert!(ids.insert(id.to_owned()), "{id} is there twice");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_bodies_have_the_same_name() {
+        let described = super::described();
+        let twice = described.ambiguous_bodies();
+        assert!(twice.is_empty(), "names of two bodies: {twice:?}");
+    }
+
+    #[test]
+    fn what_the_document_refers_to_is_in_it() {
+        let document = serde_json::to_value(super::openapi()).unwrap();
+        let text = document.to_string();
+        let mut n_refs = 0;
+        for (at, start) in text.match_indices("\"$ref\":\"#") {
+            let pointer = text[at + start.len()..].split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+            n_refs += 1;
+        }
+        assert!(0 < n_refs, "nothing is referred to");
+    }
+}

@@ -1,0 +1,102 @@
+//! What every room has in common that answers requests.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use perpend_catalog::Catalog;
+use perpend_config::Config;
+use perpend_domain::ids::IdSource;
+use perpend_domain::time::Clock;
+use tokio::sync::OnceCell;
+
+use crate::admission::Admission;
+use crate::auth::{KeyCache, Sessions, Throttle};
+use crate::limits::Limits;
+
+/// Who may ask, and how much at a time; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Web(Arc<WebParts>);
+
+/// The parts behind [`Web`].
+#[derive(Debug)]
+pub struct WebParts {
+    /// Keys, and the projects that they open.
+    pub catalog: Catalog,
+    /// Every setting.
+    pub config: Config,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where fresh ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// The token in the login link: new at each start, as notebook servers do it.
+    pub login_token: String,
+    /// Keys that were used not long ago.
+    pub keys: KeyCache,
+    pub(crate) admission: Admission,
+    pub(crate) limits: Limits,
+    pub(crate) throttle: Throttle,
+    sessions: OnceCell<Sessions>,
+}
+
+/// The state of a room: what its handlers reach.
+pub trait Room: Clone + Send + Sync + 'static {
+    /// What it has in common with the others.
+    fn web(&self) -> &Web;
+}
+
+impl Room for Web {
+    fn web(&self) -> &Web {
+        self
+    }
+}
+
+impl Web {
+    /// Nobody has asked yet.
+    #[must_use]
+    pub fn new(
+        catalog: Catalog,
+        config: Config,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+    ) -> Self {
+        let ingest = &config.ingest;
+        Self(Arc::new(WebParts {
+            admission: Admission::new(ingest.max_in_flight_bytes, ingest.max_key_share_percent),
+            limits: Limits::default(),
+            throttle: Throttle::default(),
+            keys: KeyCache::default(),
+            sessions: OnceCell::new(),
+            login_token: ids.uuid().simple().to_string(),
+            catalog,
+            config,
+            clock,
+            ids,
+        }))
+    }
+
+    /// Bytes that requests under way hold of `ingest.max_in_flight_mib`.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        self.admission.in_flight_bytes()
+    }
+
+    /// Reads and makes sessions. The signing key is read when the first visitor comes: a server without visitors
+    /// needs none.
+    ///
+    /// # Errors
+    /// When the database does not give the key.
+    pub async fn sessions(&self) -> Result<&Sessions, perpend_sql::Error> {
+        let public_url = self.config.public_url.as_deref();
+        let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
+        let open = || Sessions::open(&self.catalog, &*self.ids, &self.login_token, is_secure);
+        self.sessions.get_or_try_init(open).await
+    }
+}
+
+impl Deref for Web {
+    type Target = WebParts;
+
+    fn deref(&self) -> &WebParts {
+        &self.0
+    }
+}
