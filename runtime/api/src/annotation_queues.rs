@@ -15,8 +15,7 @@ use utoipa::ToSchema;
 
 use super::comments::Object;
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const QUEUES: &str = "/api/public/annotation-queues";
 const QUEUE: &str = "/api/public/annotation-queues/{queueId}";

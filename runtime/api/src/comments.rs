@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 /// What a comment may be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

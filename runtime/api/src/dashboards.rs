@@ -21,8 +21,7 @@ use utoipa::ToSchema;
 use super::page;
 use super::rules::filter_problem_at;
 use super::widgets::{checked_description, checked_name, not_too_many};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboards";
 const ONE: &str = "/api/public/unstable/dashboards/{dashboardId}";

@@ -20,8 +20,7 @@ use perpend_web::routes::Operation;
 
 use super::evaluators::PAGE;
 use super::{cursor, rules};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
 

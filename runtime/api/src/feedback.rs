@@ -8,8 +8,7 @@ use perpend_web::routes::Operation;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 pub(super) fn routes(routes: &mut Routes) {
     let submit = Operation::post(

@@ -9,8 +9,7 @@ use perpend_web::routes::Operation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const HEALTH: &[Param] = &[
     param(

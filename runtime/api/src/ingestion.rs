@@ -24,8 +24,7 @@ use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::scores::write::{not_theirs, put, read_scores};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 /// What clients hold a batch to; a larger limit of the API holds here too.
 const MAX_BODY_BYTES: usize = 4_718_592;

@@ -39,17 +39,17 @@ mod sessions;
 mod skills;
 mod state;
 mod traces;
+mod unchecked;
 mod widgets;
 
 use axum::Router;
-use perpend_protocol::Unchecked;
-use perpend_web::problem::Problem;
 use perpend_web::routes::Described;
 
-pub use scim::as_scim;
-pub use state::{App, NewApp};
+use state::Routes;
 
-type Routes = perpend_web::routes::Routes<App>;
+pub use scim::as_scim;
+
+pub use state::{App, NewApp};
 
 /// Every endpoint, and what is said of it.
 pub fn routes() -> (Router<App>, Described) {
@@ -87,14 +87,4 @@ pub fn routes() -> (Router<App>, Described) {
     feedback::routes(all);
     older::routes(all);
     routes.into_parts()
-}
-
-/// Something could not be checked, through no fault of the caller; the cause goes to the log.
-fn unchecked(why: &Unchecked) -> Problem {
-    if *why == Unchecked::Busy {
-        return Problem::unavailable(format!("{why}; try again"));
-    }
-    let error: &dyn std::error::Error = why;
-    tracing::error!(error, "not checked against a schema");
-    Problem::unavailable("this could not be checked against its schema; try again")
 }

@@ -17,8 +17,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/llm-connections";
 

@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::projects;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const OF_ORGANIZATION: &str = "/api/public/organizations/memberships";
 const OF_PROJECT: &str = "/api/public/projects/{projectId}/memberships";
@@ -198,7 +197,7 @@ async fn list_project_members(
     caller: OrganizationAct,
     Path(id): Path<String>,
 ) -> Result<Answer<Members>, Problem> {
-    let project = projects::find(&app, &caller.organization, &id).await?;
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
     let members = app
         .store
         .catalog
@@ -212,7 +211,7 @@ async fn put_project_member(
     Path(id): Path<String>,
     Body(input): Body<NewMember>,
 ) -> Result<Answer<Member>, Problem> {
-    let project = projects::find(&app, &caller.organization, &id).await?;
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
     let now = app.web.clock.now();
     let set =
@@ -229,7 +228,7 @@ async fn delete_project_member(
     Path(id): Path<String>,
     Body(input): Body<OldMember>,
 ) -> Result<Answer<Left>, Problem> {
-    let project = projects::find(&app, &caller.organization, &id).await?;
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
     let removed = app.store.catalog.remove_project_member(&project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");

@@ -3,11 +3,12 @@
 mod daily;
 pub(super) mod names;
 mod query;
+mod shared;
 
 use axum::Json;
 use axum::extract::State;
 use perpend_domain::access::Permission::MetricRead;
-use perpend_domain::metrics::{Granularity, Group};
+use perpend_domain::metrics::Group;
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
@@ -15,8 +16,9 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Map, Value, json};
 
-use crate::App;
-use crate::Routes;
+use crate::metrics::shared::TIME;
+use crate::metrics::shared::refused;
+use crate::state::{App, Routes};
 use query::{Asked, Version};
 
 const QUERY: &[Param] = &[param(
@@ -28,8 +30,6 @@ const QUERY: &[Param] = &[param(
 
 /// Rows of one answer, those that fill gaps included.
 const MAX_ROWS: usize = 10_000;
-/// The key of the bucket in a row.
-const TIME: &str = "time_dimension";
 
 pub(super) fn routes(routes: &mut Routes) {
     let v2 = Operation::get(
@@ -73,14 +73,6 @@ async fn metrics(
     sort(&asked, &mut rows);
     rows.truncate(asked.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS));
     Ok(Json(json!({ "data": rows })))
-}
-
-/// What the store cannot do with a question is a fault of the question.
-fn refused(error: perpend_sql::Error) -> Problem {
-    match error {
-        perpend_sql::Error::Conflict(why) => Problem::query("query", why),
-        error => error.into(),
-    }
 }
 
 fn row(asked: &Asked, group: &Group) -> Value {
@@ -168,9 +160,4 @@ fn sort(asked: &Asked, rows: &mut [Value]) {
         let orderings = order.iter().map(by);
         orderings.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
     });
-}
-
-/// The bucket that `auto` stands for.
-const fn automatic(from: Timestamp, to: Timestamp) -> Granularity {
-    Granularity::for_range(from, to)
 }

@@ -4,7 +4,7 @@ use perpend_domain::plugin::Digest;
 use perpend_engine::components::{Stamp, inspect, put, read};
 use perpend_web::problem::{Code, Problem};
 
-use crate::App;
+use crate::state::App;
 
 /// One at a time: a compilation uses every processor, and the second request finds the first one's result.
 static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

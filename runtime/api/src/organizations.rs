@@ -10,8 +10,7 @@ use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::projects::{ApiKeys, key_views};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const PROJECTS: &str = "/api/public/organizations/projects";
 const KEYS: &str = "/api/public/organizations/apiKeys";

@@ -18,8 +18,7 @@ use serde_json::json;
 
 use super::cursor;
 use super::evaluators::{self, PAGE, mapping_problem};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";

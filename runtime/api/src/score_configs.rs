@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/score-configs";
 const ONE: &str = "/api/public/score-configs/{configId}";

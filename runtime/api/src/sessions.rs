@@ -15,8 +15,7 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LIST: &[Param] = &[
     page::PAGE,

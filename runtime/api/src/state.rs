@@ -16,6 +16,9 @@ use tokio::sync::Notify;
 use crate::media::Signer;
 use crate::plugins::Turns;
 
+/// Collects the endpoints.
+pub(crate) type Routes = perpend_web::routes::Routes<App>;
+
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<Parts>);

@@ -18,8 +18,7 @@ use utoipa::ToSchema;
 use super::metrics::names;
 use super::page;
 use super::rules::filter_problem_at;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboard-widgets";
 const ONE: &str = "/api/public/unstable/dashboard-widgets/{widgetId}";

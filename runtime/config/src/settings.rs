@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
+use crate::{
     Admin, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
     RateLimits, Secrets,
 };

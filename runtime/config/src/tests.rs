@@ -1,6 +1,9 @@
 //! What users write, and what they are told.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::settings::{SETTINGS, Setting};
 
 fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

@@ -2,14 +2,19 @@
 //!
 //! What a prompt includes of others, and how that is put together, is in [`compose`].
 
+mod checked;
 pub mod compose;
+mod reference;
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
 use crate::observation::named_enum;
-use compose::Reference;
+use checked::invalid;
+use reference::Reference;
+
+pub use checked::{InvalidPrompt, MAX_LABEL_CHARS, check_label};
 
 /// The label that always stands on the newest version.
 pub const LATEST: &str = "latest";
@@ -17,8 +22,6 @@ pub const LATEST: &str = "latest";
 pub const PRODUCTION: &str = "production";
 /// The longest name in characters.
 pub const MAX_NAME_CHARS: usize = 255;
-/// The longest label in characters.
-pub const MAX_LABEL_CHARS: usize = 36;
 /// The longest note about a version in characters.
 pub const MAX_COMMIT_MESSAGE_CHARS: usize = 500;
 
@@ -32,15 +35,6 @@ named_enum!(
         Chat = "chat",
     }
 );
-
-/// What is wrong with a part of a prompt, in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidPrompt(pub String);
-
-fn invalid<T>(message: impl Into<String>) -> Result<T, InvalidPrompt> {
-    Err(InvalidPrompt(message.into()))
-}
 
 /// The name of a prompt; slashes in it make folders.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,21 +94,6 @@ impl std::str::FromStr for PromptName {
     fn from_str(raw: &str) -> Result<Self, InvalidPrompt> {
         Self::new(raw)
     }
-}
-
-/// Checks a label.
-///
-/// # Errors
-/// [`InvalidPrompt`] when it is no label.
-pub fn check_label(raw: &str) -> Result<(), InvalidPrompt> {
-    let fits =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
-    if (1..=MAX_LABEL_CHARS).contains(&raw.len()) && raw.bytes().all(fits) {
-        return Ok(());
-    }
-    invalid(format!(
-        "{raw:?} is no label: 1 to {MAX_LABEL_CHARS} of a to z, 0 to 9, _, - and ."
-    ))
 }
 
 /// The text of a version, or its messages.
@@ -205,7 +184,7 @@ impl PromptBody {
     pub fn references(&self) -> Result<Vec<Reference>, InvalidPrompt> {
         let mut found = Vec::new();
         for text in self.texts() {
-            for reference in compose::references(text) {
+            for reference in reference::references(text) {
                 let reference = reference?;
                 if !found.contains(&reference) {
                     found.push(reference);

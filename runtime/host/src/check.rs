@@ -9,16 +9,14 @@ use std::process::ExitCode;
 
 use perpend_protocol::check::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES};
 use perpend_protocol::{self, CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind};
-use perpend_schema::{Fault, Schema};
+use perpend_schema::Schema;
 use rustix::process::Resource;
 use serde_json::Value;
 
 use crate::child::{self, limit, limit_cpu, read_frame};
 use crate::config::check_config;
 use crate::confine::{Role, confine};
-
-/// Things that are listed for one value.
-pub(crate) const MAX_LISTED: usize = 50;
+use crate::faults::{MAX_LISTED, mismatch};
 
 /// What `perpend check` runs: reads a [`CheckHead`] and a [`SchemaCheck`] from standard input, confines itself
 /// between the two, and writes a [`SchemaAnswer`] to standard output.
@@ -97,11 +95,4 @@ fn held(check: &SchemaCheck) -> SchemaAnswer {
 /// Both came as JSON: what cannot be read is nested too deeply.
 fn parsed(text: &str) -> Result<Value, Mismatch> {
     serde_json::from_str(text).map_err(|error| Mismatch::whole(format!("not JSON: {error}")))
-}
-
-pub(crate) fn mismatch(fault: Fault) -> Mismatch {
-    Mismatch {
-        pointer: fault.pointer,
-        message: fault.message,
-    }
 }

@@ -4,7 +4,7 @@ use perpend_protocol::Mismatch;
 use perpend_schema::Schema;
 use serde_json::{Map, Value};
 
-use crate::check::{MAX_LISTED, mismatch};
+use crate::faults::{MAX_LISTED, mismatch};
 
 /// Defaults are not followed deeper than this: a schema may refer to itself.
 const MAX_DEPTH: u32 = 32;

@@ -19,19 +19,13 @@ mod linux;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod trap;
+mod wall;
 
 use perpend_protocol::Wall;
 
-/// What a process is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It runs evaluations.
-    Worker,
-    /// It compiles a component and asks it what it is.
-    Compiler,
-    /// It holds values against schemas.
-    Checker,
-}
+pub use wall::Role;
+#[cfg(not(target_os = "linux"))]
+use wall::{Given, wall};
 
 /// Closes every descriptor but the three standard ones, whoever left it open.
 pub(crate) fn close_inherited() {
@@ -70,34 +64,9 @@ fn all_whole(walls: &[Wall]) -> Result<(), String> {
     ))
 }
 
-/// A wall that is there.
-struct Given {
-    /// How far it goes.
-    how: String,
-    /// What of it the platform has not.
-    lacks: Option<String>,
-}
-
-impl From<String> for Given {
-    fn from(how: String) -> Self {
-        Self { how, lacks: None }
-    }
-}
-
-fn wall(name: &str, given: Result<impl Into<Given>, String>) -> Wall {
-    let (given, lacks) = match given.map(Into::into) {
-        Ok(Given { how, lacks }) => (Ok(how), lacks),
-        Err(why) => (Err(why), None),
-    };
-    Wall {
-        name: name.to_owned(),
-        given,
-        lacks,
-    }
-}
-
 #[cfg(test)]
 mod required {
+    use super::wall::{Given, wall};
     use super::*;
 
     #[test]

@@ -22,6 +22,7 @@ mod config;
 mod confine;
 mod ending;
 mod engine;
+mod faults;
 mod guest;
 mod host;
 mod inbox;

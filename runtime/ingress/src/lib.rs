@@ -31,10 +31,11 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::{Described, Routes};
 
 use charged::Charged;
+use headers::Sender;
 
 pub use decoders::Decoders;
 pub use described::paths;
-use headers::Sender;
+
 pub use state::{App, NewApp};
 
 /// The OTLP paths, and what is said of them.

@@ -8,9 +8,9 @@ use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_ui::{Text, Tone, Verdict, clock};
 use perpend_web::problem::Problem;
 
-use super::Viewer;
-use super::rules::sentence;
-use crate::App;
+use crate::rules::sentence;
+use crate::state::App;
+use crate::viewer::Viewer;
 
 /// Rules asked for one page; the API answers for any one of them.
 const MAX_RULES: usize = 50;

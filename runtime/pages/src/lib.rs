@@ -7,6 +7,7 @@
 //!   leave as plain text that the browser may not interpret.
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
 
+mod answer;
 mod explain;
 mod filter;
 mod list;
@@ -17,26 +18,27 @@ mod reference;
 mod rules;
 mod state;
 mod trace;
+mod viewer;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{FromRequestParts, OriginalUri, Request};
+use axum::extract::{OriginalUri, Request};
 use axum::http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{self, EvaluatorRead, TraceRead};
-use perpend_domain::ids::ProjectId;
-use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
+use perpend_ui::{ErrorPage, Shell, Text, assets};
 use perpend_web::Web;
-use perpend_web::auth::{Act, Needs, Way, act_of_session};
-use perpend_web::edge::REQUEST_ID;
+use perpend_web::auth::{Needs, Way, act_of_session};
 use perpend_web::problem::{Code, Problem};
+use perpend_web::request_id::REQUEST_ID;
 use perpend_web::routes::{Described, Page, Routes};
+
+use crate::viewer::viewer;
 
 pub use state::{App, NewApp};
 
@@ -88,22 +90,6 @@ pub fn routes() -> (Router<App>, Described) {
     (pages.layer(from_fn(as_page)), described)
 }
 
-/// Who looks at a page, and the project that it shows.
-#[derive(Clone, Debug)]
-struct Viewer {
-    project: ProjectId,
-    name: String,
-}
-
-impl Viewer {
-    fn shell(&self, section: Section) -> Shell {
-        Shell {
-            project: Some(Text::from(self.name.as_str())),
-            section,
-        }
-    }
-}
-
 /// A session in a cookie; else the login form.
 #[derive(Clone, Copy, Debug)]
 struct BySession;
@@ -137,47 +123,6 @@ impl Way<App> for BySession {
             Err(problem) => Err(problem.into_response()),
         }
     }
-}
-
-/// The viewer whose act it is, while the project exists.
-async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
-    let found = app.store.catalog.project(&act.project).await?;
-    Ok(found.map(|found| Viewer {
-        project: act.project,
-        name: found.name,
-    }))
-}
-
-/// The viewer with a session, for pages that anybody may see.
-async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
-    match act_of_session(&app.web, headers).await? {
-        Some(act) => viewer(app, act).await,
-        None => Ok(None),
-    }
-}
-
-impl FromRequestParts<App> for Viewer {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        parts.extensions.get().cloned().ok_or_else(|| {
-            tracing::error!("a page without a guard asks who looks at it");
-            Problem::internal()
-        })
-    }
-}
-
-/// A page as an answer.
-fn page(status: StatusCode, view: &impl perpend_ui::Template) -> Result<Response, Problem> {
-    let html = perpend_ui::render(view).map_err(|error| unrendered(&error))?;
-    Ok((status, Html(html)).into_response())
-}
-
-/// Rendering fails only on a fault in a template.
-fn unrendered(error: &perpend_ui::Error) -> Problem {
-    let error: &dyn std::error::Error = error;
-    tracing::error!(error, "page not rendered");
-    Problem::internal()
 }
 
 async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {
@@ -265,13 +210,4 @@ fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
         .headers_mut()
         .remove(axum::http::header::WWW_AUTHENTICATE);
     response
-}
-
-/// A body that is shown as text, whatever it holds.
-fn plain(text: String) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "text/plain; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, "sandbox"),
-    ];
-    (headers, Body::from(text)).into_response()
 }

@@ -14,9 +14,11 @@ use perpend_domain::trace::Trace;
 use perpend_ui::{Chip, Pager, Section, Text, TraceLine, TracesPage};
 use perpend_web::problem::Problem;
 
-use super::filter::ListForm;
-use super::{Viewer, page, read};
-use crate::App;
+use crate::answer::page;
+use crate::filter::ListForm;
+use crate::read;
+use crate::state::App;
+use crate::viewer::Viewer;
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;

@@ -17,8 +17,9 @@ use perpend_web::extract::Params;
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
-use super::{page, somebody};
-use crate::App;
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::somebody;
 
 const START: &str = "/traces";
 /// Largest form. It is read before anything is known of its sender.

@@ -7,8 +7,9 @@ use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 use perpend_web::problem::Problem;
 
-use super::{Viewer, plain};
-use crate::App;
+use crate::answer::plain;
+use crate::state::App;
+use crate::viewer::Viewer;
 
 fn unknown() -> Problem {
     Problem::not_found("value")

@@ -7,7 +7,7 @@ use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::trace::Trace;
 use perpend_web::problem::Problem;
 
-use crate::App;
+use crate::state::App;
 
 /// A page of the list of traces.
 pub(super) struct Found {

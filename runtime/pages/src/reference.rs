@@ -6,8 +6,9 @@ use axum::response::Response;
 use perpend_ui::{ReferencePage, Section, Shell};
 use perpend_web::problem::Problem;
 
-use super::{page, somebody};
-use crate::App;
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::somebody;
 
 pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     let viewer = somebody(&app, &headers).await?;

@@ -11,8 +11,9 @@ use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use perpend_web::problem::Problem;
 use serde_json::Value;
 
-use super::{Viewer, page};
-use crate::App;
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::Viewer;
 
 pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
     let store = &app.store;

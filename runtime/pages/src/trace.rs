@@ -16,8 +16,10 @@ use perpend_ui::{
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use super::{Viewer, explain, page, read, unrendered};
-use crate::App;
+use crate::answer::{page, unrendered};
+use crate::state::App;
+use crate::viewer::Viewer;
+use crate::{explain, read};
 
 /// Which step is looked at, and whether all rows are wanted.
 #[derive(Debug, Default, Deserialize)]

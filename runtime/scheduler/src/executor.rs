@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
-
 use perpend_domain::evaluation::{
     EndReason, Execution, NewExecution, OnMissing, Pause, Target, TargetKind, Uncalled,
 };
@@ -25,10 +24,10 @@ use perpend_ledger::{
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
+use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
 use crate::turns::Seats;
-use crate::{Breakpoint, Error, Inner, NEVER};
 
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;

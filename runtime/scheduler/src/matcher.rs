@@ -20,9 +20,9 @@ use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decision, Standing, Verdict, decide};
 use crate::executor::Work;
+use crate::parts::{Breakpoint, Error, Inner};
 use crate::target::{ObservationRow, TraceRow};
 use crate::turns::Seats;
-use crate::{Breakpoint, Error, Inner};
 
 /// Ingest requests looked at in one transaction.
 const N_TOUCHED: u32 = 32;

@@ -9,7 +9,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
 
-use crate::{Error, Inner};
+use crate::parts::{Error, Inner};
 
 /// Characters of a wrong id that a message repeats.
 const MAX_SHOWN: usize = 80;

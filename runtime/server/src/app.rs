@@ -14,9 +14,8 @@ use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 use perpend_web::Web;
+use serde_json::Value;
 use tokio::sync::Notify;
-
-use crate::paths;
 
 /// The parts of a server, each of which is cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,6 +55,8 @@ pub(crate) struct NewApp {
     pub(crate) bundle: Bundle,
     pub(crate) components: Components,
     pub(crate) decoders: Decoders,
+    /// The OpenAPI document, for the page about it.
+    pub(crate) document: fn() -> Value,
 }
 
 impl App {
@@ -81,7 +82,7 @@ impl App {
                 store: store.clone(),
                 scheduler: scheduler.clone(),
                 home_project: new.home_project.clone(),
-                document: paths::document,
+                document: new.document,
             }),
             exports: exports::App {
                 store: store.clone(),

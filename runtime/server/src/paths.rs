@@ -11,13 +11,14 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use perpend_ingress as ingress;
 use perpend_pages as pages;
-use perpend_web::edge::{self, REQUEST_ID};
+use perpend_web::edge;
 use perpend_web::problem::{self, Code, Problem};
+use perpend_web::request_id::REQUEST_ID;
 use perpend_web::routes::{Described, Routes, Served};
 use perpend_web::{Web, admission, compression, limits};
 use serde_json::Value;
 
-use crate::App;
+use crate::app::App;
 
 /// The document, which is everybody's: whoever asks for it needs no key.
 fn own_routes() -> (Router<Web>, Described) {

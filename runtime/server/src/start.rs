@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::NewApp;
 use crate::first_start::{KeyPair, first_start};
 use crate::lock::Lock;
-use crate::{App, descriptors, listen, router, secrets, sweep};
+use crate::{App, descriptors, listen, paths, router, secrets, sweep};
 
 /// What a server is made from.
 #[derive(Debug)]
@@ -192,6 +192,7 @@ impl Server {
             bundle,
             components,
             decoders: Decoders::start()?,
+            document: paths::document,
         });
         register_first_party(&app, &bundle, &home_project).await?;
         Ok(Self {

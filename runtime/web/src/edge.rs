@@ -9,18 +9,15 @@ use axum::http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN,
     VARY,
 };
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::client_address::ClientAddress;
 use crate::problem::{self, Code, Problem};
+use crate::request_id::{REQUEST_ID, given_id};
 use crate::{Web, otlp};
 
-/// Names a request in the answer, on error pages and in the log.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// A longer id is not a caller's id but a caller's burden on the log.
-const MAX_REQUEST_ID: usize = 128;
 /// Headers of answers that scripts of other origins may read besides those that browsers always show.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "etag, retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset",
@@ -98,13 +95,6 @@ pub async fn method_not_allowed(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let message = format!("{path} does not take {method}");
     problem::in_the_form_of(path, Problem::new(Code::MethodNotAllowed, message))
-}
-
-/// The id that the caller or a proxy gave, where it may stand in a log line.
-fn given_id(request: &Request) -> Option<HeaderValue> {
-    let id = request.headers().get(REQUEST_ID)?;
-    let is_plain = id.as_bytes().iter().all(u8::is_ascii_graphic);
-    (is_plain && (1..=MAX_REQUEST_ID).contains(&id.len())).then(|| id.clone())
 }
 
 /// Gives each request an id, which the answer carries, and writes one line about it.

@@ -17,6 +17,8 @@ pub mod extract;
 pub mod limits;
 pub mod otlp;
 pub mod problem;
+pub mod request_id;
+mod resource;
 pub mod routes;
 mod state;
 

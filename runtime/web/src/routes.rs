@@ -31,6 +31,7 @@ use crate::answer::{Answers as _, Handles, Said};
 use crate::auth::{ByKey, ByKeyOfSender, Guarded, Needs, Way};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
+use crate::resource::resource;
 use crate::{Room, compression, edge, otlp};
 
 /// The permission that an operation needs, in the document.
@@ -268,14 +269,6 @@ pub fn with_permission(operation: OperationBuilder, needs: Needs) -> OperationBu
     });
     let name = needs.name();
     operation.extensions(Some(ExtensionsBuilder::new().add(PERMISSION, name).build()))
-}
-
-/// What a path of the API is about: its first part that is neither prefix nor version.
-pub fn resource(path: &str) -> Option<&str> {
-    let mut parts = path.strip_prefix("/api/")?.split('/');
-    let is_public = parts.next() == Some("public");
-    let is_prefix = |part: &&str| is_public && matches!(*part, "v1" | "v2" | "v3" | "unstable");
-    parts.find(|part| !is_prefix(part))
 }
 
 fn object() -> RefOr<Schema> {

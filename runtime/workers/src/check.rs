@@ -24,8 +24,9 @@ use tokio::sync::{AcquireError, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::child::{self, Ended, Waiting};
+use crate::options::Options;
+use crate::queue;
 use crate::verdicts::{Asked, Verdicts};
-use crate::{Options, queue};
 
 /// Checks that run at a time, each of another project: each may take what [`Unchecked::TooMuchWork`] names.
 const MAX_RUNNING: usize = 4;

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::cache::{self, Cache, Draft};
 use crate::child::{self, Ended};
-use crate::{Components, Options};
+use crate::options::{Components, Options};
 
 const SIGKILL: i32 = 9;
 const MAX_ANSWER_BYTES: u64 = 16 << 20;

@@ -15,7 +15,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
 
-use crate::queue::{Duty, Job, failed, lock, size, stopped};
+use crate::failed::failed;
+use crate::queue::{Duty, Job, lock, size, stopped};
 use crate::session::{Outgoing, Pending, Session, Shared};
 use crate::socket::Outbox;
 

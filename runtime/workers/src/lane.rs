@@ -7,7 +7,8 @@ use std::time::Duration;
 use perpend_domain::plugin::FailureClass;
 use tokio::sync::watch as signal;
 
-use crate::queue::{Duty, Job, failed, lock, stopped};
+use crate::failed::failed;
+use crate::queue::{Duty, Job, lock, stopped};
 use crate::session::{Loss, Session, Shared, run};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
 
-use crate::Options;
+use crate::options::Options;
 use crate::queue::lock;
 
 /// The process, and our end of its socket, which does not block.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, Failure, FailureClass};
+use perpend_domain::plugin::{Call, CallResult, FailureClass};
 use tokio::sync::{Notify, mpsc};
 
+use crate::failed::failed;
 use crate::watch::Quarantine;
 
 /// The calls of one `evaluate`.
@@ -44,18 +45,6 @@ impl Job {
     pub(crate) fn answer(self, result: CallResult) {
         // Nobody may be waiting any more.
         let _ = self.group.answers.send((self.index, result));
-    }
-}
-
-pub(crate) fn failed(class: FailureClass, message: impl Into<String>) -> CallResult {
-    let failure = Failure {
-        class,
-        message: message.into(),
-    };
-    CallResult {
-        outcome: Err(failure),
-        cpu_us: 0,
-        log: Vec::new(),
     }
 }
 

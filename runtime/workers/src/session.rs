@@ -18,12 +18,13 @@ use tokio::time::Instant;
 
 use crate::check::Checker;
 use crate::compile::Compiler;
+use crate::feed;
 use crate::lane::Starts;
+use crate::options::{Caller, Components, HostCalls, Options};
 use crate::process::{end, log_lines, spawn};
 use crate::queue::{Duty, Job, Queue, lock, size};
 use crate::socket::{self, Inbox};
 use crate::watch::{Quarantine, resident_bytes};
-use crate::{Caller, Components, HostCalls, Options, feed};
 
 /// How often the memory of a worker is looked at.
 const MEMORY_STEP: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
 
-use crate::queue::failed;
+use crate::failed::failed;
 
 /// Calls of a component that may be found guilty in a row, without an answer to another, before all of it
 /// is refused.

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use child::{Child, command, origin_in};
+
 pub use spans::{Trace, protobuf, trace_id};
 
 /// Key pair of the first project.

@@ -24,8 +24,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::projects;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/integrations/blob-storage";
 const ONE: &str = "/api/public/integrations/blob-storage/{id}";
@@ -545,7 +544,7 @@ async fn put_integration(
     Body(mut input): Body<IntegrationInput>,
 ) -> Result<Answer<Integration>, Problem> {
     input.check()?;
-    let project = projects::find(&app, &caller.organization, &input.project_id).await?;
+    let project = projects::find::find(&app, &caller.organization, &input.project_id).await?;
     let standing = app.store.catalog.blob_export(&project.id).await?;
     let (now, is_enabled) = (app.web.clock.now(), input.enabled);
     let owner = SealedAt::Export.owner(&project.id);

@@ -20,8 +20,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{datasets, page};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const LINKS: &str = "/api/public/dataset-run-items";
 const RUNS: &str = "/api/public/datasets/{datasetName}/runs";
@@ -322,7 +321,9 @@ async fn list_runs(
     params: Params,
 ) -> Result<Json<Value>, Problem> {
     let paging = page::paging(&params)?;
-    let dataset = datasets::existing(&app, &caller, &name).await?.dataset;
+    let dataset = datasets::existing::existing(&app, &caller, &name)
+        .await?
+        .dataset;
     let found = runs_of(&app, &caller.project, &dataset, paging).await?;
     Ok(page::answer(paging, &found, run_view))
 }
@@ -353,7 +354,9 @@ async fn existing(
     caller: &Act,
     (dataset, name): &(String, String),
 ) -> Result<DatasetRun, Problem> {
-    let dataset = datasets::existing(app, caller, dataset).await?.dataset;
+    let dataset = datasets::existing::existing(app, caller, dataset)
+        .await?
+        .dataset;
     let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
     let decoded = decoded.map_or_else(|_| name.clone(), |name| name.into_owned());
     named(app, &caller.project, &dataset, &[name, &decoded]).await

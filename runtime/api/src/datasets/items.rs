@@ -20,10 +20,9 @@ use utoipa::ToSchema;
 use super::schema::{self, Violation};
 use super::view;
 use super::write::busy;
-use crate::App;
-use crate::Routes;
 use crate::media::{Origin, reference};
 use crate::page;
+use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/dataset-items";
 const ONE: &str = "/api/public/dataset-items/{id}";
@@ -166,7 +165,7 @@ async fn put_item(
     let (id, patch) = input.check()?;
     let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
     for _ in 0..MAX_TRIES {
-        let stored = super::existing(&app, &caller, &name).await?;
+        let stored = super::existing::existing(&app, &caller, &name).await?;
         let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
         if standing
             .as_ref()
@@ -244,7 +243,12 @@ async fn list_items(
     let paging = page::paging(&params)?;
     let at = params.time("version")?.map(as_of);
     let dataset_id = match params.text("datasetName") {
-        Some(name) => Some(super::existing(&app, &caller, name).await?.dataset.id),
+        Some(name) => Some(
+            super::existing::existing(&app, &caller, name)
+                .await?
+                .dataset
+                .id,
+        ),
         None if at.is_some() => {
             return Err(Problem::query("version", "needs datasetName"));
         }

@@ -1,5 +1,6 @@
 //! Datasets and their items.
 
+pub(super) mod existing;
 mod items;
 mod schema;
 mod view;
@@ -7,7 +8,6 @@ mod write;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use perpend_catalog::datasets::StoredDataset;
 use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
@@ -18,8 +18,8 @@ use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::datasets::existing::existing;
+use crate::state::{App, Routes};
 use view::MAX_INLINE;
 
 const ALL: &str = "/api/public/v2/datasets";
@@ -91,25 +91,6 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(versions.query(page::PAGED), list_versions);
     items::routes(routes);
-}
-
-/// The dataset of this name. Older clients encode names twice, so a name that is not there is also
-/// looked up decoded once more.
-pub(super) async fn existing(
-    app: &App,
-    caller: &Act,
-    name: &str,
-) -> Result<StoredDataset, Problem> {
-    if let Some(found) = app.store.catalog.dataset(&caller.project, name).await? {
-        return Ok(found);
-    }
-    let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
-    if let Some(decoded) = decoded.ok().filter(|decoded| decoded != name)
-        && let Some(found) = app.store.catalog.dataset(&caller.project, &decoded).await?
-    {
-        return Ok(found);
-    }
-    Err(Problem::not_found("dataset"))
 }
 
 async fn list_datasets(

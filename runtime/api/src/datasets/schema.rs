@@ -6,7 +6,7 @@ use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use perpend_web::problem::{Issue, Problem};
 use serde_json::{Value, json};
 
-use crate::App;
+use crate::state::App;
 
 /// Largest schema as JSON text.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
@@ -155,6 +155,6 @@ fn refused(part: &Part<'_>, item: Option<&DatasetItem>, why: &Unchecked) -> Prob
             let message = format!("{why}; the item is {:?}", item.id);
             Problem::body(part.schema_field, message)
         }
-        _ => crate::unchecked(why),
+        _ => crate::unchecked::problem(why),
     }
 }

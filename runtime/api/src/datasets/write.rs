@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{schema, view};
-use crate::App;
+use crate::state::App;
 
 /// Items that are read and checked in one go.
 const PER_PAGE: u32 = 100;

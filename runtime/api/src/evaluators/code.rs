@@ -1,9 +1,6 @@
 //! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
 
-use perpend_contract::evaluator::Source;
-use perpend_domain::evaluation::{
-    EvaluatorVersion, JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR,
-};
+use perpend_domain::evaluation::{JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::json;
@@ -68,22 +65,4 @@ impl SourceCode {
         };
         Ok(Definition::of(plugin, SOURCE_EVALUATOR, config))
     }
-}
-
-/// What a version runs that runs source. `None` for any other.
-pub(super) fn source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
-    if !version.runs_source() {
-        return None;
-    }
-    let language = match version.plugin_name.as_str() {
-        PYTHON_INTERPRETER => "PYTHON",
-        // Closed clients know no JavaScript; all of it is TypeScript.
-        _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
-        _ => "JAVASCRIPT",
-    };
-    let code = version.config["source"].as_str().unwrap_or_default();
-    Some(Source {
-        code: code.to_owned(),
-        language,
-    })
 }

@@ -5,7 +5,7 @@ use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use perpend_web::problem::{Code, Issue, Problem};
 use serde_json::Value;
 
-use crate::App;
+use crate::state::App;
 
 /// The configuration as it is stored: checked, with defaults filled in.
 ///
@@ -32,7 +32,7 @@ pub(super) async fn checked_config(
     let answer = app.engine.hold(project, check).await;
     let answer = answer.map_err(|why| match why {
         Unchecked::TooMuchWork => wrong(vec![Mismatch::whole(why.to_string())]),
-        _ => crate::unchecked(&why),
+        _ => crate::unchecked::problem(&why),
     })?;
     let held = answer.map_err(|why| wrong(vec![why]))?;
     let held = held.into_iter().next().ok_or_else(Problem::internal)?;

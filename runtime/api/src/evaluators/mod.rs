@@ -9,6 +9,7 @@
 mod code;
 mod config;
 mod definition;
+mod input;
 mod view;
 
 use axum::extract::{Path, State};
@@ -19,20 +20,18 @@ use perpend_contract::list::{Continued, CursorMeta, Known};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
-use serde::Deserialize;
-use serde_json::Value;
-use utoipa::ToSchema;
-
-use super::cursor;
-use crate::App;
-use crate::Routes;
-
-pub(super) use definition::{Definition, mapping_problem};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
+use serde_json::Value;
+
+use super::cursor;
+use crate::evaluators::input::EvaluatorPatch;
+use crate::state::{App, Routes};
+
+pub(super) use definition::{Definition, mapping_problem};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),
@@ -88,27 +87,6 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(versions, list_versions);
 }
 
-/// An evaluator to be made.
-#[derive(Debug)]
-struct EvaluatorInput {
-    name: String,
-    description: Option<String>,
-    definition: Definition,
-}
-
-/// A change of an evaluator.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EvaluatorPatch {
-    name: Option<String>,
-    description: Option<String>,
-    /// `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    #[serde(flatten)]
-    rest: serde_json::Map<String, Value>,
-}
-
 pub(super) fn known(id: &str) -> Result<EvaluatorId, Problem> {
     EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
 }
@@ -161,7 +139,7 @@ pub(super) async fn make(
     project: &ProjectId,
     body: Value,
 ) -> Result<Evaluator, Problem> {
-    let input = definition::split(body)?;
+    let input = input::split(body)?;
     let new = catalog::NewEvaluator {
         id: known(&app.web.ids.uuid().to_string())?,
         name: checked_name(&input.name)?,
@@ -245,7 +223,7 @@ pub(super) async fn change(
             ));
         }
         (Some(kind), _) => {
-            let definition = definition::of_kind(Some(kind), &Value::Object(patch.rest))?;
+            let definition = input::of_kind(Some(kind), &Value::Object(patch.rest))?;
             if let Some(message) = view::changes_kind(&evaluator.version, kind) {
                 return Err(Problem::body("type", message));
             }

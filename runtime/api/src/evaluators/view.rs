@@ -3,9 +3,7 @@
 use axum::http::HeaderMap;
 use perpend_catalog::RuleUse;
 use perpend_contract::evaluator::{self as contract, Source, UseOfEvaluator};
-use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
-
-use super::code;
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER};
 
 /// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
@@ -21,7 +19,7 @@ pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
 /// The source that a version is shown with: its own, or for a client that knows code alone a comment that says
 /// what it really is.
 fn source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
-    let own = code::source(version, is_closed);
+    let own = own_source(version, is_closed);
     let comment = || Source {
         language: "PYTHON",
         code: format!(
@@ -61,4 +59,22 @@ pub(super) fn evaluator(
     };
     let uses = uses.into_iter().map(shown).collect();
     contract::Evaluator::new(evaluator, uses, source(&evaluator.version, is_closed))
+}
+
+/// What a version runs that runs source. `None` for any other.
+fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
+    if !version.runs_source() {
+        return None;
+    }
+    let language = match version.plugin_name.as_str() {
+        PYTHON_INTERPRETER => "PYTHON",
+        // Closed clients know no JavaScript; all of it is TypeScript.
+        _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
+        _ => "JAVASCRIPT",
+    };
+    let code = version.config["source"].as_str().unwrap_or_default();
+    Some(Source {
+        code: code.to_owned(),
+        language,
+    })
 }

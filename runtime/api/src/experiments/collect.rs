@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use perpend_web::problem::Problem;
 use serde_json::Value;
 
-use crate::App;
+use crate::state::App;
 
 /// One experiment, as far as the time that is asked for goes.
 #[derive(Clone, Debug)]

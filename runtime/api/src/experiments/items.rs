@@ -1,26 +1,25 @@
 //! `GET /experiment-items`: spans that stand for items, and links to traces without such spans.
 
+mod item;
 mod shown;
-
-use std::borrow::Cow;
 
 use axum::Json;
 use axum::extract::State;
-use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{ExperimentSpan, Period, SpanQuery};
+use perpend_domain::telemetry::{Period, SpanQuery};
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
 use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
-use super::{groups, period};
-use crate::App;
+use super::shared::{groups, period};
 use crate::cursor;
+use crate::experiments::items::item::Item;
 use crate::rules::filter_problem;
+use crate::state::App;
 use shown::Show;
 
 pub(super) const LIST: &[Param] = &[
@@ -67,62 +66,6 @@ const COLUMNS: &[Column] = &[
 ];
 /// Rows read in one go.
 const PER_READ: u32 = 500;
-
-/// One item, from wherever it is known.
-#[derive(Clone, Debug)]
-enum Item {
-    Span(Box<ExperimentSpan>),
-    Link(Box<(DatasetRunItem, DatasetRun)>),
-}
-
-impl Item {
-    /// Its place in the list.
-    fn place(&self) -> (Timestamp, String) {
-        match self {
-            Self::Span(span) => (span.start, format!("{}/{}", span.trace_id, span.id)),
-            Self::Link(parts) => (
-                parts.0.created_at,
-                format!("{}/{}", parts.0.trace_id, parts.0.id),
-            ),
-        }
-    }
-
-    fn dataset_id(&self) -> Option<&str> {
-        match self {
-            Self::Span(span) => span.link.dataset_id.as_deref(),
-            Self::Link(parts) => Some(&parts.1.dataset_id),
-        }
-    }
-
-    fn experiment(&self) -> (&str, &str) {
-        match self {
-            Self::Span(span) => {
-                let id = span.link.id.as_deref().unwrap_or_default();
-                (id, span.link.name.as_deref().unwrap_or(id))
-            }
-            Self::Link(parts) => (&parts.1.id, &parts.1.name),
-        }
-    }
-
-    fn item_id(&self) -> &str {
-        match self {
-            Self::Span(span) => span.link.item_id.as_deref().unwrap_or(span.id.as_str()),
-            Self::Link(parts) => &parts.0.item_id,
-        }
-    }
-}
-
-impl Row for Item {
-    fn cell(&self, column: &'static str) -> Cell<'_> {
-        match column {
-            "experimentId" => Cell::Text(Cow::Borrowed(self.experiment().0)),
-            "experimentName" => Cell::Text(Cow::Borrowed(self.experiment().1)),
-            "experimentItemId" => Cell::Text(Cow::Borrowed(self.item_id())),
-            "datasetId" => Cell::text(self.dataset_id()),
-            _ => Cell::Null,
-        }
-    }
-}
 
 pub(super) async fn list_items(
     State(app): State<App>,

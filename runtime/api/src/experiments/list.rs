@@ -14,10 +14,10 @@ use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};
-use super::{groups, object, period, scores_of_experiments};
-use crate::App;
+use super::shared::{groups, object, period, scores_of_experiments};
 use crate::cursor;
 use crate::rules::filter_problem;
+use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
     param("fromStartTime", "date-time", "Items started at or after.").needed(),

@@ -23,7 +23,7 @@ use perpend_web::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
-use crate::App;
+use crate::state::App;
 
 /// How long a download waits for room among the others.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);

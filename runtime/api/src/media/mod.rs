@@ -4,6 +4,7 @@
 mod content;
 mod link;
 pub(super) mod reference;
+mod signer;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,8 +15,7 @@ use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
-use perpend_web::auth::Act;
-use perpend_web::auth::Needs;
+use perpend_web::auth::{Act, Needs};
 use perpend_web::extract::Body;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 pub(super) use link::Origin;
-pub(crate) use link::Signer;
+
+pub(crate) use signer::Signer;
 
 const ALL: &str = "/api/public/media";
 const ONE: &str = "/api/public/media/{mediaId}";

@@ -8,7 +8,7 @@ use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::{Origin, view};
-use crate::App;
+use crate::state::App;
 
 /// References that are looked up in one item.
 const MAX_REFERENCES: usize = 100;

@@ -15,11 +15,10 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
-use super::refused;
-use crate::App;
-use crate::Routes;
+use super::shared::refused;
 use crate::conditions::Conditions;
 use crate::page;
+use crate::state::{App, Routes};
 
 const DAILY: &[Param] = &[
     page::PAGE,

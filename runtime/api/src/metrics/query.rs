@@ -8,7 +8,8 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TIME, automatic, names};
+use super::names;
+use super::shared::{TIME, automatic};
 use crate::rules::filter_problem;
 
 /// Which of the two endpoints asks.

@@ -18,8 +18,7 @@ use serde_json::json;
 
 use super::conditions::Conditions;
 use super::{cursor, page};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 /// Observations that one request tests in memory. Reading a content costs some ten microseconds.
 const MAX_TESTED: u64 = 100_000;

@@ -12,11 +12,10 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::Value;
 
-use super::{all_evaluators, cut};
-use crate::App;
-use crate::Routes;
+use super::all::{all_evaluators, cut};
 use crate::evaluators::{self, shown};
 use crate::page;
+use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/evaluators";
 const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";

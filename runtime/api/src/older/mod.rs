@@ -1,68 +1,13 @@
 //! The older endpoints of evaluators and evaluation rules: numbered pages, references by name. The same
 //! store as behind the newer ones, whose code does the work; here is only how the two differ.
 
+mod all;
 mod evaluators;
 mod rules;
 
-use perpend_domain::evaluation::{Evaluator, Rule};
-use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{Numbered, Paging};
-use perpend_web::problem::Problem;
-
-use crate::App;
-use crate::Routes;
-
-/// Read at a time; people make these, and not many.
-const CHUNK: u32 = 100;
+use crate::state::Routes;
 
 pub(super) fn routes(routes: &mut Routes) {
     evaluators::routes(routes);
     rules::routes(routes);
-}
-
-/// Every evaluator of a project, newest first.
-async fn all_evaluators(app: &App, project: &ProjectId) -> Result<Vec<Evaluator>, Problem> {
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let page = app
-            .store
-            .catalog
-            .evaluators(project, after.as_ref(), CHUNK)
-            .await?;
-        all.extend(page.items);
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(all),
-        }
-    }
-}
-
-/// Every rule of a project, newest first.
-async fn all_rules(app: &App, project: &ProjectId) -> Result<Vec<Rule>, Problem> {
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let page = app
-            .store
-            .catalog
-            .rules(project, after.as_ref(), CHUNK)
-            .await?;
-        all.extend(page.items);
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(all),
-        }
-    }
-}
-
-/// One page of a list that was read whole.
-fn cut<T>(all: Vec<T>, paging: Paging) -> Numbered<T> {
-    let n_total = all.len() as u64;
-    let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let items = all.into_iter().skip(skip).take(paging.limit as usize);
-    Numbered {
-        items: items.collect(),
-        n_total,
-    }
 }

@@ -18,10 +18,9 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
-use super::{all_evaluators, all_rules, cut};
-use crate::App;
-use crate::Routes;
+use super::all::{all_evaluators, all_rules, cut};
 use crate::evaluators::kind_of;
+use crate::state::{App, Routes};
 use crate::{page, rules};
 
 const ALL: &str = "/api/public/unstable/evaluation-rules";

@@ -23,8 +23,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde_json::json;
 
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 pub(crate) use turns::Turns;
 

@@ -18,8 +18,8 @@ use perpend_web::extract::Body;
 use perpend_web::problem::{Code, Issue, Problem};
 use semver::Version;
 
-use crate::App;
 use crate::evaluators::Definition;
+use crate::state::App;
 
 /// Evaluators read at a time.
 const PAGE: u32 = 100;

@@ -5,16 +5,15 @@ use axum::http::{HeaderMap, header};
 use perpend_contract::plugin::Plugin;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
-use serde_json::json;
-
-use super::view;
-use crate::App;
-
-pub(super) use perpend_engine::components::MAX_COMPONENT_BYTES;
+use perpend_engine::components::MAX_COMPONENT_BYTES;
 use perpend_web::admission::read;
 use perpend_web::answer::{Answer, Either};
 use perpend_web::auth::Act;
 use perpend_web::problem::{Code, MAX_LISTED, Problem};
+use serde_json::json;
+
+use super::view;
+use crate::state::App;
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 

@@ -4,8 +4,7 @@ use perpend_catalog as catalog;
 use perpend_contract::plugin::{
     Offer, Plugin, PluginUser, PluginVersion, PluginWithUsers, Registered,
 };
-
-use super::upload::MAX_COMPONENT_BYTES;
+use perpend_engine::components::MAX_COMPONENT_BYTES;
 
 /// What this server takes: says so where plug-ins are listed and where one is refused.
 pub(super) fn offer() -> Offer {

@@ -15,9 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::find;
-use crate::App;
-use crate::Routes;
+use super::find::find;
+use crate::state::{App, Routes};
 
 const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
 const KEY: &str = "/api/public/projects/{projectId}/apiKeys/{apiKeyId}";

@@ -1,5 +1,6 @@
 //! `/api/public/projects`: the project of a key, and what an organization makes of its projects.
 
+pub(super) mod find;
 mod keys;
 
 use axum::extract::{Path, State};
@@ -7,18 +8,18 @@ use perpend_catalog::{NewProject, ProjectPatch};
 use perpend_domain::access::Permission::{
     OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
 };
-use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::ids::ProjectId;
 use perpend_web::answer::Answer;
 use perpend_web::auth::{Act, OrganizationAct};
 use perpend_web::extract::Body;
-use perpend_web::problem::{Code, Problem};
+use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::Routes;
+use crate::projects::find::find;
+use crate::state::{App, Routes};
 
 pub(super) use keys::{ApiKeys, key_views};
 
@@ -151,24 +152,6 @@ impl ProjectInput {
             retention_days: self.retention.map(days).transpose()?,
         })
     }
-}
-
-/// A project that the organization has; a foreign one answers like a missing one.
-pub(super) async fn find(
-    app: &App,
-    organization: &OrganizationId,
-    id: &str,
-) -> Result<perpend_catalog::Project, Problem> {
-    let found = match ProjectId::new(id) {
-        Ok(id) => {
-            app.store
-                .catalog
-                .organization_project(organization, &id)
-                .await?
-        }
-        Err(_) => None,
-    };
-    found.ok_or_else(|| Problem::new(Code::NotFound, "no such project in this organization"))
 }
 
 async fn get_projects(State(app): State<App>, caller: Act) -> Result<Answer<Projects>, Problem> {

@@ -6,7 +6,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::{ComposeError, Composed, Part, compose};
 use perpend_web::problem::{Code, Problem};
 
-use crate::App;
+use crate::state::App;
 
 /// Prompts that one prompt may include in all, at every level.
 const MAX_INCLUDED: usize = 500;

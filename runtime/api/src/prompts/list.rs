@@ -11,9 +11,9 @@ use perpend_web::problem::Problem;
 use serde_json::Value;
 
 use super::view;
-use crate::App;
 use crate::page;
 use crate::rules::filter_problem;
+use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
     page::PAGE,

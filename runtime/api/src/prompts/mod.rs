@@ -23,8 +23,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
 use super::etag;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/v2/prompts";
 const ONE: &str = "/api/public/v2/prompts/{promptName}";

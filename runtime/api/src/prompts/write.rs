@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{compose, view};
-use crate::App;
+use crate::state::App;
 
 /// Labels and tags of one request.
 const MAX_LIST: usize = 100;

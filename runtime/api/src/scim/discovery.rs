@@ -5,9 +5,9 @@ use perpend_domain::access::Permission::OrgScim;
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
+use super::limits::{LIST_SCHEMA, MAX_COUNT};
 use super::person::USER_SCHEMA;
-use super::{LIST_SCHEMA, MAX_COUNT};
-use crate::Routes;
+use crate::state::Routes;
 
 const CONFIG: &str = "/api/public/scim/ServiceProviderConfig";
 const TYPES: &str = "/api/public/scim/ResourceTypes";

@@ -3,6 +3,7 @@
 
 mod discovery;
 mod filter;
+mod limits;
 mod patch;
 mod person;
 mod shape;
@@ -19,8 +20,9 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
-use crate::App;
-use crate::Routes;
+use crate::scim::limits::LIST_SCHEMA;
+use crate::scim::limits::MAX_COUNT;
+use crate::state::{App, Routes};
 use filter::Wanted;
 use patch::PatchRequest;
 use person::{Person, PersonInput, view};
@@ -29,10 +31,7 @@ pub use shape::as_scim;
 
 const USERS: &str = "/api/public/scim/Users";
 const USER: &str = "/api/public/scim/Users/{userId}";
-const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 const DEFAULT_COUNT: i64 = 100;
-/// Users of one answer, whatever is asked for.
-const MAX_COUNT: i64 = 1_000;
 
 const LIST: &[Param] = &[
     param(

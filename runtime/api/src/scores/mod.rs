@@ -21,8 +21,7 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
 use super::{cursor, page};
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(

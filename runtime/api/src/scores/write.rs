@@ -16,7 +16,7 @@ use perpend_web::extract::{Told, all_issues, from_json};
 use perpend_web::problem::{Code, MAX_LISTED, Problem};
 use serde_json::{Map, Value};
 
-use crate::App;
+use crate::state::App;
 
 /// Where scores are written.
 pub(super) const PATH: &str = "/api/public/scores";

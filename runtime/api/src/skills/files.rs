@@ -12,7 +12,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::front_matter::FrontMatter;
-use crate::App;
+use crate::state::App;
 
 /// The file that says what the skill is.
 const MAIN: &str = "SKILL.md";

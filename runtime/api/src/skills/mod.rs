@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 use files::{NewVersion, content_type, is_hash};
 
 const ALL: &str = "/api/public/unstable/skills";

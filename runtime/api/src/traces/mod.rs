@@ -20,8 +20,7 @@ use perpend_web::routes::Operation;
 
 use super::conditions::Conditions;
 use super::page;
-use crate::App;
-use crate::Routes;
+use crate::state::{App, Routes};
 use whole::Rest;
 
 const LIST: &[Param] = &[

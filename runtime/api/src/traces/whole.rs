@@ -18,7 +18,7 @@ use perpend_web::answer::Streamed;
 use perpend_web::problem::Problem;
 use serde::Serialize;
 
-use crate::App;
+use crate::state::App;
 
 /// What has not been written yet.
 pub(super) struct Rest {

@@ -9,42 +9,17 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{InvalidPrompt, PromptBody, PromptKind, check_label, invalid};
+use super::reference::{pieces, reference};
+use super::{PromptBody, PromptKind};
+use crate::prompt::reference::CLOSE;
+use crate::prompt::reference::OPEN;
+
+pub use super::reference::{Reference, Selector, references};
 
 /// Levels of inclusion below a prompt.
 pub const MAX_DEPTH: usize = 5;
 /// Size of a prompt with all that it includes.
 pub const MAX_BYTES: usize = 4 << 20;
-
-const OPEN: &str = "@@@langfusePrompt:";
-const CLOSE: &str = "@@@";
-
-/// Which version of a prompt.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Selector {
-    /// The one with this number.
-    Version(i64),
-    /// The one that has this label now.
-    Label(String),
-}
-
-/// One prompt as it is named in the text of another.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Reference {
-    /// Name of the included prompt.
-    pub name: String,
-    /// Which version of it.
-    pub selector: Selector,
-}
-
-impl std::fmt::Display for Reference {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.selector {
-            Selector::Version(version) => write!(f, "{} version {version}", self.name),
-            Selector::Label(label) => write!(f, "{} with label {label}", self.name),
-        }
-    }
-}
 
 /// A version as far as composition looks at it.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,62 +61,6 @@ pub enum ComposeError {
     /// An included prompt has messages.
     #[error("{0} is a chat prompt; only text prompts can be included")]
     NotText(String),
-}
-
-/// Splits a text at its references.
-fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest.take()?;
-        let Some((before, after)) = text.split_once(OPEN) else {
-            return Some((text, None));
-        };
-        match after.split_once(CLOSE) {
-            Some((inner, after)) => {
-                rest = Some(after);
-                Some((before, Some(inner)))
-            }
-            // A reference that never ends is text.
-            None => Some((text, None)),
-        }
-    })
-}
-
-fn reference(inner: &str) -> Result<Reference, InvalidPrompt> {
-    let wrong = || {
-        InvalidPrompt(format!(
-            "{OPEN}{inner}{CLOSE} is no reference: write name=NAME|version=NUMBER or name=NAME|label=LABEL"
-        ))
-    };
-    let (name, selector) = inner.split_once('|').ok_or_else(wrong)?;
-    let name = name
-        .strip_prefix("name=")
-        .filter(|name| !name.is_empty())
-        .ok_or_else(wrong)?;
-    let selector = match selector.split_once('=') {
-        Some(("version", number)) => match number.parse() {
-            Ok(number) if 0 < number => Selector::Version(number),
-            _ => {
-                return invalid(format!(
-                    "{number:?} in {OPEN}{inner}{CLOSE} is no version number"
-                ));
-            }
-        },
-        Some(("label", label)) => {
-            check_label(label)?;
-            Selector::Label(label.to_owned())
-        }
-        _ => return Err(wrong()),
-    };
-    Ok(Reference {
-        name: name.to_owned(),
-        selector,
-    })
-}
-
-/// The references of a text, in order.
-pub fn references(text: &str) -> impl Iterator<Item = Result<Reference, InvalidPrompt>> {
-    pieces(text).filter_map(|(_, inner)| inner).map(reference)
 }
 
 /// Puts everything into `root` that it includes. `known` is what the caller has loaded so far.

@@ -18,7 +18,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-use super::Role;
+use super::wall::Role;
 
 /// Without a look at their arguments.
 const ALWAYS: &[libc::c_long] = &[

@@ -13,7 +13,7 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::{Given, Role, wall};
+use super::wall::{Given, Role, wall};
 
 /// With the process id it is a user of this process alone: siblings cannot signal each other.
 const FIRST_USER: u32 = 1_900_000_000;

@@ -12,6 +12,7 @@
 pub mod bucket;
 mod file;
 mod rows;
+mod state;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,22 +23,20 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
-use perpend_catalog::Prices;
 use perpend_catalog::blob_exports::{BlobExport, ExportLease, ExportPlace, ExportSettings};
 use perpend_catalog::sealed::SealedAt;
-use perpend_domain::ids::IdSource;
 use perpend_domain::list::{Changed, Window};
-use perpend_domain::time::{Clock, Timestamp};
-use perpend_outbound::{Outbound, Vault};
-use perpend_store::Store;
+use perpend_domain::time::Timestamp;
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
 use bucket::Retries;
 use file::File;
+use rows::{Asked, Table};
 
 pub use rows::groups;
-use rows::{Asked, Table};
+
+pub use state::App;
 
 /// How far behind the present a window ends.
 pub const LAG_MS: i64 = 20 * 60_000;
@@ -61,25 +60,6 @@ const PARTS: usize = 2;
 /// The first wait after a failure; it doubles up to the last.
 const FIRST_WAIT_MS: i64 = 60_000;
 const LAST_WAIT_MS: i64 = 60 * 60_000;
-
-/// What exports work with; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct App {
-    /// What is exported, and where to.
-    pub store: Store,
-    /// Where the time comes from.
-    pub clock: Arc<dyn Clock>,
-    /// Where fresh ids come from.
-    pub ids: Arc<dyn IdSource>,
-    /// Prices of models.
-    pub prices: Arc<Prices>,
-    /// Opens the keys of buckets.
-    pub vault: Vault,
-    /// The way to the buckets.
-    pub outbound: Outbound,
-    /// A file that is larger is followed by another, bytes before compression.
-    pub max_file_bytes: usize,
-}
 
 /// Why a window was not written.
 #[derive(Debug, thiserror::Error)]

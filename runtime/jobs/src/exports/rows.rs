@@ -9,7 +9,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Changed, Window};
 use serde_json::{Value, json};
 
-use super::App;
+use super::state::App;
 
 /// A folder of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

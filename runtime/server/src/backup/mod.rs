@@ -17,16 +17,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use perpend_config::Config;
 use perpend_domain::time::Timestamp;
 use perpend_sql::DatabaseUrl;
 use perpend_store::backup::{self as database, SCHEMA_VERSION};
 
 use crate::lock::Lock;
+use files::Partial;
 
 pub use files::Entry;
-use files::Partial;
+
 pub use manifest::{Manifest, SecretsKey};
-use perpend_config::Config;
 
 /// The database, in a backup and in a data directory.
 const DATABASE: &str = "perpend.db";

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use perpend_config::SettingArgs;
 use perpend_domain::time::Clock as _;
 
-use super::{load, say, serve};
+use super::kit::{load, say};
+use super::serve;
 use crate::SystemClock;
 use crate::backup::{self, Manifest, SecretsKey, Wanted};
-use perpend_config::SettingArgs;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -2,9 +2,8 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
-
 use perpend_config::{Config, LogFormat};
+use tracing_subscriber::EnvFilter;
 
 pub(super) fn start(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log_level)?;

@@ -11,7 +11,8 @@ use perpend_sql::{DatabaseUrl, Error};
 use perpend_store::Store;
 use perpend_web::auth::{KEPT_MS, KeyPair};
 
-use super::{load, say, serve};
+use super::kit::{load, say};
+use super::serve;
 use crate::{RandomIds, SystemClock};
 
 /// Organizations that are looked through and listed.

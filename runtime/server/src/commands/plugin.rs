@@ -11,14 +11,15 @@ use perpend_author::{
     Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
     Selection, Silent, Snapshot, Terminal, Tools, Workbench,
 };
+use perpend_config::SettingArgs;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
 use serde_json::json;
 
+use super::kit::say;
+use super::plugin_add;
 use super::plugin_remote::{Access, ServerRemote};
-use super::{plugin_add, say};
 use crate::SystemClock;
-use perpend_config::SettingArgs;
 
 /// `perpend plugin` with what all of its commands take.
 #[derive(Debug, Args)]

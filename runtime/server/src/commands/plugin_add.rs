@@ -21,7 +21,8 @@ use perpend_store::Store;
 use serde_json::json;
 
 use super::demo::Scratch;
-use super::{load, organization_key, serve};
+use super::kit::load;
+use super::{organization_key, serve};
 use crate::{RandomIds, SystemClock};
 
 pub(super) fn add(

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use perpend_config::SettingArgs;
 use perpend_sql::DatabaseUrl;
 
-use super::{load, organization_key, say, serve};
+use super::kit::{load, say};
+use super::{organization_key, serve};
 use crate::RandomIds;
 use crate::lock::Lock;
 use crate::secrets::{self, Reset};

@@ -9,7 +9,8 @@ use perpend_domain::bundle::Bundle;
 use perpend_engine::Components;
 use tokio_util::sync::CancellationToken;
 
-use super::{load, log, say};
+use super::kit::{load, say};
+use super::log;
 use crate::{KeyPair, RandomIds, Server, Setup, SystemClock};
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

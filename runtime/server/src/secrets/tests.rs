@@ -1,6 +1,7 @@
 //! What a start does with each key that it may find, on each database.
 
 use perpend_catalog::connections::Connection;
+use perpend_config::Sources;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_store::testing::{OpenStore as _, TempDatabase, on_each_database};
@@ -8,7 +9,6 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::RandomIds;
-use perpend_config::Sources;
 
 /// A data directory, and the settings of a server on it.
 fn node() -> (TempDir, Config) {

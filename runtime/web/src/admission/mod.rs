@@ -16,10 +16,11 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-pub use account::{Account, Admission, Holder};
-pub use read::{Counted, read, too_large};
-
 use crate::Web;
+
+pub use account::{Account, Admission, Holder};
+
+pub use read::{Counted, read, too_large};
 
 /// Layer: gives each request an account, which is closed when the handler is done: what was decoded from a body
 /// stays in memory until then.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::time::Timestamp;
 
-use super::KnownKey;
+use super::key::KnownKey;
 
 /// How long what is known of a key is believed.
 pub const KEPT_MS: i64 = 10_000;

@@ -4,59 +4,21 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, COOKIE};
-use perpend_catalog::{KeyOwner, Rights, SecretHash};
-use perpend_domain::access::Scope;
+use perpend_catalog::{KeyOwner, SecretHash};
+use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
-use perpend_domain::time::Timestamp;
 
+use super::Credentials;
+use super::act::{Act, Allowed, decide, unguarded};
 use super::cache::Remembered;
+use super::key::{Caller, KnownKey};
 use super::session::{Begun, Shown};
 use super::throttle::{Attempt, Target};
-use super::{Act, Credentials};
 use crate::Web;
 use crate::client_address::ClientAddress;
-use crate::edge::REQUEST_ID;
 use crate::otlp;
 use crate::problem::{Code, Problem};
-
-/// What a key is remembered by.
-#[derive(Clone, Debug)]
-pub struct KnownKey {
-    pub id: String,
-    pub owner: KeyOwner,
-    pub(super) secret_hash: SecretHash,
-    pub(super) rights: Rights,
-    pub(super) expires_at: Option<Timestamp>,
-    pub(super) last_used_at: Option<Timestamp>,
-}
-
-/// Who sent a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Caller {
-    pub(super) owner: Owner,
-    pub(super) scope: Scope,
-    /// Id of the key whose public half is all that was shown.
-    pub(super) public_half: Option<String>,
-}
-
-/// What a key belongs to.
-pub(super) type Owner = KeyOwner;
-
-impl Caller {
-    /// Of a whole pair.
-    pub(super) fn pair(key: &KnownKey) -> Self {
-        let scope = match (&key.owner, key.rights) {
-            (KeyOwner::Organization(_), _) => Scope::Organization,
-            (KeyOwner::Project(_), Rights::Full) => Scope::Full,
-            (KeyOwner::Project(_), Rights::Ingest) => Scope::Ingest,
-        };
-        Self {
-            owner: key.owner.clone(),
-            scope,
-            public_half: None,
-        }
-    }
-}
+use crate::request_id::REQUEST_ID;
 
 fn refused() -> Problem {
     Problem::new(
@@ -271,4 +233,20 @@ pub async fn act_of_session(web: &Web, headers: &HeaderMap) -> Result<Option<Act
         scope,
         public_half: None,
     }))
+}
+
+/// The act of who sent these headers in a project, for what has no guard in front.
+///
+/// # Errors
+/// 401 without valid credentials, 403 for credentials that may not do it.
+pub async fn act_of(
+    web: &Web,
+    client: ClientAddress,
+    headers: &HeaderMap,
+    permission: Permission,
+) -> Result<Act, Problem> {
+    match decide(authenticate(web, client, headers).await?, &[permission])? {
+        Allowed::InProject(act) => Ok(act),
+        Allowed::InOrganization(_) => Err(unguarded()),
+    }
 }

@@ -8,8 +8,9 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use perpend_domain::access::{Permission, Place, Scope};
 
+use super::act::{Allowed, decide};
+use super::caller::authenticate;
 use super::counted::charge_to_key;
-use super::{Allowed, authenticate, decide};
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
 use crate::{Room, Web, otlp};

@@ -11,9 +11,9 @@ use perpend_telemetry::scores::Place;
 use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
-use super::super::{object, shown};
-use super::Item;
-use crate::App;
+use super::super::shared::{object, shown};
+use super::item::Item;
+use crate::state::App;
 
 /// What of each item is shown.
 #[derive(Clone, Debug)]

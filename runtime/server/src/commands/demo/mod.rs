@@ -21,7 +21,8 @@ use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
 use self::rules::Made;
-use super::{environment, log, say, serve};
+use super::kit::{environment, say};
+use super::{log, serve};
 use crate::client::Client;
 use crate::{KeyPair, RandomIds, Server, SystemClock};
 

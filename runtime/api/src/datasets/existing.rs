@@ -1,0 +1,26 @@
+//! A dataset by its name.
+
+use perpend_catalog::datasets::StoredDataset;
+use perpend_web::auth::Act;
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+
+/// The dataset of this name. Older clients encode names twice, so a name that is not there is also
+/// looked up decoded once more.
+pub(crate) async fn existing(
+    app: &App,
+    caller: &Act,
+    name: &str,
+) -> Result<StoredDataset, Problem> {
+    if let Some(found) = app.store.catalog.dataset(&caller.project, name).await? {
+        return Ok(found);
+    }
+    let decoded = percent_encoding::percent_decode_str(name).decode_utf8();
+    if let Some(decoded) = decoded.ok().filter(|decoded| decoded != name)
+        && let Some(found) = app.store.catalog.dataset(&caller.project, &decoded).await?
+    {
+        return Ok(found);
+    }
+    Err(Problem::not_found("dataset"))
+}

@@ -1,0 +1,89 @@
+//! What people send to make or change an evaluator.
+
+use perpend_web::extract::from_value;
+use perpend_web::problem::Code;
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::evaluators::Definition;
+use crate::evaluators::code::SourceCode;
+
+/// An evaluator to be made.
+#[derive(Debug)]
+pub(super) struct EvaluatorInput {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) definition: Definition,
+}
+
+/// A change of an evaluator.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EvaluatorPatch {
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    /// `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    #[serde(flatten)]
+    pub(super) rest: serde_json::Map<String, Value>,
+}
+
+/// The definition of the kind that `type` names; unknown members are named.
+///
+/// # Errors
+/// When the kind cannot be run here, or something is wrong with a member.
+pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition, Problem> {
+    match kind {
+        Some("plugin") => from_value(members),
+        Some("code") => from_value::<SourceCode>(members)?.definition(),
+        Some("llm_as_judge") => Err(Problem::new(
+            Code::Unprocessable,
+            "this server version runs code and plug-in evaluators, not type \"llm_as_judge\"; use type \
+             \"plugin\" with a plug-in of GET /api/v1/plugins",
+        )),
+        Some(other) => Err(Problem::body(
+            "type",
+            format!("{other:?} is not a type of evaluator; use \"code\" or \"plugin\""),
+        )),
+        None => Err(Problem::body("type", "needed: \"code\" or \"plugin\"")),
+    }
+}
+
+/// Parts name and description from the definition; unknown members are named.
+pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
+    #[derive(Deserialize)]
+    struct Head {
+        name: String,
+        description: Option<String>,
+    }
+    let kind = body["type"].as_str().map(str::to_owned);
+    // What cannot run is refused before anything else is wrong with it.
+    let head = from_value::<Head>(&body);
+    if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
+        let refused = of_kind(kind.as_deref(), &Value::Null).err();
+        let problems = refused
+            .into_iter()
+            .chain(head.err().filter(|_| kind.is_none()));
+        return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
+    }
+    let mut rest = body;
+    if let Some(members) = rest.as_object_mut() {
+        for name in ["type", "name", "description"] {
+            members.shift_remove(name);
+        }
+    }
+    match (head, of_kind(kind.as_deref(), &rest)) {
+        (Ok(head), Ok(definition)) => Ok(EvaluatorInput {
+            name: head.name,
+            description: head.description,
+            definition,
+        }),
+        (head, definition) => {
+            let problems = head.err().into_iter().chain(definition.err());
+            Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal))
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Pages and texts as answers.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse, Response};
+use perpend_web::problem::Problem;
+
+/// A page as an answer.
+pub(super) fn page(
+    status: StatusCode,
+    view: &impl perpend_ui::Template,
+) -> Result<Response, Problem> {
+    let html = perpend_ui::render(view).map_err(|error| unrendered(&error))?;
+    Ok((status, Html(html)).into_response())
+}
+
+/// Rendering fails only on a fault in a template.
+pub(super) fn unrendered(error: &perpend_ui::Error) -> Problem {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, "page not rendered");
+    Problem::internal()
+}
+
+/// A body that is shown as text, whatever it holds.
+pub(super) fn plain(text: String) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, "sandbox"),
+    ];
+    (headers, Body::from(text)).into_response()
+}

@@ -1,0 +1,55 @@
+//! Who looks at a page, and the project that it shows.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use perpend_domain::ids::ProjectId;
+use perpend_ui::{Section, Shell, Text};
+use perpend_web::auth::{Act, act_of_session};
+use perpend_web::problem::Problem;
+
+use crate::App;
+
+/// Who looks at a page, and the project that it shows.
+#[derive(Clone, Debug)]
+pub(super) struct Viewer {
+    pub(super) project: ProjectId,
+    name: String,
+}
+
+impl Viewer {
+    pub(super) fn shell(&self, section: Section) -> Shell {
+        Shell {
+            project: Some(Text::from(self.name.as_str())),
+            section,
+        }
+    }
+}
+
+/// The viewer whose act it is, while the project exists.
+pub(super) async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
+    let found = app.store.catalog.project(&act.project).await?;
+    Ok(found.map(|found| Viewer {
+        project: act.project,
+        name: found.name,
+    }))
+}
+
+/// The viewer with a session, for pages that anybody may see.
+pub(super) async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
+    match act_of_session(&app.web, headers).await? {
+        Some(act) => viewer(app, act).await,
+        None => Ok(None),
+    }
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get().cloned().ok_or_else(|| {
+            tracing::error!("a page without a guard asks who looks at it");
+            Problem::internal()
+        })
+    }
+}

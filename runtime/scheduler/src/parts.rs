@@ -1,0 +1,169 @@
+//! What the scheduler works with, and what its parts share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use perpend_domain::ids::IdSource;
+use perpend_domain::plugin::{Call, CallResult, Limits};
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_ledger::Lease;
+use perpend_store::Store;
+use tokio::sync::Notify;
+
+use crate::catalog::Cached;
+use crate::turns::Turns;
+
+/// Runs evaluators. The server puts the worker processes behind it.
+pub trait Evaluate: Send + Sync + fmt::Debug {
+    /// One result per call as it comes, with the place of the call. Failures are results; nothing panics.
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
+}
+
+/// Places where a test may kill the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakpoint {
+    /// Decided, nothing written.
+    Decided,
+    /// Executions made and touched rows gone, no call yet.
+    Made,
+    /// Claimed by lease, no call yet.
+    Claimed,
+    /// Decided what is called, what is held and what ends without a call; nothing of it written.
+    Sorted,
+    /// Called, nothing written.
+    Evaluated,
+    /// Scores and states written, nothing after that.
+    Finished,
+}
+
+/// Fault injection.
+pub trait Breakpoints: Send + Sync + fmt::Debug {
+    /// `true`: the scheduler stops here as if it had been killed.
+    fn stops_at(&self, at: Breakpoint) -> bool;
+}
+
+/// What the scheduler works with.
+#[derive(Clone, Debug)]
+pub struct Deps {
+    /// The database.
+    pub store: Store,
+    /// Runs evaluators.
+    pub evaluate: Arc<dyn Evaluate>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Fences and jitter.
+    pub ids: Arc<dyn IdSource>,
+    /// Settings.
+    pub options: Options,
+    /// Only in tests.
+    pub breakpoints: Option<Arc<dyn Breakpoints>>,
+}
+
+/// Settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How often to look without being woken.
+    pub poll: Duration,
+    /// Calls in one batch.
+    pub batch: u32,
+    /// Executions of each lane at a time. One class of one project gets a third of them.
+    pub n_places: usize,
+    /// How long an execution may go without sign of life.
+    pub lease_ms: i64,
+    /// How often a sign is given.
+    pub renew: Duration,
+    /// At shutdown: how long running batches may take before their leases are given back.
+    pub grace: Duration,
+    /// Failures in a row that pause a rule.
+    pub n_failures_to_pause: u32,
+    /// Limits of one call.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(250),
+            batch: 256,
+            n_places: 3_072,
+            lease_ms: 60_000,
+            renew: Duration::from_secs(20),
+            grace: Duration::from_secs(5),
+            n_failures_to_pause: 20,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why a step of the scheduler did not go through. The loop logs it and goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] perpend_sql::Error),
+    /// A breakpoint was reached.
+    #[error("stopped at {0:?}")]
+    Stopped(Breakpoint),
+    /// A batch ended in a panic; its leases run out.
+    #[error("a batch of evaluations panicked: {0}")]
+    Panicked(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) deps: Deps,
+    pub(crate) woken: Notify,
+    pub(crate) catalog: Cached,
+    pub(crate) turns: Turns,
+    /// Leases of running batches, to be given back at shutdown.
+    pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
+    /// The revision of the catalog by which held executions were last let go on.
+    pub(crate) let_go_at: AtomicI64,
+}
+
+/// No catalog has this revision.
+pub(crate) const NEVER: i64 = i64::MIN;
+
+impl Inner {
+    pub(crate) fn reach(&self, at: Breakpoint) -> Result<(), Error> {
+        match &self.deps.breakpoints {
+            Some(breakpoints) if breakpoints.stops_at(at) => Err(Error::Stopped(at)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Places were given back: who waits for one need not wait for the poll.
+    pub(crate) fn wake_who_waits(&self) {
+        if self.turns.was_short() {
+            self.woken.notify_one();
+        }
+    }
+
+    /// A lease nobody else has: 63 random bits.
+    pub(crate) fn new_lease(&self, now: Timestamp) -> Lease {
+        let (high, low) = self.deps.ids.uuid().as_u64_pair();
+        Lease {
+            fence: ((high ^ low.rotate_left(32)) >> 1) as i64,
+            until: now.plus_millis(self.deps.options.lease_ms),
+        }
+    }
+
+    /// Several batches may share a fence.
+    pub(crate) fn forget_lease(&self, fence: i64, ended: &[i64]) {
+        let mut leases = self.lock_leases();
+        if let Some(seqs) = leases.get_mut(&fence) {
+            seqs.retain(|seq| !ended.contains(seq));
+            if seqs.is_empty() {
+                leases.remove(&fence);
+            }
+        }
+    }
+
+    pub(crate) fn lock_leases(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Vec<i64>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
