@@ -37,7 +37,7 @@ pub struct Options {
     pub cache_dir: PathBuf,
     /// The most that they take on disk together, those in use apart.
     pub max_cache_bytes: u64,
-    /// Capabilities a component may import when [`Workers::inspect`] is asked: all of them, since each
+    /// Capabilities a component may import when [`crate::Workers::inspect`] is asked: all of them, since each
     /// evaluator is granted its own and a host call without a grant is refused.
     pub grants: Grants,
     /// A worker with calls that says nothing for so long is ended.
