@@ -12,9 +12,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::attributes::{any_json, default_json, to_content};
 use crate::json;
-use crate::mapping::Source;
 use crate::messages;
 use crate::model::Value;
+use crate::source::Source;
 
 /// A value and the row that gave it.
 pub(crate) type Chosen = Option<(u8, Payload)>;

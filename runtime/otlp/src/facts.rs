@@ -9,8 +9,8 @@ use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink};
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{any_text, default_json, object_of};
-use crate::mapping::Source;
 use crate::model::Value;
+use crate::source::Source;
 
 /// Longest user id, session id and tag in characters.
 pub(crate) const MAX_ID_CHARS: usize = 200;

@@ -4,7 +4,7 @@ use perpend_domain::join::EVALUATION_RESULT;
 use perpend_domain::observation::ObservationKind as Kind;
 
 use crate::attributes::any_text;
-use crate::mapping::Source;
+use crate::source::{Source, version};
 
 /// Native attributes that only generations carry, as suffixes.
 const GENERATION_ONLY: [&str; 7] = [
@@ -94,17 +94,6 @@ fn is_mislabelled(source: &Source<'_>) -> bool {
         && version(&scope.version).is_some_and(|version| version <= (3, 3))
         && source.resource.text("telemetry.sdk.language") == Some("python")
         && source.attributes.first_native(&GENERATION_ONLY).is_some()
-}
-
-/// Major and minor of a version.
-pub(crate) fn version(text: &str) -> Option<(u64, u64)> {
-    let mut parts = text.trim().trim_start_matches('v').split('.');
-    let major = parts.next()?.parse().ok()?;
-    let digits = |part: &str| -> u64 {
-        let end = part.find(|c: char| !c.is_ascii_digit());
-        part[..end.unwrap_or(part.len())].parse().unwrap_or(0)
-    };
-    Some((major, parts.next().map_or(0, digits)))
 }
 
 fn of_operation(operation: &str) -> Option<Kind> {

@@ -9,11 +9,12 @@ use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message
 use crate::attributes::{Attributes, to_content};
 use crate::ledger::{Ledger, within};
 use crate::limits::Limits;
-use crate::mapping::{Resource, Source};
+use crate::mapping::Resource;
 use crate::media::Extractor;
 use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
+use crate::source::Source;
 use crate::times::timestamp;
 use crate::{Context, DecodeError, facts};
 

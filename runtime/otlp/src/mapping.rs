@@ -1,9 +1,7 @@
 //! From decoded spans to observations: validation, then every rule of otlp.md 2 in order.
 
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_domain::join::{
-    CHOICE, DETAILS_ROW, EVALUATION_RESULT, OPERATION_DETAILS, message_role,
-};
+use perpend_domain::join::{DETAILS_ROW, EVALUATION_RESULT};
 use perpend_domain::observation::{
     Content, ExperimentLink, Observation, ObservationKind as Kind, TraceFacts,
 };
@@ -12,7 +10,7 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value as Json};
 
-use crate::attributes::{Attributes, default_json, is_true, to_content};
+use crate::attributes::{Attributes, default_json, is_true};
 use crate::facts::plain_text;
 use crate::ledger::{Ledger, within};
 use crate::limits::{Limits, cut_bytes, cut_chars, cut_fact, cut_name};
@@ -21,74 +19,9 @@ use crate::metadata::{self, Shared};
 use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
+use crate::source::Source;
 use crate::usage::Numbers;
 use crate::{Context, DecodeError, Taken, content, facts, json, kind, times, tools, usage};
-
-/// Everything the rules look at.
-#[derive(Debug)]
-pub(crate) struct Source<'s> {
-    pub(crate) span: &'s Span<'s>,
-    pub(crate) attributes: &'s Attributes<'s>,
-    pub(crate) scope: &'s Scope<'s>,
-    pub(crate) resource: &'s Attributes<'s>,
-    pub(crate) context: &'s Context,
-    /// `gen_ai.operation.name`.
-    pub(crate) operation: Option<&'s str>,
-    /// The AI SDK's operation, `ai.…`.
-    pub(crate) ai_operation: Option<&'s str>,
-    /// Native metadata values are JSON texts.
-    pub(crate) encodes_metadata: bool,
-}
-
-impl<'s> Source<'s> {
-    pub(crate) fn new(
-        span: &'s Span<'s>,
-        attributes: &'s Attributes<'s>,
-        scope: &'s Scope<'s>,
-        resource: &'s Attributes<'s>,
-        context: &'s Context,
-    ) -> Self {
-        let ai_operation = attributes
-            .text("ai.operationId")
-            .or_else(|| attributes.text("operation.name")?.split_whitespace().next())
-            .filter(|operation| operation.starts_with("ai."));
-        let mut source = Self {
-            span,
-            attributes,
-            scope,
-            resource,
-            context,
-            operation: attributes.text("gen_ai.operation.name"),
-            ai_operation,
-            encodes_metadata: false,
-        };
-        source.encodes_metadata = metadata::values_are_encoded(&source);
-        source
-    }
-
-    /// Whether Logfire made the span: only there do some bare words mean content.
-    pub(crate) fn is_logfire(&self) -> bool {
-        self.scope.name.contains("logfire") || self.attributes.has_prefix("logfire.")
-    }
-
-    /// Span events that carry content, in order of time.
-    pub(crate) fn events(&self) -> Vec<(&'s str, Map<String, Json>)> {
-        let mut events: Vec<_> = self
-            .span
-            .events
-            .iter()
-            .filter(|event| {
-                let name = event.name.as_ref();
-                message_role(name).is_some() || matches!(name, CHOICE | OPERATION_DETAILS)
-            })
-            .collect();
-        events.sort_by_key(|event| event.time_nanos);
-        events
-            .into_iter()
-            .map(|event| (event.name.as_ref(), to_content(&event.attributes.pairs)))
-            .collect()
-    }
-}
 
 /// The attributes of a resource, and what its spans share.
 #[derive(Debug)]

@@ -1,15 +1,14 @@
 //! User metadata, and what no other rule consumed (otlp.md 2.12, 2.16).
 
-use perpend_domain::join::{CHOICE, EVALUATION_RESULT, OPERATION_DETAILS, message_role};
 use perpend_domain::memory;
 use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, any_json, default_json};
-use crate::kind::version;
+use crate::consumed::is_consumed;
 use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
-use crate::mapping::Source;
 use crate::model::{Attributed, Event, Link, Pairs, Scope, Value, to_object};
-use crate::times::{FIRST_CHUNK_EVENTS, timestamp};
+use crate::source::Source;
+use crate::times::timestamp;
 
 /// What one resource and scope add to the metadata of all their spans: built once, within the limits.
 #[derive(Debug, Default)]
@@ -55,20 +54,6 @@ fn scope_json(scope: &Scope<'_>) -> Map<String, Json> {
     }
     add_attributes(&scope.attributes, &mut json);
     json
-}
-
-/// Whether the sender encodes every metadata value as JSON: the Python SDK from major version 5 on.
-pub(crate) fn values_are_encoded(source: &Source<'_>) -> bool {
-    let is_new = |text: &str| version(text).is_some_and(|(major, _)| major >= 5);
-    let context = source.context;
-    match (&context.sdk_name, &context.sdk_version) {
-        (Some(name), Some(version)) => name == "python" && is_new(version),
-        _ => {
-            source.scope.name.starts_with("langfuse-sdk")
-                && is_new(&source.scope.version)
-                && source.resource.text("telemetry.sdk.language") == Some("python")
-        }
-    }
 }
 
 /// Keys that are user, session, tags or prompt link wherever metadata carries them.
@@ -268,20 +253,6 @@ fn add_attributes(attributes: &Attributed<'_>, json: &mut Map<String, Json>) {
             attributes.n_over.into(),
         );
     }
-}
-
-/// Events that became content, a score or a time.
-pub(crate) fn is_consumed(name: &str) -> bool {
-    message_role(name).is_some()
-        || matches!(
-            name,
-            OPERATION_DETAILS
-                | CHOICE
-                | EVALUATION_RESULT
-                | "gen_ai.content.prompt"
-                | "gen_ai.content.completion"
-        )
-        || FIRST_CHUNK_EVENTS.contains(&name)
 }
 
 /// Span attributes that no rule reads as content, metadata, user, session, tags or tool definitions.

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
+use crate::consumed::is_consumed;
+use crate::json;
 use crate::limits::{Limits, MAX_CONTENT_EVENTS};
-use crate::{json, metadata};
 
 /// An attribute value, with what JSON cannot hold already repaired (otlp.md 2.2): not-a-number and the
 /// infinities are text, bytes are base64.
@@ -242,7 +243,7 @@ impl<'a> Span<'a> {
         limits: &Limits,
         read: impl FnOnce() -> Result<Event<'a>, E>,
     ) -> Result<(), E> {
-        let (n_alike, max_events) = match metadata::is_consumed(name) {
+        let (n_alike, max_events) = match is_consumed(name) {
             true => (&mut self.n_content_events, MAX_CONTENT_EVENTS),
             false => (&mut self.n_plain_events, limits.max_events),
         };

@@ -3,18 +3,11 @@
 use perpend_domain::time::Timestamp;
 
 use crate::attributes::amount;
-use crate::mapping::Source;
+use crate::consumed::FIRST_CHUNK_EVENTS;
+use crate::source::Source;
 
 /// 1970-01-02 and 2100-01-01 in nanoseconds: what lies outside counts as missing.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 86_400_000_000_000..=4_102_444_800_000_000_000;
-
-/// Events that mark the first part of an answer.
-pub(crate) const FIRST_CHUNK_EVENTS: [&str; 4] = [
-    "First Token Stream Event",
-    "gen_ai.content.completion.chunk",
-    "llm.content.completion.chunk",
-    "ai.stream.firstChunk",
-];
 
 /// A time sent in nanoseconds, cut to the microsecond; none when it is missing or implausible.
 pub(crate) fn timestamp(nanos: u64) -> Option<Timestamp> {

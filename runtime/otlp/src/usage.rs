@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{any_json, json_amount, json_count, object_of};
 use crate::kind::ai_kind;
-use crate::mapping::Source;
+use crate::source::Source;
 
 /// What a span says about tokens and money.
 #[derive(Debug, Default)]

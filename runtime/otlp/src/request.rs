@@ -1,0 +1,107 @@
+//! What one request is read with, and what became of it.
+
+use perpend_domain::time::Timestamp;
+
+use crate::limits::{Limits, cut_bytes};
+use crate::sink::Full;
+
+/// How a request body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Binary protobuf.
+    Protobuf,
+    /// OTLP/JSON.
+    Json,
+}
+
+/// The body is no request at all, or too large a one: nothing of it can be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not protobuf of any message.
+    #[error("the body is not a protobuf message: {0}")]
+    Protobuf(&'static str),
+    /// Not JSON.
+    #[error("the body is not JSON: {reason} at byte {at}")]
+    Json {
+        /// What was wrong.
+        reason: &'static str,
+        /// Where.
+        at: usize,
+    },
+    /// JSON of another shape.
+    #[error("{0}")]
+    Shape(&'static str),
+    /// More of something than one request may hold.
+    #[error("more than {max} {what} in one request")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+    /// The [`Sink`] has no room for it.
+    #[error("the request takes more memory than there is for it")]
+    Full,
+}
+
+impl From<Full> for DecodeError {
+    fn from(Full: Full) -> Self {
+        Self::Full
+    }
+}
+
+/// What the mapping needs to know beside the bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// When the request arrived: the time of spans that carry none.
+    pub arrived_at: Timestamp,
+    /// `x-langfuse-sdk-name` or `x-perpend-sdk-name`.
+    pub sdk_name: Option<String>,
+    /// `x-langfuse-sdk-version` or `x-perpend-sdk-version`.
+    pub sdk_version: Option<String>,
+    /// Limits of otlp.md 6.3.
+    pub limits: Limits,
+    /// The request is the server's own telemetry: the reserved environment prefix stays.
+    pub is_own_telemetry: bool,
+}
+
+/// A reason why spans were not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// A few words that name the field.
+    pub reason: &'static str,
+    /// Start of the name of their instrumentation scope.
+    pub scope: String,
+}
+
+/// What became of the spans of a request, beside what its [`Sink`] has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Spans taken, those that were dropped as noise included.
+    pub n_accepted: usize,
+    /// Spans left out because they are malformed.
+    pub n_rejected: usize,
+    /// The first few different reasons.
+    pub rejections: Vec<Rejection>,
+    /// For the sender of an accepted request that holds nothing.
+    pub hint: Option<&'static str>,
+}
+
+impl Taken {
+    /// Reasons that are kept.
+    const MAX_REJECTIONS: usize = 5;
+    const MAX_SCOPE_BYTES: usize = 100;
+
+    pub(crate) fn reject(&mut self, reason: &'static str, scope: &str) {
+        self.n_rejected += 1;
+        let scope = cut_bytes(scope, Self::MAX_SCOPE_BYTES);
+        let mut known = self.rejections.iter();
+        let is_known = known.any(|known| known.reason == reason && known.scope == scope);
+        if self.rejections.len() < Self::MAX_REJECTIONS && !is_known {
+            self.rejections.push(Rejection {
+                reason,
+                scope: scope.to_owned(),
+            });
+        }
+    }
+}
