@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::ids::{InvalidId, MAX_ID_CHARS, ProjectId};
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::plugin::Digest;
 use crate::time::Timestamp;
 

@@ -10,7 +10,7 @@ use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     TraceId,
 };
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::plugin::{Digest, EvaluatorInfo, FailureClass, Grants};
 use crate::time::Timestamp;
 
@@ -437,7 +437,7 @@ impl EndReason {
 }
 
 impl std::str::FromStr for EndReason {
-    type Err = crate::observation::UnknownName;
+    type Err = crate::named::UnknownName;
 
     fn from_str(raw: &str) -> Result<Self, Self::Err> {
         let called = raw.parse().map(Self::Called);

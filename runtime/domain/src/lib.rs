@@ -24,6 +24,7 @@ pub mod mapping;
 pub mod memory;
 pub mod metrics;
 pub mod model;
+pub mod named;
 pub mod observation;
 pub mod patch;
 pub mod payload;

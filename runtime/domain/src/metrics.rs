@@ -11,7 +11,7 @@ pub use accumulate::{Accumulator, Partial};
 pub use bucket::Granularity;
 
 use crate::filter::{Column, ColumnKind, Filter, OBSERVATIONS, TRACES};
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(

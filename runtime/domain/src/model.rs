@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::score_config::Fault;
 use crate::time::Timestamp;
 

@@ -6,48 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{ObservationId, TraceId};
+use crate::named::named_enum;
 use crate::payload::Payload;
 use crate::time::Timestamp;
-
-/// The text names none of the allowed values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown name")]
-pub struct UnknownName;
-
-macro_rules! named_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant,)* }
-
-        impl $name {
-            /// Every value, in order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The name used in the API, in filters and in tables.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = $crate::observation::UnknownName;
-
-            /// Reads the name in any case.
-            fn from_str(raw: &str) -> Result<Self, $crate::observation::UnknownName> {
-                Self::ALL.iter().copied().find(|v| v.as_str().eq_ignore_ascii_case(raw)).ok_or($crate::observation::UnknownName)
-            }
-        }
-    };
-}
-pub(crate) use named_enum;
 
 named_enum!(
     /// What kind of step an observation is.
@@ -125,7 +86,7 @@ pub struct TraceFacts {
     pub public: Option<bool>,
     /// Time of the trace, where its record says one.
     #[serde(
-        with = "crate::patch::micros::option",
+        with = "crate::time::micros::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub timestamp: Option<Timestamp>,

@@ -25,7 +25,7 @@ use crate::observation::{
     Content, Cost, Level, Observation, ObservationKind, PromptLink, ToolCall, TraceFacts, Usage,
 };
 use crate::payload::Payload;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, micros};
 
 /// Scope of the observation that stands for a trace.
 pub const TRACE_RECORD: &str = "perpend.trace";
@@ -108,38 +108,6 @@ pub struct Patch {
     pub tool_calls: Vec<ToolCall>,
     /// Merged deeply with that of the others.
     pub metadata: Map<String, Value>,
-}
-
-/// Instants without loss: their usual text ends at milliseconds.
-pub(crate) mod micros {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::time::Timestamp;
-
-    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-        at.as_micros().serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
-        i64::deserialize(from).map(Timestamp::from_micros)
-    }
-
-    pub(crate) mod option {
-        use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
-
-        pub(crate) fn serialize<S: Serializer>(
-            at: &Option<Timestamp>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            at.map(Timestamp::as_micros).serialize(to)
-        }
-
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<Timestamp>, D::Error> {
-            Ok(Option::<i64>::deserialize(from)?.map(Timestamp::from_micros))
-        }
-    }
 }
 
 impl Patch {

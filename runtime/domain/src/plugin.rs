@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::payload::Payload;
 
 /// SHA-256 of a component's bytes, shown as 64 lower-case hex digits.

@@ -3,93 +3,35 @@
 //! A project's own models are regular expressions, compiled when first tried. They go before the entries of the
 //! built-in table, which are found by seller and name (`sellers`).
 
+mod entry;
 mod listed;
 mod models;
+mod names;
 mod sellers;
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock, OnceLock, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, RwLock};
 
-use regex::Regex;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
-use crate::model::{AttributeSource, ModelDefinition, TierOperator};
+use crate::model::ModelDefinition;
 use crate::observation::{Cost, Observation, Usage};
 use crate::time::Timestamp;
 
+use entry::Prices;
+use names::candidate_names;
 use sellers::Sellers;
 
-pub use listed::Listing;
+pub use entry::{InvalidPrices, Listing, PriceEntry, STANDARD};
 pub use models::PriceView;
+pub use names::without_date;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
 const MAX_REMEMBERED: usize = 10_000;
-/// A pattern's compiled size in bytes; beyond it the entry matches nothing.
-const MAX_PATTERN_SIZE: usize = 256 * 1024;
-
-/// The name of prices that no tier was made for.
-pub const STANDARD: &str = "Standard";
 /// How far two costs of the same tokens at the same prices are apart at most, as a share of them: a stored
 /// one went through text.
 const ROUNDING: f64 = 1e-9;
-/// Where a model parameter or a metadata key says how fast a request is served.
-const SERVICE: &str = "service_tier";
-
-/// The table is not what the loader reads.
-#[derive(Debug, thiserror::Error)]
-#[error("price table: {0}")]
-pub struct InvalidPrices(String);
-
-/// Dollars per token by bucket.
-type Prices = BTreeMap<String, Decimal>;
-
-/// One condition of a tier.
-#[derive(Clone, Debug, PartialEq)]
-enum Condition {
-    /// The buckets of the input add up to more than this many tokens.
-    InputAbove(u64),
-    /// The buckets whose name matches, `total` left out, add up to a number that compares so.
-    Tokens {
-        buckets: Pattern,
-        operator: TierOperator,
-        value: f64,
-    },
-    /// A member of the model parameters or of the metadata has one of these values.
-    Attribute {
-        source: AttributeSource,
-        key: String,
-        values: Vec<String>,
-    },
-    /// `service_tier`, a model parameter or a metadata key, says this.
-    Service(String),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Tier {
-    name: Cow<'static, str>,
-    conditions: Vec<Condition>,
-    prices: Prices,
-}
-
-/// Prices of one model from some day on.
-#[derive(Clone, Debug)]
-pub struct PriceEntry {
-    /// Recorded with every cost it gives.
-    pub id: String,
-    /// The model's name.
-    pub model: String,
-    /// Of the built-in table: who sells at this price.
-    pub listing: Option<Listing>,
-    pattern: Option<Pattern>,
-    start: Option<Timestamp>,
-    /// Conditional tiers in order.
-    tiers: Vec<Tier>,
-    /// The name of `prices`, which hold where no tier does.
-    tier: Cow<'static, str>,
-    prices: Prices,
-}
 
 /// The prices that a cost was computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,38 +46,6 @@ impl AppliedPrices<'_> {
     #[must_use]
     pub fn price(&self, bucket: &str) -> Option<f64> {
         self.prices.get(bucket)?.to_f64()
-    }
-}
-
-/// A regular expression compiled on first use.
-#[derive(Clone, Debug)]
-struct Pattern {
-    text: String,
-    compiled: Arc<OnceLock<Option<Regex>>>,
-}
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Pattern {
-    fn new(text: String) -> Self {
-        Self {
-            text,
-            compiled: Arc::default(),
-        }
-    }
-
-    fn is_match(&self, text: &str) -> bool {
-        let regex = self.compiled.get_or_init(|| {
-            regex::RegexBuilder::new(&self.text)
-                .size_limit(MAX_PATTERN_SIZE)
-                .build()
-                .ok()
-        });
-        regex.as_ref().is_some_and(|regex| regex.is_match(text))
     }
 }
 
@@ -350,92 +260,6 @@ impl PriceTable {
     }
 }
 
-impl PriceEntry {
-    fn pattern_length(&self) -> usize {
-        self.pattern
-            .as_ref()
-            .map_or(self.model.len(), |pattern| pattern.text.len())
-    }
-
-    /// The tier that holds for an observation: its name and prices.
-    fn tier_for(&self, observation: &Observation) -> (&str, &Prices) {
-        self.tiers
-            .iter()
-            .find(|tier| tier.conditions.iter().all(|c| c.holds(observation)))
-            .map_or((&self.tier, &self.prices), |tier| {
-                (&tier.name, &tier.prices)
-            })
-    }
-
-    fn all_tiers(&self) -> impl Iterator<Item = (&str, &Prices)> {
-        let conditional = self.tiers.iter();
-        let conditional = conditional.map(|tier| (tier.name.as_ref(), &tier.prices));
-        conditional.chain(std::iter::once((self.tier.as_ref(), &self.prices)))
-    }
-}
-
-impl Condition {
-    /// What a tier under this condition is called where nobody gave it a name.
-    fn name(&self) -> String {
-        match self {
-            Self::InputAbove(above) => format!("Over {above} tokens"),
-            Self::Service(service) => service.clone(),
-            Self::Tokens { .. } | Self::Attribute { .. } => STANDARD.to_owned(),
-        }
-    }
-
-    fn holds(&self, observation: &Observation) -> bool {
-        match self {
-            Self::InputAbove(above) => {
-                let is_input = |name: &str| name.starts_with("input") || name.starts_with("cache_");
-                tokens_of(&observation.usage, is_input) > *above
-            }
-            Self::Tokens {
-                buckets,
-                operator,
-                value,
-            } => {
-                let sum = tokens_of(&observation.usage, |bucket| buckets.is_match(bucket));
-                operator.holds(sum as f64, *value)
-            }
-            Self::Attribute {
-                source,
-                key,
-                values,
-            } => {
-                let members = match source {
-                    AttributeSource::ModelParameters => &observation.model_parameters,
-                    AttributeSource::Metadata => &observation.content.metadata,
-                };
-                let text = members.get(key).map(|value| match value {
-                    serde_json::Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                });
-                text.is_some_and(|text| values.contains(&text))
-            }
-            Self::Service(service) => {
-                let metadata = &observation.content.metadata;
-                let parameters = &observation.model_parameters;
-                let said = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
-                let said = said.and_then(serde_json::Value::as_str);
-                let said = said.map(str::to_ascii_lowercase);
-                // Some senders say `batches`.
-                said.is_some_and(|said| {
-                    said == *service || said.strip_suffix("es") == Some(service)
-                })
-            }
-        }
-    }
-}
-
-/// The tokens in the buckets that fit, `total` left out.
-fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> u64 {
-    let counted = usage
-        .iter()
-        .filter(|(bucket, _)| *bucket != "total" && fits(bucket));
-    counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens))
-}
-
 /// Cost by bucket with `total`; empty when no bucket has a price.
 fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
     let only_total = prices.len() == 1 && prices.contains_key("total");
@@ -497,58 +321,6 @@ fn canonical_bucket(bucket: &str) -> &str {
         "output_audio" => "output_audio_tokens",
         other => other,
     }
-}
-
-/// The names to try in order: as sent, without provider prefix, and both without date.
-fn candidate_names(model: &str) -> Vec<&str> {
-    let mut names = vec![model];
-    let mut rest = model;
-    while let Some((_, tail)) = rest.split_once('/') {
-        names.push(tail);
-        rest = tail;
-    }
-    for at in 0..names.len() {
-        let bare = without_date(names[at]);
-        if bare != names[at] {
-            names.push(bare);
-        }
-    }
-    names
-}
-
-/// A model name without its date or version suffix: `-2025-04-14`, `-20250929`, `@20250929`, `-v1:0`.
-#[must_use]
-pub fn without_date(name: &str) -> &str {
-    let mut rest = name;
-    loop {
-        let cut = strip_version(rest)
-            .or_else(|| strip_shape(rest, "-0000-00-00"))
-            .or_else(|| strip_shape(rest, "-00000000"))
-            .or_else(|| strip_shape(rest, "@00000000"));
-        match cut {
-            Some(shorter) if !shorter.is_empty() => rest = shorter,
-            _ => return rest,
-        }
-    }
-}
-
-/// Strips an ending of the given shape, where `0` stands for any digit.
-fn strip_shape<'a>(name: &'a str, shape: &str) -> Option<&'a str> {
-    let at = name.len().checked_sub(shape.len())?;
-    let (head, tail) = name.split_at_checked(at)?;
-    let fits = tail
-        .bytes()
-        .zip(shape.bytes())
-        .all(|(byte, wanted)| byte == wanted || (wanted == b'0' && byte.is_ascii_digit()));
-    fits.then_some(head)
-}
-
-/// Strips `-v1:0`.
-fn strip_version(name: &str) -> Option<&str> {
-    let (head, tail) = name.rsplit_once("-v")?;
-    let (major, minor) = tail.split_once(':')?;
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    (is_number(major) && is_number(minor)).then_some(head)
 }
 
 #[cfg(test)]

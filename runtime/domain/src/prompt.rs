@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use checked::invalid;
 use reference::Reference;
 

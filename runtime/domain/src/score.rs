@@ -8,7 +8,7 @@ use crate::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId,
 };
 use crate::memory;
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(

@@ -126,6 +126,38 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
+/// Instants without loss: their usual text ends at milliseconds.
+pub(crate) mod micros {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Timestamp;
+
+    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        at.as_micros().serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        i64::deserialize(from).map(Timestamp::from_micros)
+    }
+
+    pub(crate) mod option {
+        use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
+
+        pub(crate) fn serialize<S: Serializer>(
+            at: &Option<Timestamp>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            at.map(Timestamp::as_micros).serialize(to)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Timestamp>, D::Error> {
+            Ok(Option::<i64>::deserialize(from)?.map(Timestamp::from_micros))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::observation::named_enum;
+use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(

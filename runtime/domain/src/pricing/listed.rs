@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rust_decimal::Decimal;
 
-use super::{Condition, InvalidPrices, PriceEntry, Prices, STANDARD, Tier};
+use super::entry::{Condition, InvalidPrices, Listing, PriceEntry, Prices, STANDARD, Tier};
 
 /// The buckets of prices that are written without a name, in this order.
 const COLUMNS: [&str; 5] = [
@@ -17,17 +17,6 @@ const COLUMNS: [&str; 5] = [
 ];
 /// Written in millionths.
 const PER_MILLION: u32 = 6;
-
-/// Where an entry of the table comes from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listing {
-    /// Who sells at this price.
-    pub seller: String,
-    /// Whether the seller is the model's own vendor, whose price holds where a span names no reseller.
-    pub is_own: bool,
-    /// The list it was read from, with its version.
-    pub source: Arc<str>,
-}
 
 /// Reads the table: comments, among them the sources by number, then one entry a line.
 pub(super) fn parse(text: &str) -> Result<Vec<PriceEntry>, InvalidPrices> {

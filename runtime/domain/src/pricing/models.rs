@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
-use super::{Condition, Pattern, PriceEntry, Prices, STANDARD, Tier};
+use super::entry::{Condition, Pattern, PriceEntry, Prices, STANDARD, Tier};
 use crate::model::{ModelDefinition, PricingTier, TierCondition};
 use crate::time::Timestamp;
 

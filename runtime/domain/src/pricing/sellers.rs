@@ -11,7 +11,8 @@
 
 use std::collections::HashMap;
 
-use super::{PriceEntry, strip_shape, strip_version};
+use super::entry::PriceEntry;
+use super::names::{strip_shape, strip_version};
 
 /// Names of sellers besides the table's own, in letters and digits alone.
 const ALIASES: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! References to other prompts in a text.
 
-use super::{InvalidPrompt, check_label, invalid};
+use super::checked::{InvalidPrompt, check_label, invalid};
 
 pub(super) const OPEN: &str = "@@@langfusePrompt:";
 

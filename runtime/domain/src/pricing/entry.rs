@@ -1,0 +1,203 @@
+//! One entry of a price table: its tiers, their conditions and prices.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use regex::Regex;
+use rust_decimal::Decimal;
+
+use crate::model::{AttributeSource, TierOperator};
+use crate::observation::{Observation, Usage};
+use crate::time::Timestamp;
+
+/// A pattern's compiled size in bytes; beyond it the entry matches nothing.
+const MAX_PATTERN_SIZE: usize = 256 * 1024;
+
+/// The name of prices that no tier was made for.
+pub const STANDARD: &str = "Standard";
+/// Where a model parameter or a metadata key says how fast a request is served.
+const SERVICE: &str = "service_tier";
+
+/// The table is not what the loader reads.
+#[derive(Debug, thiserror::Error)]
+#[error("price table: {0}")]
+pub struct InvalidPrices(pub(super) String);
+
+/// Dollars per token by bucket.
+pub(super) type Prices = BTreeMap<String, Decimal>;
+
+/// One condition of a tier.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Condition {
+    /// The buckets of the input add up to more than this many tokens.
+    InputAbove(u64),
+    /// The buckets whose name matches, `total` left out, add up to a number that compares so.
+    Tokens {
+        buckets: Pattern,
+        operator: TierOperator,
+        value: f64,
+    },
+    /// A member of the model parameters or of the metadata has one of these values.
+    Attribute {
+        source: AttributeSource,
+        key: String,
+        values: Vec<String>,
+    },
+    /// `service_tier`, a model parameter or a metadata key, says this.
+    Service(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tier {
+    pub(super) name: Cow<'static, str>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) prices: Prices,
+}
+
+/// Where an entry of the table comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Who sells at this price.
+    pub seller: String,
+    /// Whether the seller is the model's own vendor, whose price holds where a span names no reseller.
+    pub is_own: bool,
+    /// The list it was read from, with its version.
+    pub source: Arc<str>,
+}
+
+/// Prices of one model from some day on.
+#[derive(Clone, Debug)]
+pub struct PriceEntry {
+    /// Recorded with every cost it gives.
+    pub id: String,
+    /// The model's name.
+    pub model: String,
+    /// Of the built-in table: who sells at this price.
+    pub listing: Option<Listing>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) start: Option<Timestamp>,
+    /// Conditional tiers in order.
+    pub(super) tiers: Vec<Tier>,
+    /// The name of `prices`, which hold where no tier does.
+    pub(super) tier: Cow<'static, str>,
+    pub(super) prices: Prices,
+}
+
+/// A regular expression compiled on first use.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    pub(super) text: String,
+    compiled: Arc<OnceLock<Option<Regex>>>,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Pattern {
+    pub(super) fn new(text: String) -> Self {
+        Self {
+            text,
+            compiled: Arc::default(),
+        }
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        let regex = self.compiled.get_or_init(|| {
+            regex::RegexBuilder::new(&self.text)
+                .size_limit(MAX_PATTERN_SIZE)
+                .build()
+                .ok()
+        });
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+impl PriceEntry {
+    pub(super) fn pattern_length(&self) -> usize {
+        self.pattern
+            .as_ref()
+            .map_or(self.model.len(), |pattern| pattern.text.len())
+    }
+
+    /// The tier that holds for an observation: its name and prices.
+    pub(super) fn tier_for(&self, observation: &Observation) -> (&str, &Prices) {
+        self.tiers
+            .iter()
+            .find(|tier| tier.conditions.iter().all(|c| c.holds(observation)))
+            .map_or((&self.tier, &self.prices), |tier| {
+                (&tier.name, &tier.prices)
+            })
+    }
+
+    pub(super) fn all_tiers(&self) -> impl Iterator<Item = (&str, &Prices)> {
+        let conditional = self.tiers.iter();
+        let conditional = conditional.map(|tier| (tier.name.as_ref(), &tier.prices));
+        conditional.chain(std::iter::once((self.tier.as_ref(), &self.prices)))
+    }
+}
+
+impl Condition {
+    /// What a tier under this condition is called where nobody gave it a name.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::InputAbove(above) => format!("Over {above} tokens"),
+            Self::Service(service) => service.clone(),
+            Self::Tokens { .. } | Self::Attribute { .. } => STANDARD.to_owned(),
+        }
+    }
+
+    pub(super) fn holds(&self, observation: &Observation) -> bool {
+        match self {
+            Self::InputAbove(above) => {
+                let is_input = |name: &str| name.starts_with("input") || name.starts_with("cache_");
+                tokens_of(&observation.usage, is_input) > *above
+            }
+            Self::Tokens {
+                buckets,
+                operator,
+                value,
+            } => {
+                let sum = tokens_of(&observation.usage, |bucket| buckets.is_match(bucket));
+                operator.holds(sum as f64, *value)
+            }
+            Self::Attribute {
+                source,
+                key,
+                values,
+            } => {
+                let members = match source {
+                    AttributeSource::ModelParameters => &observation.model_parameters,
+                    AttributeSource::Metadata => &observation.content.metadata,
+                };
+                let text = members.get(key).map(|value| match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                text.is_some_and(|text| values.contains(&text))
+            }
+            Self::Service(service) => {
+                let metadata = &observation.content.metadata;
+                let parameters = &observation.model_parameters;
+                let said = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
+                let said = said.and_then(serde_json::Value::as_str);
+                let said = said.map(str::to_ascii_lowercase);
+                // Some senders say `batches`.
+                said.is_some_and(|said| {
+                    said == *service || said.strip_suffix("es") == Some(service)
+                })
+            }
+        }
+    }
+}
+
+/// The tokens in the buckets that fit, `total` left out.
+pub(super) fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> u64 {
+    let counted = usage
+        .iter()
+        .filter(|(bucket, _)| *bucket != "total" && fits(bucket));
+    counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens))
+}
