@@ -1,7 +1,7 @@
 //! The lane that keeps one worker process after another, and what becomes of the calls of one that is lost.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::plugin::FailureClass;
@@ -9,34 +9,11 @@ use tokio::sync::watch as signal;
 
 use crate::failed::failed;
 use crate::queue::{Duty, Job, lock, stopped};
-use crate::session::{Loss, Session, Shared, run};
+use crate::run::run;
+use crate::session::{Loss, Session, Shared};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
-
-/// How often in a row each lane could not start its process. The lane for suspects is the last.
-pub(crate) struct Starts(Mutex<Vec<u32>>);
-
-/// Suspects need a process of their own, so they are not for another lane: that one is tried so often.
-const MAX_SUSPECT_STARTS: u32 = 3;
-
-impl Starts {
-    pub(crate) fn new(n_workers: usize) -> Self {
-        Self(Mutex::new(vec![0; n_workers + 1]))
-    }
-
-    pub(crate) fn succeeded(&self, lane: usize) {
-        lock(&self.0)[lane] = 0;
-    }
-
-    /// Whether nobody is left who could make the calls of such a lane.
-    fn failed(&self, lane: usize) -> bool {
-        let mut n_failures = lock(&self.0);
-        n_failures[lane] += 1;
-        let (workers, suspects) = n_failures.split_at(n_failures.len() - 1);
-        workers.iter().all(|n| 0 < *n) || lane == workers.len() && MAX_SUSPECT_STARTS <= suspects[0]
-    }
-}
 
 /// Keeps one worker process running while there is work.
 pub(crate) async fn lane(

@@ -22,8 +22,10 @@ mod options;
 mod process;
 mod prune;
 mod queue;
+mod run;
 mod session;
 mod socket;
+mod starts;
 mod verdicts;
 mod watch;
 
@@ -38,9 +40,9 @@ use tokio::task::JoinHandle;
 
 use crate::check::Checker;
 use crate::compile::Compiler;
-use crate::lane::Starts;
 use crate::queue::{Duty, Group, Queue};
 use crate::session::Shared;
+use crate::starts::Starts;
 use crate::watch::Quarantine;
 
 pub use crate::check::MAX_CHECKS;
