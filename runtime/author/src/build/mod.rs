@@ -1,85 +1,19 @@
 //! `perpend plugin build`: the toolchain of the language makes the component. One file per language.
 
 mod c;
+mod error;
 mod go;
 mod javascript;
 mod python;
 mod rust;
+mod tool;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::progress::Progress;
-use crate::project::{Language, Project, ProjectError};
+use crate::project::{Language, Project};
 
-/// Why there is no component.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The toolchain, or a part of it, is not on this machine.
-    #[error(
-        "{tool} is needed to build this plug-in and was not found (looked in the project, in \
-         $PERPEND_TOOLCHAINS and on PATH)\n  to install it: {install}"
-    )]
-    ToolMissing {
-        /// What is missing.
-        tool: String,
-        /// The command that installs it.
-        install: String,
-    },
-    /// A tool ran and failed.
-    #[error("{tool} failed:\n{said}")]
-    ToolFailed {
-        /// Which.
-        tool: String,
-        /// What it wrote.
-        said: String,
-    },
-    /// The project lacks something.
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-    /// The core module was built and cannot become a component of the contract.
-    #[error("the module cannot be made a component: {0}")]
-    Componentize(String),
-    /// The language's recipe is not in this program.
-    #[error("plug-ins in {0} cannot be built by this version of perpend yet")]
-    NotBuiltIn(Language),
-}
-
-impl BuildError {
-    fn missing(tool: String, install: &str) -> Self {
-        Self::ToolMissing {
-            tool,
-            install: install.to_owned(),
-        }
-    }
-
-    /// A file that cannot be read or written.
-    pub(crate) fn file(file: &Path, source: std::io::Error) -> Self {
-        Self::Project(ProjectError::File {
-            file: file.display().to_string(),
-            source,
-        })
-    }
-}
-
-impl Project {
-    /// A program that the build needs.
-    ///
-    /// # Errors
-    /// [`BuildError::ToolMissing`] with `install`, the command that installs it.
-    pub fn need(&self, program: &str, install: &str) -> Result<PathBuf, BuildError> {
-        let found = self.tools().find(program);
-        found.ok_or_else(|| BuildError::missing(program.to_owned(), install))
-    }
-
-    /// The folder of an npm package that the build needs.
-    ///
-    /// # Errors
-    /// As [`Self::need`].
-    pub fn need_module(&self, package: &str, install: &str) -> Result<PathBuf, BuildError> {
-        let found = self.tools().node_module(package);
-        found.ok_or_else(|| BuildError::missing(format!("the npm package {package}"), install))
-    }
-}
+pub use error::BuildError;
 
 /// The commands, to be given in the project's folder, that install what its build would not find.
 #[must_use]

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
+use super::error::BuildError;
+use super::tool;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::tools;
 
 const INSTALL_PYTHON: &str = "https://www.python.org/downloads, 3.10 or later";
 const INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1";
@@ -47,7 +47,7 @@ pub(crate) fn build(
         .arg("--out")
         .arg(out)
         .args(["--entry", project.option("entry").unwrap_or(ENTRY)]);
-    tools::run(&mut command, progress).map_err(explained)?;
+    tool::run(&mut command, progress).map_err(explained)?;
     Ok(())
 }
 

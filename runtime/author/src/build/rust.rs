@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::BuildError;
+use super::error::BuildError;
+use super::tool;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::tools;
 
 const TARGET: &str = "wasm32-wasip2";
 const INSTALL: &str = "https://rustup.rs, then `rustup target add wasm32-wasip2`";
@@ -41,7 +41,7 @@ pub(crate) fn build(
     command
         .arg("--target-dir")
         .arg(project.dir().join("target"));
-    let messages = tools::run(&mut command, progress).map_err(explained)?;
+    let messages = tool::run(&mut command, progress).map_err(explained)?;
     let built = artifact(&messages, project.dir()).ok_or_else(|| {
         BuildError::Componentize(
             "cargo made no .wasm file: Cargo.toml needs `crate-type = [\"cdylib\"]` under [lib]"
