@@ -19,36 +19,55 @@ struct Crate<'f> {
     handed_on: Vec<BTreeMap<String, Path>>,
 }
 
-/// Each circle as a sentence, the largest first.
+/// The files of one circle.
+struct Circle {
+    files: Vec<String>,
+    /// Which of them needs which: `a.rs -> b.rs`.
+    arrows: Vec<String>,
+}
+
+/// Each circle as a sentence with its arrows below, the largest first.
 pub(super) fn found(files: &[File]) -> Vec<String> {
-    let circles = circles(files);
-    let shown = circles
-        .iter()
-        .map(|circle| format!("{} files: {}", circle.len(), circle.join(", ")));
-    shown.collect()
+    let sentence = |circle: Circle| {
+        let mut lines = vec![format!(
+            "{} files: {}",
+            circle.files.len(),
+            circle.files.join(", ")
+        )];
+        lines.extend(circle.arrows);
+        lines.join("\n    ")
+    };
+    circles(files).into_iter().map(sentence).collect()
 }
 
 /// All files of circles: a large circle that becomes smaller is still one.
 pub(super) fn files(files: &[File]) -> Vec<String> {
-    circles(files).into_iter().flatten().collect()
+    let circles = circles(files).into_iter();
+    circles.flat_map(|circle| circle.files).collect()
 }
 
-fn circles(files: &[File]) -> Vec<Vec<String>> {
+fn circles(files: &[File]) -> Vec<Circle> {
     let mut by_crate: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
     for file in files {
         by_crate.entry(&file.krate).or_default().push(file);
     }
-    let mut circles: Vec<Vec<String>> = Vec::new();
+    let mut circles: Vec<Circle> = Vec::new();
     for files in by_crate.into_values() {
         let krate = Crate::new(files);
-        for circle in components(&krate.arrows()) {
-            let names = circle
-                .iter()
-                .map(|at| krate.files[*at].path.display().to_string());
-            circles.push(names.collect());
+        let arrows = krate.arrows();
+        let name = |at: usize| krate.files[at].path.display().to_string();
+        for circle in components(&arrows) {
+            let between = circle.iter().flat_map(|from| {
+                let within = arrows[*from].iter().filter(|to| circle.contains(to));
+                within.map(|to| format!("{} -> {}", name(*from), name(*to)))
+            });
+            circles.push(Circle {
+                arrows: between.collect(),
+                files: circle.iter().map(|at| name(*at)).collect(),
+            });
         }
     }
-    circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    circles.sort_by_key(|circle| std::cmp::Reverse(circle.files.len()));
     circles
 }
 
@@ -265,7 +284,13 @@ mod tests {
             file(&["b"], "fn f() -> crate::c::C { todo }\npub struct B;"),
             file(&["c"], "use super::A;\npub struct C;"),
         ];
-        assert_eq!(found(&files), ["3 files: a.rs, b.rs, c.rs"]);
+        let [circle] = &found(&files)[..] else {
+            unreachable!("one circle");
+        };
+        let mut lines = circle.lines().map(str::trim);
+        assert_eq!(lines.next(), Some("3 files: a.rs, b.rs, c.rs"));
+        let arrows: Vec<_> = lines.collect();
+        assert_eq!(arrows, ["a.rs -> b.rs", "b.rs -> c.rs", "c.rs -> a.rs"]);
     }
 
     #[test]
