@@ -88,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "perpend-catalog",
             "perpend-config",
+            "perpend-contract",
             "perpend-domain",
             "perpend-otlp",
             "perpend-schema",

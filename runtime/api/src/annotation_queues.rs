@@ -7,6 +7,7 @@ use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::comments::Object;
-use super::page;
 use crate::state::{App, Routes};
 
 const QUEUES: &str = "/api/public/annotation-queues";

@@ -9,13 +9,13 @@ use perpend_domain::list::Paging;
 use perpend_domain::telemetry::SessionQuery;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::page;
 use crate::state::{App, Routes};
 
 /// What a comment may be about.

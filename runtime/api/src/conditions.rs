@@ -3,10 +3,9 @@
 use perpend_domain::filter::{Column, Filter, FilterError, find};
 use perpend_domain::time::Timestamp;
 use perpend_web::extract::Params;
+use perpend_web::filters::filter_problem;
 use perpend_web::problem::Problem;
 use serde_json::{Value, json};
-
-use super::rules::filter_problem;
 
 /// Conditions from simple parameters; one that `filter` names the column of gives way to it.
 pub(super) struct Conditions {

@@ -12,14 +12,14 @@ use perpend_domain::filter::Filter;
 use perpend_domain::metrics::View;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params, object};
+use perpend_web::filters::filter_problem_at;
+use perpend_web::page;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::page;
-use super::rules::filter_problem_at;
 use super::widgets::{checked_description, checked_name, not_too_many};
 use crate::state::{App, Routes};
 

@@ -14,12 +14,13 @@ use perpend_ledger::LedgerEntry;
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Param, Params, param};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
 use super::evaluators::PAGE;
-use super::{cursor, rules};
+use super::rules;
 use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;

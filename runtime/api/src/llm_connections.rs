@@ -10,13 +10,13 @@ use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::page;
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/llm-connections";

@@ -6,17 +6,17 @@ use perpend_contract::list::{Continued, Known};
 use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
-use perpend_domain::filter::{FilterError, Test, Written};
+use perpend_domain::filter::{Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Body, Params};
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::filters::filter_problem;
+use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
-use serde_json::json;
 
-use super::cursor;
 use super::evaluators::{self, PAGE, mapping_problem};
 use crate::state::{App, Routes};
 
@@ -71,28 +71,6 @@ fn named<T: Copy + std::str::FromStr>(
         })
     };
     raw.map(parse).transpose()
-}
-
-pub(super) fn filter_problem(errors: Vec<FilterError>) -> Problem {
-    filter_problem_at("filter", errors)
-}
-
-/// As [`filter_problem`], where the field has another name.
-pub(super) fn filter_problem_at(field: &str, errors: Vec<FilterError>) -> Problem {
-    let path = |error: &FilterError| error.path().replacen("filter", field, 1);
-    let issues: Vec<_> = errors
-        .iter()
-        .map(|error| Issue::new(&path(error), &error.message))
-        .collect();
-    let problem = Problem::issues(Code::InvalidFilter, issues);
-    match errors.into_iter().next() {
-        Some(first) => problem
-            .with("field", path(&first))
-            .with("column", json!(first.column))
-            .with("invalidValues", json!(first.invalid_values))
-            .with("allowedValues", json!(first.allowed_values)),
-        None => problem,
-    }
 }
 
 /// Goes on after a fault, so that one answer names them all.

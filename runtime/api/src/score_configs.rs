@@ -8,13 +8,13 @@ use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
+use perpend_web::page;
 use perpend_web::problem::{Code, Issue, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::page;
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/score-configs";

@@ -11,10 +11,10 @@ use perpend_domain::telemetry::{SessionQuery, TraceQuery};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
-use super::page;
 use crate::state::{App, Routes};
 
 const LIST: &[Param] = &[

@@ -9,6 +9,8 @@ use perpend_domain::metrics::View;
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
+use perpend_web::filters::filter_problem_at;
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::{Deserialize, Serialize};
@@ -16,8 +18,6 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::metrics::names;
-use super::page;
-use super::rules::filter_problem_at;
 use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboard-widgets";

@@ -13,13 +13,14 @@ use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{datasets, page};
+use super::datasets;
 use crate::state::{App, Routes};
 
 const LINKS: &str = "/api/public/dataset-run-items";

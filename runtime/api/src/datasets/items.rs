@@ -11,6 +11,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Numbered;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
@@ -21,7 +22,6 @@ use super::schema::{self, Violation};
 use super::view;
 use super::write::busy;
 use crate::media::{Origin, reference};
-use crate::page;
 use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/dataset-items";

@@ -13,11 +13,11 @@ use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
-use super::page;
 use crate::datasets::existing::existing;
 use crate::state::{App, Routes};
 use view::MAX_INLINE;

@@ -22,12 +22,12 @@ use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Body, Param, Params, param};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::Value;
 
-use super::cursor;
 use crate::evaluators::input::EvaluatorPatch;
 use crate::state::{App, Routes};
 

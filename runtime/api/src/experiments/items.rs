@@ -11,14 +11,14 @@ use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{Period, SpanQuery};
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::filters::filter_problem;
 use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::shared::{groups, period};
-use crate::cursor;
 use crate::experiments::items::item::Item;
-use crate::rules::filter_problem;
 use crate::state::App;
 use shown::Show;
 

@@ -9,14 +9,14 @@ use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::filters::filter_problem;
 use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::collect::{Experiment, active, experiments};
 use super::shared::{groups, object, period, scores_of_experiments};
-use crate::cursor;
-use crate::rules::filter_problem;
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[

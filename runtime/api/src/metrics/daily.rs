@@ -11,13 +11,13 @@ use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question,
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::shared::refused;
 use crate::conditions::Conditions;
-use crate::page;
 use crate::state::{App, Routes};
 
 const DAILY: &[Param] = &[

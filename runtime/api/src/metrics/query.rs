@@ -4,13 +4,13 @@ use perpend_domain::filter::Filter;
 use perpend_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
 use perpend_domain::time::Timestamp;
 use perpend_web::extract::{Params, from_json};
+use perpend_web::filters::filter_problem;
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::names;
 use super::shared::{TIME, automatic};
-use crate::rules::filter_problem;
 
 /// Which of the two endpoints asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,13 +11,14 @@ use perpend_domain::telemetry::{GivenUp, ObservationCursor, ObservationQuery, St
 use perpend_domain::time::Timestamp;
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::json;
 
 use super::conditions::Conditions;
-use super::{cursor, page};
 use crate::state::{App, Routes};
 
 /// Observations that one request tests in memory. Reading a content costs some ten microseconds.

@@ -8,13 +8,13 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params, from_value};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::Value;
 
 use super::all::{all_evaluators, cut};
 use crate::evaluators::{self, shown};
-use crate::page;
 use crate::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/evaluators";

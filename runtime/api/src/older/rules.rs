@@ -14,14 +14,15 @@ use perpend_domain::ids::ProjectId;
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
+use perpend_web::page;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
 use super::all::{all_evaluators, all_rules, cut};
 use crate::evaluators::kind_of;
+use crate::rules;
 use crate::state::{App, Routes};
-use crate::{page, rules};
 
 const ALL: &str = "/api/public/unstable/evaluation-rules";
 const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";

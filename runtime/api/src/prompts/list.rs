@@ -7,12 +7,12 @@ use perpend_domain::filter::Filter;
 use perpend_domain::list::Paging;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::filters::filter_problem;
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use serde_json::Value;
 
 use super::view;
-use crate::page;
-use crate::rules::filter_problem;
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[

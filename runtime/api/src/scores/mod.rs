@@ -16,11 +16,12 @@ use perpend_domain::score::{Score, ScoreDataType};
 use perpend_domain::telemetry::{ScoreQuery, StoredTrace, TraceQuery};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
+use perpend_web::cursor;
 use perpend_web::extract::Params;
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
-use super::{cursor, page};
 use crate::state::{App, Routes};
 
 pub(super) fn routes(routes: &mut Routes) {

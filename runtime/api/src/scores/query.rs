@@ -6,10 +6,9 @@ use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 use perpend_web::extract::{Param, Params, param};
+use perpend_web::filters::filter_problem;
+use perpend_web::page::{LIMIT, PAGE};
 use perpend_web::problem::{Code, Problem};
-
-use crate::page::{LIMIT, PAGE};
-use crate::rules::filter_problem;
 
 pub(super) const V3: &[Param] = &[
     LIMIT,

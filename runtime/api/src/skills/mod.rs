@@ -11,13 +11,13 @@ use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::page;
 use crate::state::{App, Routes};
 use files::{NewVersion, content_type, is_hash};
 

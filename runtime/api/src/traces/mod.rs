@@ -15,11 +15,11 @@ use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
 use perpend_web::answer::{Answer, Streamed};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
 use super::conditions::Conditions;
-use super::page;
 use crate::state::{App, Routes};
 use whole::Rest;
 

@@ -3,19 +3,23 @@
 use axum::Json;
 use perpend_contract::list::Listed;
 use perpend_domain::list::{Numbered, Paging};
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
 /// Parameter `page`.
-pub(super) const PAGE: Param = param("page", "integer", "From 1.");
+pub const PAGE: Param = param("page", "integer", "From 1.");
 /// Parameter `limit`.
-pub(super) const LIMIT: Param = param("limit", "integer", "1 to 100, 50 when absent.");
+pub const LIMIT: Param = param("limit", "integer", "1 to 100, 50 when absent.");
 /// The whole query of a list that has no filter.
-pub(super) const PAGED: &[Param] = &[PAGE, LIMIT];
+pub const PAGED: &[Param] = &[PAGE, LIMIT];
 
 /// Reads `page` and `limit`.
-pub(super) fn paging(params: &Params) -> Result<Paging, Problem> {
+///
+/// # Errors
+/// When one of them is not a number in its range.
+pub fn paging(params: &Params) -> Result<Paging, Problem> {
     Ok(Paging {
         page: params.int("page", 1, u32::MAX, 1)?,
         limit: params.int("limit", 1, 100, 50)?,
@@ -23,7 +27,7 @@ pub(super) fn paging(params: &Params) -> Result<Paging, Problem> {
 }
 
 /// `data` and `meta`, each row as `view` shows it.
-pub(super) fn answer<T>(
+pub fn answer<T>(
     paging: Paging,
     found: &Numbered<T>,
     view: impl FnMut(&T) -> Value,

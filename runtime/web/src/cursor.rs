@@ -5,17 +5,22 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use perpend_contract::list::CursorMeta;
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_web::extract::Params;
-use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
+use crate::extract::Params;
+use crate::problem::Problem;
+
 /// Text for `meta.cursor`.
-pub(super) fn encode(parts: &Value) -> String {
+#[must_use]
+pub fn encode(parts: &Value) -> String {
     URL_SAFE_NO_PAD.encode(parts.to_string())
 }
 
 /// The JSON inside the `cursor` parameter.
-pub(super) fn decode(params: &Params) -> Result<Option<Value>, Problem> {
+///
+/// # Errors
+/// [`broken`], where there is none.
+pub fn decode(params: &Params) -> Result<Option<Value>, Problem> {
     let Some(text) = params.text("cursor") else {
         return Ok(None);
     };
@@ -24,13 +29,17 @@ pub(super) fn decode(params: &Params) -> Result<Option<Value>, Problem> {
     value.map(Some).ok_or_else(broken)
 }
 
-/// The cursor is not one of ours.
-pub(super) fn broken() -> Problem {
+/// The error for a cursor that no endpoint gave out.
+#[must_use]
+pub fn broken() -> Problem {
     Problem::query("cursor", "not a cursor that this endpoint gave out")
 }
 
 /// The place named by the `cursor` parameter, in lists ordered by time and id.
-pub(super) fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
+///
+/// # Errors
+/// [`broken`], for a cursor of another list.
+pub fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
     let Some(value) = decode(params)? else {
         return Ok(None);
     };
@@ -44,7 +53,8 @@ pub(super) fn place(params: &Params) -> Result<Option<Cursor>, Problem> {
 }
 
 /// `meta` of a cursor page; the cursor is absent on the last one.
-pub(super) fn meta(next: Option<&Cursor>) -> CursorMeta {
+#[must_use]
+pub fn meta(next: Option<&Cursor>) -> CursorMeta {
     CursorMeta {
         cursor: next.map(|next| encode(&json!([next.at.as_micros(), next.id]))),
         limit: None,
