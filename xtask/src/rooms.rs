@@ -119,6 +119,18 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "perpend-admin",
+        &[
+            "perpend-catalog",
+            "perpend-domain",
+            "perpend-jobs",
+            "perpend-outbound",
+            "perpend-sql",
+            "perpend-store",
+            "perpend-web",
+        ],
+    ),
+    (
         "perpend-api",
         &[
             "perpend-author",
@@ -126,7 +138,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-contract",
             "perpend-domain",
             "perpend-engine",
-            "perpend-jobs",
             "perpend-ledger",
             "perpend-otlp",
             "perpend-outbound",
@@ -151,6 +162,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "perpend-server",
         &[
+            "perpend-admin",
             "perpend-api",
             "perpend-author",
             "perpend-catalog",
@@ -184,6 +196,7 @@ const RESERVED: &[(&str, &[&str])] = &[
         &[
             "perpend-web",
             "perpend-ingress",
+            "perpend-admin",
             "perpend-api",
             "perpend-pages",
             "perpend-server",

@@ -4,7 +4,6 @@
 //! document cannot miss a route.
 
 mod annotation_queues;
-mod blob_storage;
 mod comments;
 mod conditions;
 mod dashboards;
@@ -19,18 +18,14 @@ mod health;
 mod ingestion;
 mod llm_connections;
 mod media;
-mod memberships;
 mod metrics;
 mod models;
 mod observations;
 mod older;
 mod optional;
-mod organizations;
 mod plugins;
-mod projects;
 mod prompts;
 mod rules;
-mod scim;
 mod score_configs;
 mod scores;
 mod sessions;
@@ -45,8 +40,6 @@ use perpend_web::routes::Described;
 
 use state::Routes;
 
-pub use scim::as_scim;
-
 pub use state::{App, NewApp};
 
 /// Every endpoint, and what is said of it.
@@ -54,11 +47,6 @@ pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
     let all = &mut routes;
     health::routes(all);
-    projects::routes(all);
-    organizations::routes(all);
-    memberships::routes(all);
-    blob_storage::routes(all);
-    scim::routes(all);
     traces::routes(all);
     ingestion::routes(all);
     observations::routes(all);

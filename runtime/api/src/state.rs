@@ -7,11 +7,10 @@ use perpend_catalog::Prices;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
 use perpend_engine::{Components, Engine};
-use perpend_outbound::{Outbound, Vault};
+use perpend_outbound::Vault;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 use perpend_web::{Room, Web};
-use tokio::sync::Notify;
 
 use crate::media::Signer;
 use crate::plugins::Turns;
@@ -46,16 +45,12 @@ pub struct NewApp {
     pub prices: Arc<Prices>,
     /// Encrypts what is stored and must be read again.
     pub vault: Vault,
-    /// The way to addresses that users name.
-    pub outbound: Outbound,
     /// The project that the login link opens.
     pub home_project: ProjectId,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
     /// Where its optional plug-ins are.
     pub components: Components,
-    /// Told when a project was deleted, whose data are to go.
-    pub sweep_wanted: Arc<Notify>,
 }
 
 impl App {

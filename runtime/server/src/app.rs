@@ -30,6 +30,8 @@ pub struct App {
     pub scheduler: Scheduler,
     /// What senders of telemetry reach.
     pub ingress: perpend_ingress::App,
+    /// Manages tenants.
+    pub admin: perpend_admin::App,
     /// What clients of the API reach.
     pub api: perpend_api::App,
     /// What browsers reach.
@@ -93,6 +95,13 @@ impl App {
                 outbound: outbound.clone(),
                 max_file_bytes,
             },
+            admin: perpend_admin::App::new(perpend_admin::NewApp {
+                web: web.clone(),
+                store: store.clone(),
+                vault: new.vault.clone(),
+                outbound,
+                sweep_wanted: Arc::clone(&sweep_wanted),
+            }),
             api: perpend_api::App::new(perpend_api::NewApp {
                 web: web.clone(),
                 store: store.clone(),
@@ -100,11 +109,9 @@ impl App {
                 scheduler: scheduler.clone(),
                 prices,
                 vault: new.vault,
-                outbound,
                 home_project: new.home_project.clone(),
                 bundle: new.bundle,
                 components: new.components,
-                sweep_wanted: Arc::clone(&sweep_wanted),
             }),
             web,
             store: new.store,

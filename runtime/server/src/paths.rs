@@ -36,9 +36,10 @@ fn own_routes() -> (Router<Web>, Described) {
 pub fn described() -> Described {
     let (_, own) = own_routes();
     let (_, ingress) = ingress::routes();
+    let (_, admin) = perpend_admin::routes();
     let (_, api) = perpend_api::routes();
     let (_, pages) = pages::routes();
-    ingress.and(api).and(own).and(pages)
+    ingress.and(admin).and(api).and(own).and(pages)
 }
 
 /// The OpenAPI document.
@@ -65,11 +66,13 @@ pub fn served() -> Vec<Served> {
 pub fn router(app: &App) -> Router {
     let web = &app.web;
     let (ingress, _) = ingress::routes();
+    let (admin, _) = perpend_admin::routes();
     let (api, _) = perpend_api::routes();
     let (own, _) = own_routes();
     let (pages, _) = pages::routes();
     let mut paths = ingress
         .with_state(app.ingress.clone())
+        .merge(admin.with_state(app.admin.clone()))
         .merge(api.with_state(app.api.clone()))
         .merge(own.with_state(web.clone()))
         .merge(pages.with_state(app.pages.clone()))
@@ -79,7 +82,7 @@ pub fn router(app: &App) -> Router {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
     }
     let paths = paths
-        .layer(from_fn(perpend_api::as_scim))
+        .layer(from_fn(perpend_admin::as_scim))
         .layer(from_fn(edge::cors));
     compression::around(paths)
         .layer(from_fn_with_state(web.clone(), edge::log))
