@@ -131,6 +131,20 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "perpend-records",
+        &[
+            "perpend-catalog",
+            "perpend-contract",
+            "perpend-domain",
+            "perpend-otlp",
+            "perpend-scheduler",
+            "perpend-sql",
+            "perpend-store",
+            "perpend-telemetry",
+            "perpend-web",
+        ],
+    ),
+    (
         "perpend-api",
         &[
             "perpend-author",
@@ -176,6 +190,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-outbound",
             "perpend-pages",
             "perpend-protocol",
+            "perpend-records",
             "perpend-scheduler",
             "perpend-sql",
             "perpend-store",
@@ -197,6 +212,7 @@ const RESERVED: &[(&str, &[&str])] = &[
             "perpend-web",
             "perpend-ingress",
             "perpend-admin",
+            "perpend-records",
             "perpend-api",
             "perpend-pages",
             "perpend-server",

@@ -5,8 +5,6 @@
 
 mod annotation_queues;
 mod comments;
-mod conditions;
-mod dashboards;
 mod dataset_runs;
 mod datasets;
 mod etag;
@@ -15,25 +13,18 @@ mod executions;
 mod experiments;
 mod feedback;
 mod health;
-mod ingestion;
 mod llm_connections;
 mod media;
-mod metrics;
 mod models;
-mod observations;
 mod older;
 mod optional;
 mod plugins;
 mod prompts;
 mod rules;
 mod score_configs;
-mod scores;
-mod sessions;
 mod skills;
 mod state;
-mod traces;
 mod unchecked;
-mod widgets;
 
 use axum::Router;
 use perpend_web::routes::Described;
@@ -47,13 +38,7 @@ pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
     let all = &mut routes;
     health::routes(all);
-    traces::routes(all);
-    ingestion::routes(all);
-    observations::routes(all);
-    scores::routes(all);
     score_configs::routes(all);
-    sessions::routes(all);
-    metrics::routes(all);
     models::routes(all);
     llm_connections::routes(all);
     comments::routes(all);
@@ -67,8 +52,6 @@ pub fn routes() -> (Router<App>, Described) {
     dataset_runs::routes(all);
     experiments::routes(all);
     media::routes(all);
-    widgets::routes(all);
-    dashboards::routes(all);
     skills::routes(all);
     feedback::routes(all);
     older::routes(all);

@@ -32,6 +32,8 @@ pub struct App {
     pub ingress: perpend_ingress::App,
     /// Manages tenants.
     pub admin: perpend_admin::App,
+    /// Answers questions about what was recorded.
+    pub records: perpend_records::App,
     /// What clients of the API reach.
     pub api: perpend_api::App,
     /// What browsers reach.
@@ -101,6 +103,12 @@ impl App {
                 vault: new.vault.clone(),
                 outbound,
                 sweep_wanted: Arc::clone(&sweep_wanted),
+            }),
+            records: perpend_records::App::new(perpend_records::NewApp {
+                web: web.clone(),
+                store: store.clone(),
+                scheduler: scheduler.clone(),
+                prices: Arc::clone(&prices),
             }),
             api: perpend_api::App::new(perpend_api::NewApp {
                 web: web.clone(),

@@ -37,9 +37,10 @@ pub fn described() -> Described {
     let (_, own) = own_routes();
     let (_, ingress) = ingress::routes();
     let (_, admin) = perpend_admin::routes();
+    let (_, records) = perpend_records::routes();
     let (_, api) = perpend_api::routes();
     let (_, pages) = pages::routes();
-    ingress.and(admin).and(api).and(own).and(pages)
+    ingress.and(admin).and(records).and(api).and(own).and(pages)
 }
 
 /// The OpenAPI document.
@@ -67,12 +68,14 @@ pub fn router(app: &App) -> Router {
     let web = &app.web;
     let (ingress, _) = ingress::routes();
     let (admin, _) = perpend_admin::routes();
+    let (records, _) = perpend_records::routes();
     let (api, _) = perpend_api::routes();
     let (own, _) = own_routes();
     let (pages, _) = pages::routes();
     let mut paths = ingress
         .with_state(app.ingress.clone())
         .merge(admin.with_state(app.admin.clone()))
+        .merge(records.with_state(app.records.clone()))
         .merge(api.with_state(app.api.clone()))
         .merge(own.with_state(web.clone()))
         .merge(pages.with_state(app.pages.clone()))
