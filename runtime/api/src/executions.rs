@@ -8,9 +8,8 @@ use perpend_contract::execution::{
 use perpend_contract::list::{All, Continued};
 use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{Rule, Target, TargetKind};
+use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
-use perpend_ledger::LedgerEntry;
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -93,10 +92,6 @@ fn trace_id(params: &Params) -> Result<TraceId, Problem> {
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
-fn view(row: &LedgerEntry) -> contract::Execution {
-    contract::Execution::new(&row.execution, row.n_late)
-}
-
 async fn list_executions(
     State(app): State<App>,
     caller: Act,
@@ -109,7 +104,7 @@ async fn list_executions(
         .trace_executions(&caller.project, &id)
         .await?;
     Ok(Answer(All {
-        data: rows.iter().map(view).collect(),
+        data: rows.iter().map(Into::into).collect(),
     }))
 }
 
@@ -133,12 +128,12 @@ async fn list_failed_executions(
         .failed_executions(&caller.project, after, limit);
     let page = failed.await?;
     Ok(Answer(Continued {
-        data: page.items.iter().map(view).collect(),
+        data: page.items.iter().map(Into::into).collect(),
         meta: cursor::meta(page.next.as_ref()),
     }))
 }
 
-async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<LedgerEntry, Problem> {
+async fn existing(app: &App, project: &ProjectId, id: &str) -> Result<Execution, Problem> {
     let none = || Problem::not_found("execution");
     let id: ExecutionId = id.parse().map_err(|_| none())?;
     app.store
@@ -154,7 +149,7 @@ async fn get_execution(
     Path(id): Path<String>,
 ) -> Result<Answer<ExecutionWithAttempts>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
-    let id = &row.execution.made.id;
+    let id = &row.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
     let attempts = attempts.into_iter().map(|attempt| FailedAttempt {
         number: attempt.number,
@@ -164,7 +159,7 @@ async fn get_execution(
         evaluator_version_id: attempt.version,
         cpu_microseconds: attempt.cpu_us,
     });
-    let trace = &row.execution.made.target.trace_id;
+    let trace = &row.made.target.trace_id;
     let aside = app
         .store
         .telemetry
@@ -175,7 +170,7 @@ async fn get_execution(
         superseded_by: by,
     });
     Ok(Answer(ExecutionWithAttempts {
-        execution: view(&row),
+        execution: (&row).into(),
         failed_attempts: attempts.collect(),
         superseded_scores: aside.collect(),
     }))
@@ -188,7 +183,7 @@ async fn requeue_execution(
 ) -> Result<Answer<contract::Execution>, Problem> {
     let row = existing(&app, &caller.project, &id).await?;
     let now = app.web.clock.now();
-    let id = &row.execution.made.id;
+    let id = &row.made.id;
     match app
         .store
         .ledger
@@ -197,14 +192,14 @@ async fn requeue_execution(
     {
         Ok(()) => app.scheduler.wake(),
         Err(perpend_sql::Error::NotFound) => {
-            let state = row.execution.state.as_str();
+            let state = row.state.as_str();
             let said = format!("only a failed execution can be put back; this one is {state}");
             return Err(Problem::new(Code::Conflict, said));
         }
         Err(error) => return Err(error.into()),
     }
     let row = existing(&app, &caller.project, id.as_str()).await?;
-    Ok(Answer(view(&row)))
+    Ok(Answer((&row).into()))
 }
 
 async fn list_counters(
@@ -296,7 +291,7 @@ fn explanation_view(
         step: step.name().to_owned(),
         explanation: step.sentence(),
         details: facts(step),
-        executions: explanation.executions.iter().map(view).collect(),
+        executions: explanation.executions.iter().map(Into::into).collect(),
     }
 }
 

@@ -77,10 +77,8 @@ pub struct Execution {
     finished_at: Option<Timestamp>,
 }
 
-impl Execution {
-    /// As stored, with how many observations came too late for it.
-    #[must_use]
-    pub fn new(execution: &evaluation::Execution, n_late: u32) -> Self {
+impl From<&evaluation::Execution> for Execution {
+    fn from(execution: &evaluation::Execution) -> Self {
         let made = &execution.made;
         Self {
             id: made.id.clone(),
@@ -99,7 +97,7 @@ impl Execution {
             inclusion_probability: made.inclusion_probability,
             completion_reason: made.completion,
             observation_count: made.n_observations,
-            late_observation_count: n_late,
+            late_observation_count: execution.n_late,
             created_at: execution.created_at,
             due_at: (!execution.state.is_final()).then_some(execution.due_at),
             first_attempt_at: execution.first_attempt_at,

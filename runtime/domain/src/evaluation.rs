@@ -460,6 +460,8 @@ impl From<Uncalled> for EndReason {
 /// A stored execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
+    /// Its number in the ledger, in the order of making.
+    pub seq: i64,
     /// As made.
     pub made: NewExecution,
     /// The tenant.
@@ -482,4 +484,6 @@ pub struct Execution {
     pub first_attempt_at: Option<Timestamp>,
     /// Reached its final state.
     pub finished_at: Option<Timestamp>,
+    /// Observations that came too late for it.
+    pub n_late: u32,
 }

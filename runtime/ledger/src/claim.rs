@@ -25,15 +25,6 @@ pub struct Lease {
     pub until: Timestamp,
 }
 
-/// An execution under a lease.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Leased {
-    /// Its place in the ledger.
-    pub seq: i64,
-    /// As it stands.
-    pub execution: Execution,
-}
-
 /// How executions are let go unfinished, without counting an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
@@ -135,7 +126,7 @@ impl Ledger {
         shares: &[Share],
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Vec<Vec<Leased>>, Error> {
+    ) -> Result<Vec<Vec<Execution>>, Error> {
         let text = match self.pool.is_postgres() {
             false => CLAIM_SQLITE,
             true => CLAIM_POSTGRES,
@@ -157,17 +148,13 @@ impl Ledger {
             }
             claimed
         });
-        let leased = |mut rows: Vec<ExecutionRow>| {
-            rows.sort_by_key(|row| row.seq);
-            let leased = rows.into_iter().map(|row| {
-                Ok(Leased {
-                    seq: row.seq,
-                    execution: row.try_into()?,
-                })
-            });
-            leased.collect()
+        let executions = |rows: Vec<ExecutionRow>| {
+            let executions = rows.into_iter().map(TryInto::try_into);
+            let mut executions = executions.collect::<Result<Vec<Execution>, Error>>()?;
+            executions.sort_by_key(|execution| execution.seq);
+            Ok(executions)
         };
-        claimed.into_iter().map(leased).collect()
+        claimed.into_iter().map(executions).collect()
     }
 
     /// When the first of the held ones is given up. Crosses tenants: for the engine.

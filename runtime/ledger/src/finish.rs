@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use perpend_domain::evaluation::{EndReason, ExecutionState, Target};
-use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId};
+use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
+use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
@@ -15,21 +15,9 @@ use perpend_sql::{Arg, As, Sized, Tx, query, value_list};
 
 /// The end of one lease of an execution.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finished {
-    /// Its place in the ledger.
-    pub seq: i64,
-    /// The tenant.
-    pub project: ProjectId,
-    /// Its id.
-    pub id: ExecutionId,
-    /// Its rule.
-    pub rule: RuleId,
-    /// What judges.
-    pub evaluator: EvaluatorId,
-    /// What is judged.
-    pub target: Target,
-    /// Attempts before this one.
-    pub n_before: u32,
+pub struct Finished<'e> {
+    /// The execution, as it was claimed.
+    pub execution: &'e Execution,
     /// The version that was used; none when it came to none.
     pub version: Option<EvaluatorVersionId>,
     /// CPU time in the guest.
@@ -142,12 +130,17 @@ struct Health {
 }
 
 fn health<'f>(
-    finished: &'f [Finished],
+    finished: &'f [Finished<'_>],
     mine: &HashSet<i64>,
 ) -> BTreeMap<(&'f ProjectId, &'f RuleId), Health> {
     let mut by_rule: BTreeMap<_, Health> = BTreeMap::new();
-    for each in finished.iter().filter(|each| mine.contains(&each.seq)) {
-        let health = by_rule.entry((&each.project, &each.rule)).or_default();
+    for each in finished
+        .iter()
+        .filter(|each| mine.contains(&each.execution.seq))
+    {
+        let health = by_rule
+            .entry((&each.execution.project, &each.execution.made.rule_id))
+            .or_default();
         match each.outcome {
             Outcome::Completed(_) => {
                 *health = Health {
@@ -218,7 +211,7 @@ async fn complete(
 async fn end_one(
     tx: &mut Tx,
     ending: Ending,
-    each: &Finished,
+    each: &Finished<'_>,
     attempt: &Attempt,
 ) -> Result<bool, Error> {
     let Ending {
@@ -237,15 +230,15 @@ async fn end_one(
         version.into(),
         class.into(),
         message.into(),
-        each.seq.into(),
+        each.execution.seq.into(),
         fence.into(),
     ];
     if tx.execute(END, &args).await? == 0 {
         return Ok(false);
     }
     let args: [Arg<'_>; 7] = [
-        each.seq.into(),
-        (i64::from(each.n_before) + 1).into(),
+        each.execution.seq.into(),
+        (i64::from(each.execution.attempts) + 1).into(),
         now.as_micros().into(),
         class.into(),
         message.into(),
@@ -279,14 +272,16 @@ async fn note_health(
 }
 
 /// Completed executions by version.
-fn completed(finished: &[Finished]) -> BTreeMap<Option<&EvaluatorVersionId>, Vec<i64>> {
+fn completed<'f>(
+    finished: &'f [Finished<'_>],
+) -> BTreeMap<Option<&'f EvaluatorVersionId>, Vec<i64>> {
     let mut by_version: BTreeMap<_, Vec<i64>> = BTreeMap::new();
     for each in finished {
         if matches!(each.outcome, Outcome::Completed(_)) {
             by_version
                 .entry(each.version.as_ref())
                 .or_default()
-                .push(each.seq);
+                .push(each.execution.seq);
         }
     }
     by_version
@@ -300,7 +295,7 @@ fn completed(finished: &[Finished]) -> BTreeMap<Option<&EvaluatorVersionId>, Vec
 pub async fn end(
     tx: &mut Tx,
     ending: Ending,
-    finished: &[Finished],
+    finished: &[Finished<'_>],
 ) -> Result<HashSet<i64>, Error> {
     let mut mine = HashSet::new();
     for (version, seqs) in completed(finished) {
@@ -310,7 +305,7 @@ pub async fn end(
         if let Some(attempt) = each.outcome.attempt()
             && end_one(tx, ending, each, attempt).await?
         {
-            mine.insert(each.seq);
+            mine.insert(each.execution.seq);
         }
     }
     Ok(mine)
@@ -323,16 +318,24 @@ pub async fn end(
 /// When the database fails.
 pub async fn count(
     tx: &mut Tx,
-    finished: &[Finished],
+    finished: &[Finished<'_>],
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
     let outcomes: Vec<_> = finished
         .iter()
-        .filter(|each| mine.contains(&each.seq))
+        .filter(|each| mine.contains(&each.execution.seq))
         .map(|each| {
             let reason = each.outcome.state().as_str();
-            (each.project.clone(), each.rule.clone(), reason, 1)
+            {
+                let execution = each.execution;
+                (
+                    execution.project.clone(),
+                    execution.made.rule_id.clone(),
+                    reason,
+                    1,
+                )
+            }
         })
         .collect();
     counts::add(tx, &outcomes, now).await?;

@@ -18,12 +18,12 @@ mod row;
 mod supersede;
 mod sweep;
 
-pub use claim::{Lease, Leased, Release, Share};
+pub use claim::{Lease, Release, Share};
 pub use counts::RuleCount;
 pub use finish::{Attempt, Ended, Ending, Finished, Outcome, count, end};
-pub use matches::{Made, Making, MatchBatch, NewWatch, Watch, make};
+pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
 pub use queue::Queue;
-pub use read::{Attempted, LedgerEntry, StateCount};
+pub use read::{Attempted, StateCount};
 pub use supersede::{Replaced, replaced};
 
 use perpend_sql::{Error, Pool};

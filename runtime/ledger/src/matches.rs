@@ -82,13 +82,6 @@ pub struct MatchBatch {
     pub counts: Vec<(ProjectId, RuleId, &'static str, u64)>,
 }
 
-/// What became of a [`MatchBatch`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
-    /// For each execution of the batch its place in the ledger; `None` when it existed already.
-    pub seqs: Vec<Option<i64>>,
-}
-
 perpend_sql::record! {
     struct WatchRow {
         project_id: String,
@@ -299,7 +292,8 @@ impl Ledger {
 /// Makes executions and sets watches, inside the caller's transaction, which forgets what led to them. Executions
 /// that are to start out running do so under `lease`.
 ///
-/// `None` when another matcher has moved a watch meanwhile: the caller undoes the transaction and reads again.
+/// Gives for each execution of the batch its number in the ledger, or none when it existed already. `None` for all
+/// when another matcher has moved a watch meanwhile: the caller undoes the transaction and reads again.
 /// Crosses tenants: for the engine.
 ///
 /// # Errors
@@ -309,7 +303,7 @@ pub async fn make(
     batch: &MatchBatch,
     lease: Lease,
     now: Timestamp,
-) -> Result<Option<Made>, Error> {
+) -> Result<Option<Vec<Option<i64>>>, Error> {
     if !set_watches(tx, &batch.watches).await? {
         return Ok(None);
     }
@@ -337,5 +331,5 @@ pub async fn make(
         )
     }));
     counts::add(tx, &all, now).await?;
-    Ok(Some(Made { seqs }))
+    Ok(Some(seqs))
 }

@@ -10,17 +10,6 @@ use crate::{Error, Ledger};
 use perpend_domain::list::{Cursor, Page};
 use perpend_sql::{checked, query};
 
-/// An execution with what only readers ask for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LedgerEntry {
-    /// Its place in the ledger.
-    pub seq: i64,
-    /// The execution.
-    pub execution: Execution,
-    /// Spans that came after it was made.
-    pub n_late: u32,
-}
-
 /// An attempt that gave no scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempted {
@@ -81,18 +70,6 @@ perpend_sql::record! {
     }
 }
 
-impl TryFrom<ExecutionRow> for LedgerEntry {
-    type Error = Error;
-
-    fn try_from(row: ExecutionRow) -> Result<Self, Error> {
-        Ok(Self {
-            seq: row.seq,
-            n_late: row.n_late.unsigned_abs(),
-            execution: row.try_into()?,
-        })
-    }
-}
-
 fn select(rest: &str) -> String {
     format!("SELECT {COLUMNS}{rest}")
 }
@@ -106,7 +83,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         id: &ExecutionId,
-    ) -> Result<Option<LedgerEntry>, Error> {
+    ) -> Result<Option<Execution>, Error> {
         let Some(bytes) = id_bytes(id) else {
             return Ok(None);
         };
@@ -126,7 +103,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-    ) -> Result<Vec<LedgerEntry>, Error> {
+    ) -> Result<Vec<Execution>, Error> {
         let rows: Vec<ExecutionRow> = query(select(BY_TRACE))
             .bind(project.as_str())
             .bind(trace.as_str())
@@ -144,7 +121,7 @@ impl Ledger {
         project: &ProjectId,
         after: Option<(Timestamp, &ExecutionId)>,
         limit: u32,
-    ) -> Result<Page<LedgerEntry>, Error> {
+    ) -> Result<Page<Execution>, Error> {
         let at = after.map_or(i64::MAX, |(at, _)| at.as_micros());
         let id = after.and_then(|(_, id)| id_bytes(id)).unwrap_or_default();
         let rows: Vec<ExecutionRow> = query(select(DEAD))
@@ -155,13 +132,10 @@ impl Ledger {
             .fetch_all(&self.pool)
             .await?;
         let rows = rows.into_iter().map(TryInto::try_into);
-        let rows = rows.collect::<Result<Vec<LedgerEntry>, _>>()?;
+        let rows = rows.collect::<Result<Vec<Execution>, _>>()?;
         Ok(Page::cut(rows, limit, |row| Cursor {
-            at: row
-                .execution
-                .finished_at
-                .unwrap_or(row.execution.created_at),
-            id: row.execution.made.id.to_string(),
+            at: row.finished_at.unwrap_or(row.created_at),
+            id: row.made.id.to_string(),
         }))
     }
 

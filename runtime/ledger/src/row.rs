@@ -67,7 +67,7 @@ pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignme
 
 perpend_sql::record! {
     pub(super) struct ExecutionRow {
-        pub(super) seq: i64,
+        seq: i64,
         project_id: String,
         id: Vec<u8>,
         origin: i16,
@@ -80,7 +80,7 @@ perpend_sql::record! {
         inclusion_probability: f64,
         completion: String,
         n_observations: i32,
-        pub(super) n_late: i32,
+        n_late: i32,
         state: i16,
         attempts: i32,
         due_at: i64,
@@ -107,6 +107,7 @@ impl TryFrom<ExecutionRow> for Execution {
             .transpose()?;
         let project: ProjectId = checked(WHAT, &row.project_id)?;
         Ok(Self {
+            seq: row.seq,
             made: NewExecution {
                 id: id_of(&row.id)?,
                 origin: ExecutionOrigin::of_code(row.origin)?,
@@ -135,6 +136,7 @@ impl TryFrom<ExecutionRow> for Execution {
             created_at: Timestamp::from_micros(row.created_at),
             first_attempt_at: row.first_attempt_at.map(Timestamp::from_micros),
             finished_at: row.finished_at.map(Timestamp::from_micros),
+            n_late: row.n_late.unsigned_abs(),
         })
     }
 }

@@ -80,17 +80,17 @@ pub struct Replaced<'f> {
 }
 
 /// The traces that executions which are ours judged to a good end.
-fn judged<'f>(finished: &'f [Finished], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
-    let ended_well = |each: &&Finished| {
+fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
+    let ended_well = |each: &&Finished<'_>| {
         matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
-            && each.target.observation_id.is_none()
-            && mine.contains(&each.seq)
+            && each.execution.made.target.observation_id.is_none()
+            && mine.contains(&each.execution.seq)
     };
     let judged = finished.iter().filter(ended_well).map(|each| Judged {
-        project: &each.project,
-        trace: &each.target.trace_id,
-        rule: &each.rule,
-        evaluator: &each.evaluator,
+        project: &each.execution.project,
+        trace: &each.execution.made.target.trace_id,
+        rule: &each.execution.made.rule_id,
+        evaluator: &each.execution.made.evaluator_id,
     });
     judged.collect()
 }
@@ -101,7 +101,7 @@ fn judged<'f>(finished: &'f [Finished], mine: &HashSet<i64>) -> BTreeSet<Judged<
 /// When the database fails.
 pub async fn replaced<'f>(
     tx: &mut Tx,
-    finished: &'f [Finished],
+    finished: &'f [Finished<'f>],
     mine: &HashSet<i64>,
 ) -> Result<Vec<Replaced<'f>>, Error> {
     let mut replaced = Vec::new();

@@ -126,14 +126,8 @@ fn last_execution<'a>(
     explanation: &'a Explanation,
     evaluator: &EvaluatorId,
 ) -> Option<&'a Execution> {
-    let executions = explanation
-        .executions
-        .iter()
-        .rev()
-        .map(|row| &row.execution);
-    executions
-        .into_iter()
-        .find(|execution| execution.made.evaluator_id == *evaluator)
+    let mut executions = explanation.executions.iter().rev();
+    executions.find(|execution| execution.made.evaluator_id == *evaluator)
 }
 
 fn of_execution(execution: &Execution) -> Said {

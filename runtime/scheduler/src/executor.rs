@@ -18,9 +18,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{
-    Attempt, Ended, Ending, Finished, Lease, Leased, Outcome, Queue, Release, Share,
-};
+use perpend_ledger::{Attempt, Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
@@ -39,7 +37,7 @@ const SOON: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) lease: Lease,
-    pub(crate) leased: Vec<Leased>,
+    pub(crate) leased: Vec<Execution>,
     seats: Seats,
 }
 
@@ -63,7 +61,7 @@ impl Loaded {
 
 /// One execution on its way to a call.
 struct Prepared<'c> {
-    leased: &'c Leased,
+    execution: &'c Execution,
     assignment: &'c PreparedAssignment,
     environment: String,
     call: Call,
@@ -72,22 +70,27 @@ struct Prepared<'c> {
 /// What is known before any call: calls to make, and executions that end without one.
 struct Sorted<'c> {
     prepared: Vec<Prepared<'c>>,
-    finished: Vec<Finished>,
+    finished: Vec<Finished<'c>>,
     held: Vec<i64>,
 }
 
 impl Inner {
     /// Batches of one evaluator each: a slow one holds up no result of another. There is a seat for each
     /// execution, and maybe some that nobody needs.
-    pub(crate) fn split(&self, leased: Vec<Leased>, lease: Lease, mut seats: Seats) -> Vec<Work> {
+    pub(crate) fn split(
+        &self,
+        leased: Vec<Execution>,
+        lease: Lease,
+        mut seats: Seats,
+    ) -> Vec<Work> {
         let seqs = leased.iter().map(|each| each.seq);
         self.lock_leases()
             .entry(lease.fence)
             .or_default()
             .extend(seqs);
-        let mut by_evaluator: BTreeMap<EvaluatorId, Vec<Leased>> = BTreeMap::new();
+        let mut by_evaluator: BTreeMap<EvaluatorId, Vec<Execution>> = BTreeMap::new();
         for each in leased {
-            let evaluator = each.execution.made.evaluator_id.clone();
+            let evaluator = each.made.evaluator_id.clone();
             by_evaluator.entry(evaluator).or_default().push(each);
         }
         let mut works = Vec::new();
@@ -95,7 +98,7 @@ impl Inner {
             let mut rest = leased.into_iter().peekable();
             while rest.peek().is_some() {
                 let n = self.deps.options.batch as usize;
-                let leased: Vec<Leased> = rest.by_ref().take(n).collect();
+                let leased: Vec<Execution> = rest.by_ref().take(n).collect();
                 works.push(Work {
                     lease,
                     seats: seats.split(leased.len()),
@@ -244,7 +247,7 @@ impl Inner {
     async fn write(
         &self,
         work: &Work,
-        finished: &[Finished],
+        finished: &[Finished<'_>],
         given_back: &[i64],
         started_at: Timestamp,
     ) -> Result<(), Error> {
@@ -260,28 +263,26 @@ impl Inner {
         if !finished.is_empty() {
             let ended = self.finish(fence, finished, started_at, now).await?;
             self.reach(Breakpoint::Finished)?;
-            self.pause(finished, &ended, work, now).await?;
+            self.pause(finished, &ended, now).await?;
         }
         Ok(())
     }
 
     /// What answers mean: executions that end, and places of those that are given back.
-    async fn ended(
+    async fn ended<'c>(
         &self,
-        answered: Vec<(Prepared<'_>, CallResult)>,
+        answered: Vec<(Prepared<'c>, CallResult)>,
         started_at: Timestamp,
-    ) -> Result<(Vec<Finished>, Vec<i64>), Error> {
+    ) -> Result<(Vec<Finished<'c>>, Vec<i64>), Error> {
         let (mut ended, mut given_back) = (Vec::new(), Vec::new());
         let (prepared, mut results): (Vec<_>, Vec<_>) = answered.into_iter().unzip();
         let Some(first) = prepared.first() else {
             return Ok((ended, given_back));
         };
-        let targets = prepared
-            .iter()
-            .map(|each| &each.leased.execution.made.target);
+        let targets = prepared.iter().map(|each| &each.execution.made.target);
         let targets: Vec<&Target> = targets.collect();
         // A batch is of one project.
-        let project = &first.leased.execution.project;
+        let project = &first.execution.project;
         self.refuse_foreign_pointers(project, &targets, &mut results)
             .await?;
         let now = self.deps.clock.now();
@@ -291,7 +292,7 @@ impl Inner {
             let name = evaluator_name(&names, each);
             match self.outcome(each, name, result, (started_at, now)) {
                 Some(finished) => ended.push(finished),
-                None => given_back.push(each.leased.seq),
+                None => given_back.push(each.execution.seq),
             }
         }
         Ok((ended, given_back))
@@ -303,7 +304,7 @@ impl Inner {
     async fn finish(
         &self,
         fence: i64,
-        finished: &[Finished],
+        finished: &[Finished<'_>],
         started_at: Timestamp,
         now: Timestamp,
     ) -> Result<Ended, Error> {
@@ -332,7 +333,7 @@ impl Inner {
                 }
                 Err(error) => tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    execution.id = %each.id,
+                    execution.id = %each.execution.made.id,
                     "result of an execution cannot be written"
                 ),
             }
@@ -400,10 +401,9 @@ impl Inner {
             held: Vec::new(),
         };
         let mut observations = self.load_observations(work).await?;
-        for leased in &work.leased {
-            let execution = &leased.execution;
+        for execution in &work.leased {
             let made = &execution.made;
-            let mut end = |outcome| sorted.finished.push(ended(leased, None, 0, outcome));
+            let mut end = |outcome| sorted.finished.push(ended(execution, None, 0, outcome));
             if execution.error_class == Some(FailureClass::WorkerLost.into())
                 && MAX_LOST <= execution.attempts
             {
@@ -423,7 +423,7 @@ impl Inner {
                     .rule(&execution.project, &made.rule_id)
                     .await?;
                 match standing {
-                    Some(_) => sorted.held.push(leased.seq),
+                    Some(_) => sorted.held.push(execution.seq),
                     None => end(Outcome::Cancelled(rule_deleted())),
                 }
                 continue;
@@ -437,11 +437,11 @@ impl Inner {
                 continue;
             };
             if pause_of(rule, &made.evaluator_id).is_some() {
-                sorted.held.push(leased.seq);
+                sorted.held.push(execution.seq);
                 continue;
             }
             let loaded = match made.target.kind() {
-                TargetKind::Observation => observations.remove(&leased.seq).map(|own| Loaded {
+                TargetKind::Observation => observations.remove(&execution.seq).map(|own| Loaded {
                     observation: Some(own),
                     trace: None,
                     observations: Vec::new(),
@@ -450,7 +450,7 @@ impl Inner {
             };
             let outcome = match loaded {
                 None => Err(self.target_missing(execution, now)),
-                Some(loaded) => self.prepare(leased, rule, assignment, &loaded, now),
+                Some(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
             };
             match outcome {
                 Ok(prepared) => sorted.prepared.push(prepared),
@@ -462,19 +462,16 @@ impl Inner {
 
     /// The target observations with content, by place of their execution.
     async fn load_observations(&self, work: &Work) -> Result<HashMap<i64, Observation>, Error> {
-        let mut by_project: HashMap<&ProjectId, Vec<&Leased>> = HashMap::new();
+        let mut by_project: HashMap<&ProjectId, Vec<&Execution>> = HashMap::new();
         for leased in &work.leased {
-            if leased.execution.made.target.observation_id.is_some() {
-                by_project
-                    .entry(&leased.execution.project)
-                    .or_default()
-                    .push(leased);
+            if leased.made.target.observation_id.is_some() {
+                by_project.entry(&leased.project).or_default().push(leased);
             }
         }
         let mut loaded = HashMap::new();
         for (project, leased) in by_project {
-            let key = |each: &&Leased| {
-                let target = &each.execution.made.target;
+            let key = |each: &&Execution| {
+                let target = &each.made.target;
                 Some((target.trace_id.clone(), target.observation_id.clone()?))
             };
             let keys: Vec<_> = leased.iter().filter_map(key).collect();
@@ -539,7 +536,7 @@ impl Inner {
 
     fn prepare<'c>(
         &self,
-        leased: &'c Leased,
+        execution: &'c Execution,
         rule: &PreparedRule,
         assignment: &'c PreparedAssignment,
         loaded: &Loaded,
@@ -569,9 +566,9 @@ impl Inner {
             }
         })?;
         let version = &evaluator.evaluator.version;
-        let made_at = leased.execution.created_at;
+        let made_at = execution.created_at;
         Ok(Prepared {
-            leased,
+            execution,
             assignment,
             environment: environment.to_owned(),
             call: Call {
@@ -611,14 +608,14 @@ impl Inner {
     }
 
     /// What a result means for its execution; `None`: as if it had not been tried.
-    fn outcome(
+    fn outcome<'c>(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &Prepared<'c>,
         evaluator_name: &str,
         result: CallResult,
         (started_at, now): (Timestamp, Timestamp),
-    ) -> Option<Finished> {
-        let execution = &prepared.leased.execution;
+    ) -> Option<Finished<'c>> {
+        let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
         let outcome = match result.outcome {
@@ -650,16 +647,15 @@ impl Inner {
             }
         };
         let version = Some(&evaluator.evaluator.version.id);
-        Some(ended(prepared.leased, version, result.cpu_us, outcome))
+        Some(ended(prepared.execution, version, result.cpu_us, outcome))
     }
 
     /// Pauses what keeps failing: an evaluator whose configuration cannot be used, a rule after so many
     /// failures in a row.
     async fn pause(
         &self,
-        finished: &[Finished],
+        finished: &[Finished<'_>],
         ended: &Ended,
-        work: &Work,
         now: Timestamp,
     ) -> Result<(), Error> {
         let store = &self.deps.store;
@@ -679,27 +675,25 @@ impl Inner {
         }
         let invalid = finished.iter().find(|each| {
             let class = FailureClass::InvalidConfig.into();
-            ended.mine.contains(&each.seq)
+            ended.mine.contains(&each.execution.seq)
                 && matches!(&each.outcome, Outcome::Failed(attempt, _) if attempt.class == class)
         });
-        // A batch has one evaluator.
-        if let (Some(invalid), Some(leased)) = (invalid, work.leased.first()) {
-            let Outcome::Failed(attempt, _) = &invalid.outcome else {
-                return Ok(());
-            };
+        if let Some(invalid) = invalid
+            && let Outcome::Failed(attempt, _) = &invalid.outcome
+        {
             let pause = Pause {
                 reason: "PLUGIN_CONFIG_INVALID".to_owned(),
                 message: attempt.message.clone(),
                 at: now,
             };
-            let evaluator = &leased.execution.made.evaluator_id;
+            let evaluator = &invalid.execution.made.evaluator_id;
             if store
                 .catalog
-                .pause_evaluator(&invalid.project, evaluator, &pause)
+                .pause_evaluator(&invalid.execution.project, evaluator, &pause)
                 .await?
             {
                 tracing::warn!(
-                    project.id = %invalid.project,
+                    project.id = %invalid.execution.project,
                     evaluator.id = %evaluator,
                     "evaluator paused: invalid configuration"
                 );
@@ -718,7 +712,7 @@ fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r P
 
 /// The name of an evaluator in this catalog; the one it had at the call where its rule has left the catalog.
 fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c str {
-    let execution = &prepared.leased.execution;
+    let execution = prepared.execution;
     let rule = catalog.rule(&execution.project, &execution.made.rule_id);
     let found = rule.and_then(|rule| rule.assignment(&execution.made.evaluator_id));
     let assignment = found.unwrap_or(prepared.assignment);
@@ -749,21 +743,14 @@ fn attempt(class: impl Into<EndReason>, message: &str) -> Attempt {
     }
 }
 
-fn ended(
-    leased: &Leased,
+fn ended<'e>(
+    execution: &'e Execution,
     version: Option<&perpend_domain::ids::EvaluatorVersionId>,
     cpu_us: u64,
     outcome: Outcome,
-) -> Finished {
-    let execution = &leased.execution;
+) -> Finished<'e> {
     Finished {
-        seq: leased.seq,
-        project: execution.project.clone(),
-        id: execution.made.id.clone(),
-        rule: execution.made.rule_id.clone(),
-        evaluator: execution.made.evaluator_id.clone(),
-        target: execution.made.target.clone(),
-        n_before: execution.attempts,
+        execution,
         version: version.cloned(),
         cpu_us,
         outcome,

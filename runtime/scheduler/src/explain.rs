@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Late, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{Execution, Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{LedgerEntry, Watch};
+use perpend_ledger::Watch;
 
 use crate::Scheduler;
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
@@ -23,7 +23,7 @@ pub struct Explanation {
     /// The step that ended it, or that it was taken.
     pub step: Step,
     /// Executions of the rule over the target, oldest first, whatever the rule says now.
-    pub executions: Vec<LedgerEntry>,
+    pub executions: Vec<Execution>,
 }
 
 /// The outcome of the first step that says "no", or of all.
@@ -145,7 +145,7 @@ impl Scheduler {
         let executions = all
             .into_iter()
             .filter(|row| {
-                let made = &row.execution.made;
+                let made = &row.made;
                 made.rule_id == rule.id && made.target == *target
             })
             .collect();

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, ExecutionState, Lane, NewExecution, QueueKind, Rule, Target,
-    TargetKind,
+    Execution, ExecutionClass, ExecutionState, Lane, QueueKind, Rule, Target, TargetKind,
 };
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::Observation;
@@ -14,7 +13,7 @@ use perpend_domain::score::NewScore;
 use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{Lease, Leased, Making, MatchBatch, NewWatch, Watch};
+use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, Watch};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -388,17 +387,14 @@ impl Inner {
             return Ok(Vec::new());
         };
         self.reach(Breakpoint::Made)?;
-        let mut leased: BTreeMap<(ProjectId, QueueKind), Vec<Leased>> = BTreeMap::new();
-        for (each, seq) in batch.executions.into_iter().zip(made.seqs) {
+        let mut leased: BTreeMap<(ProjectId, QueueKind), Vec<Execution>> = BTreeMap::new();
+        for (each, seq) in batch.executions.into_iter().zip(made) {
             let Some(seq) = seq.filter(|_| each.is_leased) else {
                 continue;
             };
             let key = (each.project.clone(), each.kind);
-            let execution = just_made(each.project, each.execution, lease, now);
-            leased
-                .entry(key)
-                .or_default()
-                .push(Leased { seq, execution });
+            let execution = just_made(seq, each, lease, now);
+            leased.entry(key).or_default().push(execution);
         }
         let works = leased.into_iter().filter_map(|(key, leased)| {
             let seats = seats.remove(&key)?;
@@ -409,10 +405,11 @@ impl Inner {
 }
 
 /// An execution that was made and claimed at once.
-fn just_made(project: ProjectId, made: NewExecution, lease: Lease, now: Timestamp) -> Execution {
+fn just_made(seq: i64, making: Making, lease: Lease, now: Timestamp) -> Execution {
     Execution {
-        made,
-        project,
+        seq,
+        made: making.execution,
+        project: making.project,
         state: ExecutionState::Running,
         attempts: 0,
         evaluator_version_id: None,
@@ -422,6 +419,7 @@ fn just_made(project: ProjectId, made: NewExecution, lease: Lease, now: Timestam
         created_at: now,
         first_attempt_at: None,
         finished_at: None,
+        n_late: 0,
     }
 }
 
@@ -450,14 +448,8 @@ fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
 }
 
 /// The executions of a rule over a target.
-pub(crate) fn of_rule(
-    standing: &[perpend_ledger::LedgerEntry],
-    rule: &RuleId,
-    target: &Target,
-) -> Vec<Standing> {
-    let of_rule = standing
-        .iter()
-        .map(|row| (&row.execution.made, row.execution.created_at));
+pub(crate) fn of_rule(standing: &[Execution], rule: &RuleId, target: &Target) -> Vec<Standing> {
+    let of_rule = standing.iter().map(|row| (&row.made, row.created_at));
     let of_rule = of_rule.filter(|(made, _)| made.rule_id == *rule && made.target == *target);
     of_rule
         .map(|(made, made_at)| Standing {

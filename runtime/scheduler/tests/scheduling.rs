@@ -81,7 +81,7 @@ async fn every_generation_is_scored_once_and_the_score_says_by_what() {
             .execution(&world.project, &origin.execution_id)
             .await
             .unwrap();
-        let execution = execution.unwrap().execution;
+        let execution = execution.unwrap();
         assert_eq!(execution.state, ExecutionState::Completed);
         assert_eq!(execution.attempts, 1);
         assert_eq!(execution.made.completion, CompletionReason::Ended);
@@ -406,11 +406,8 @@ async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
                 .trace_executions(&world.project, &trace_id(trace))
                 .await
                 .unwrap();
-            assert_eq!(
-                all[0].execution.made.completion,
-                CompletionReason::RootEnded
-            );
-            assert_eq!(all[0].execution.made.n_observations, 5);
+            assert_eq!(all[0].made.completion, CompletionReason::RootEnded);
+            assert_eq!(all[0].made.n_observations, 5);
         }
     })
     .await;
@@ -443,7 +440,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
                 .trace_executions(&world.project, &trace_id(n))
                 .await
                 .unwrap();
-            let execution = &all[0].execution;
+            let execution = &all[0];
             states.push((execution.state, execution.attempts, execution.error_class));
         }
         let class = |class: FailureClass| Some(class.into());
@@ -466,7 +463,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
-        let id = &all[0].execution.made.id;
+        let id = &all[0].made.id;
         let attempts = world
             .store
             .ledger
@@ -490,7 +487,7 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         world
             .store
             .ledger
-            .requeue_execution(&world.project, &dead[0].execution.made.id, now)
+            .requeue_execution(&world.project, &dead[0].made.id, now)
             .await
             .unwrap();
     })
@@ -725,7 +722,7 @@ async fn a_shutdown_gives_leases_back_and_others_need_not_wait_for_them() {
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
-        assert_eq!(all[0].execution.attempts, 1);
+        assert_eq!(all[0].attempts, 1);
     })
     .await;
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use perpend_domain::evaluation::Target;
+use perpend_domain::evaluation::Execution;
 use perpend_domain::ids::{ProjectId, ScoreId};
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
@@ -15,7 +15,7 @@ use perpend_sql::{Tx, despite_collisions, in_transaction};
 
 use crate::Store;
 use perpend_catalog::datasets::{self, ItemVersion};
-use perpend_ledger::{Ended, Ending, Finished, Lease, Made, MatchBatch, Outcome};
+use perpend_ledger::{Ended, Ending, Finished, Lease, MatchBatch, Outcome};
 use perpend_sql::Error;
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_others, put, put_aside};
@@ -46,7 +46,8 @@ impl Store {
     /// Forgets touched rows and makes what follows from them. Executions that are to start out running do so under
     /// `lease`.
     ///
-    /// `None` when another matcher has dealt with a part of it meanwhile: nothing is written then, and the caller
+    /// Gives for each execution of the batch its number in the ledger, or none when it existed already. `None` for all
+    /// when another matcher has dealt with a part of it meanwhile: nothing is written then, and the caller
     /// reads again. Crosses tenants: for the engine.
     ///
     /// # Errors
@@ -57,7 +58,7 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Option<Made>, Error> {
+    ) -> Result<Option<Vec<Option<i64>>>, Error> {
         despite_collisions!(self.commit_matches_once(touched, batch, lease, now).await)
     }
 
@@ -67,7 +68,7 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Option<Made>, Error> {
+    ) -> Result<Option<Vec<Option<i64>>>, Error> {
         let made = in_transaction!(&self.pool, |tx| {
             if !take_touched(&mut tx, touched).await? {
                 return Ok(None);
@@ -90,12 +91,12 @@ impl Store {
     pub async fn finish_executions(
         &self,
         ending: Ending,
-        finished: &[Finished],
+        finished: &[Finished<'_>],
     ) -> Result<Ended, Error> {
         despite_collisions!(self.finish_once(ending, finished).await)
     }
 
-    async fn finish_once(&self, ending: Ending, finished: &[Finished]) -> Result<Ended, Error> {
+    async fn finish_once(&self, ending: Ending, finished: &[Finished<'_>]) -> Result<Ended, Error> {
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |tx| {
             ended.mine = perpend_ledger::end(&mut tx, ending, finished).await?;
@@ -117,20 +118,23 @@ impl Store {
 /// Writes the scores of the executions that are ours.
 async fn write_scores(
     tx: &mut Tx,
-    finished: &[Finished],
+    finished: &[Finished<'_>],
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let mut by_project: BTreeMap<&ProjectId, Vec<NewScore>> = BTreeMap::new();
     let mut again = Vec::new();
-    for each in finished.iter().filter(|each| mine.contains(&each.seq)) {
+    for each in finished
+        .iter()
+        .filter(|each| mine.contains(&each.execution.seq))
+    {
         let Outcome::Completed(scores) = &each.outcome else {
             continue;
         };
-        let all = by_project.entry(&each.project).or_default();
+        let all = by_project.entry(&each.execution.project).or_default();
         all.extend(scores.iter().cloned());
         // Only an earlier attempt can have left scores that this one does not give.
-        if 0 < each.n_before {
+        if 0 < each.execution.attempts {
             again.push((each, scores));
         }
     }
@@ -139,8 +143,8 @@ async fn write_scores(
     }
     for (each, scores) in again {
         let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
-        let Target { trace_id, .. } = &each.target;
-        delete_others(tx, &each.project, trace_id, &each.id, &keep).await?;
+        let Execution { project, made, .. } = each.execution;
+        delete_others(tx, project, &made.target.trace_id, &made.id, &keep).await?;
     }
     Ok(())
 }

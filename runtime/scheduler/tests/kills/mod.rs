@@ -155,8 +155,7 @@ async fn ensure_once(world: &World, sent: &[Observation]) {
         let (store, project) = (&world.store, &world.project);
         let rows = store.ledger.trace_executions(project, trace).await.unwrap();
         let mut per_target: BTreeMap<_, u32> = BTreeMap::new();
-        for row in rows {
-            let execution = row.execution;
+        for execution in rows {
             assert_eq!(execution.state, ExecutionState::Completed, "{execution:?}");
             expected.insert(execution.made.id.to_string());
             *per_target

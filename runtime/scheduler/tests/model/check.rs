@@ -161,7 +161,7 @@ async fn all_executions(history: &History<'_>) -> Vec<Execution> {
     for trace in traces {
         let (store, project) = (&history.world.store, &history.world.project);
         let rows = store.ledger.trace_executions(project, trace).await.unwrap();
-        all.extend(rows.into_iter().map(|row| row.execution));
+        all.extend(rows);
     }
     all
 }

@@ -413,7 +413,7 @@ impl<'d> History<'d> {
         let Some(row) = failed.items.choose(&mut self.random) else {
             return;
         };
-        let id = row.execution.made.id.clone();
+        let id = row.made.id.clone();
         let now = self.world.clock.now();
         store
             .ledger

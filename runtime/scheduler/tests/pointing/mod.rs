@@ -92,8 +92,7 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
         let executions = world.store.ledger.trace_executions(&world.project, &trace);
         let executions = executions.await.unwrap();
         assert_eq!(executions.len(), pointers.len());
-        for each in executions {
-            let execution = each.execution;
+        for execution in executions {
             let target = execution.made.target.observation_id.as_ref().unwrap();
             let n = u64::from_str_radix(target.as_str(), 16).unwrap();
             if n <= 3 {
@@ -138,7 +137,7 @@ async fn a_score_of_a_trace_points_into_that_trace_or_its_call_fails() {
             scheduler.run_until_idle().await.unwrap();
             let trace = trace_id(1);
             let executions = world.store.ledger.trace_executions(&world.project, &trace);
-            let execution = executions.await.unwrap().remove(0).execution;
+            let execution = executions.await.unwrap().remove(0);
             let class = (!is_own).then_some(FailureClass::InvalidResult.into());
             assert_eq!(execution.error_class, class, "{pointer:?}");
             let n_own = world.scores().await.iter().filter(|score| {

@@ -49,7 +49,7 @@ async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_a
             .trace_executions(&world.project, &trace_id(1))
             .await
             .unwrap();
-        assert_eq!(quiet[0].execution.made.completion, CompletionReason::Quiet);
+        assert_eq!(quiet[0].made.completion, CompletionReason::Quiet);
     })
     .await;
 }
@@ -86,7 +86,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
         let seen: Vec<_> = all
             .iter()
             .map(|row| {
-                let made = &row.execution.made;
+                let made = &row.made;
                 (made.rule_id.as_str(), made.generation, row.n_late)
             })
             .collect();
@@ -95,7 +95,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
             [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]
         );
         // One score of each rule is listed: what the second judgement took the place of is kept by its execution.
-        let id = |n: usize| all[n].execution.made.id.clone();
+        let id = |n: usize| all[n].made.id.clone();
         let listed = world.scores().await;
         let mut listed: Vec<_> = listed
             .iter()
@@ -114,7 +114,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
                 .telemetry
                 .superseded_scores(&world.project, &trace, &id);
             let by: Vec<_> = aside.await.unwrap().into_iter().map(|(_, by)| by).collect();
-            assert_eq!(by, vec![all[2].execution.made.id.clone(); n_aside], "{n}");
+            assert_eq!(by, vec![all[2].made.id.clone(); n_aside], "{n}");
         }
     })
     .await;
@@ -168,7 +168,7 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
             all.await.unwrap()
         };
         world.clock.advance(10_000);
-        let first = executions().await.remove(0).execution.made.id;
+        let first = executions().await.remove(0).made.id;
         let now = world.clock.now();
         let requeued = world
             .store
@@ -183,21 +183,18 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         assert!(
             [old, new]
                 .iter()
-                .all(|row| row.execution.state == ExecutionState::Completed)
+                .all(|row| row.state == ExecutionState::Completed)
         );
-        assert!(
-            new.execution.finished_at < old.execution.finished_at,
-            "the test is about that"
-        );
+        assert!(new.finished_at < old.finished_at, "the test is about that");
         let listed = world.scores().await;
         let origins: Vec<_> = listed
             .iter()
             .filter_map(|s| s.written.origin.as_ref())
             .collect();
         assert_eq!(origins.len(), 1);
-        assert_eq!(origins[0].execution_id, new.execution.made.id);
+        assert_eq!(origins[0].execution_id, new.made.id);
         // They go with their trace.
-        let (trace, old) = (trace_id(1), old.execution.made.id.clone());
+        let (trace, old) = (trace_id(1), old.made.id.clone());
         let n_aside = async || {
             let aside = world
                 .store

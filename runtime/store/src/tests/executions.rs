@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use perpend_domain::evaluation::{
-    CompletionReason, ExecutionClass, ExecutionOrigin, ExecutionState, Lane, NewExecution,
-    QueueKind, Target, Uncalled,
+    CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane,
+    NewExecution, QueueKind, Target, Uncalled,
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ProjectId, TraceId};
@@ -12,8 +12,7 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
 use perpend_ledger::{
-    Attempt, Ending, Finished, Lease, Leased, Making, MatchBatch, NewWatch, Outcome, Release,
-    Share, Watch,
+    Attempt, Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Watch,
 };
 
 use crate::Store;
@@ -73,7 +72,7 @@ fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending {
     }
 }
 
-async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Leased> {
+async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execution> {
     let queues = store.ledger.execution_queues().await.unwrap();
     let shares: Vec<Share> = queues
         .iter()
@@ -96,19 +95,12 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     let made = store
         .commit_matches(&[], &batch, lease(1, 60_000), at(0))
         .await;
-    made.unwrap().unwrap().seqs
+    made.unwrap().unwrap()
 }
 
-fn failed(leased: &Leased) -> Finished {
-    let made = &leased.execution.made;
+fn failed(execution: &Execution) -> Finished<'_> {
     Finished {
-        seq: leased.seq,
-        project: project(),
-        id: made.id.clone(),
-        rule: made.rule_id.clone(),
-        evaluator: made.evaluator_id.clone(),
-        target: made.target.clone(),
-        n_before: leased.execution.attempts,
+        execution,
         version: None,
         cpu_us: 1,
         outcome: Outcome::Failed(
@@ -133,8 +125,8 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(found.execution.made, new);
-        assert_eq!(found.execution.state, ExecutionState::Pending);
+        assert_eq!(found.made, new);
+        assert_eq!(found.state, ExecutionState::Pending);
         let stranger: ProjectId = "p2".parse().unwrap();
         assert_eq!(
             store.ledger.execution(&stranger, &new.id).await.unwrap(),
@@ -156,7 +148,7 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
         assert_eq!(made, [vec![false; 10], vec![true; 13]].concat());
         let mine = claim(&store, 14, lease(21, 60_000), at(1)).await;
         let others = claim(&store, 9, lease(22, 60_000), at(1)).await;
-        let all: Vec<Finished> = mine
+        let all: Vec<Finished<'_>> = mine
             .iter()
             .chain(&others)
             .map(|leased| Finished {
@@ -199,8 +191,8 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
             .unwrap();
         let late = claim(&store, 20, lease(14, 120_000), at(60_000)).await;
         assert_eq!(late.len(), 6);
-        assert!(late.iter().all(|each| each.execution.attempts == 1));
-        let class = late[0].execution.error_class;
+        assert!(late.iter().all(|each| each.attempts == 1));
+        let class = late[0].error_class;
         assert_eq!(class, Some(FailureClass::WorkerLost.into()));
     })
     .await;
@@ -214,7 +206,7 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         assert_eq!(store.ledger.give_back_all_leases(at(2)).await.unwrap(), 3);
         let taken = claim(&store, 9, lease(12, 60_000), at(2)).await;
         assert_eq!(taken.len(), 5);
-        assert!(taken.iter().all(|each| each.execution.attempts == 0));
+        assert!(taken.iter().all(|each| each.attempts == 0));
         // The fence of the former one opens nothing any more.
         let seqs: Vec<i64> = former.iter().map(|each| each.seq).collect();
         let given_back = Release::GivenBack;
@@ -248,7 +240,7 @@ async fn a_slow_holder_cannot_end_what_its_successor_holds() {
             .unwrap();
         assert_eq!(ended.mine.len(), 1);
         assert_eq!(ended.failures[0].2, 1);
-        let id = &next[0].execution.made.id;
+        let id = &next[0].made.id;
         let attempts = store.ledger.attempts(&project(), id).await.unwrap();
         assert_eq!(attempts.len(), 1);
         assert_eq!(attempts[0].message, "out\u{fffd} of luck");
@@ -296,7 +288,7 @@ async fn held_executions_wait_go_on_or_are_given_up() {
             1
         );
         let claimed = claim(&store, 9, lease(32, 99_000), at(600)).await;
-        assert_eq!((claimed.len(), claimed[0].execution.attempts), (1, 0));
+        assert_eq!((claimed.len(), claimed[0].attempts), (1, 0));
         store
             .ledger
             .release_executions(32, &[seq], until, at(601))
@@ -308,7 +300,7 @@ async fn held_executions_wait_go_on_or_are_given_up() {
             .trace_executions(project, &trace)
             .await
             .unwrap()[0];
-        let class = row.execution.error_class;
+        let class = row.error_class;
         assert_eq!(class, Some(Uncalled::HeldTooLong.into()));
     })
     .await;
