@@ -3,7 +3,7 @@
 
 use axum::extract::{Path, State};
 use perpend_contract::execution::{
-    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts, FailedAttempt,
+    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts,
 };
 use perpend_contract::list::{All, Continued};
 use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
@@ -151,14 +151,6 @@ async fn get_execution(
     let row = existing(&app, &caller.project, &id).await?;
     let id = &row.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
-    let attempts = attempts.into_iter().map(|attempt| FailedAttempt {
-        number: attempt.number,
-        ended_at: attempt.ended_at,
-        error_class: attempt.class.as_str().to_owned(),
-        error_message: attempt.message,
-        evaluator_version_id: attempt.version,
-        cpu_microseconds: attempt.cpu_us,
-    });
     let trace = &row.made.target.trace_id;
     let aside = app
         .store
@@ -171,7 +163,7 @@ async fn get_execution(
     });
     Ok(Answer(ExecutionWithAttempts {
         execution: (&row).into(),
-        failed_attempts: attempts.collect(),
+        failed_attempts: attempts.into_iter().map(Into::into).collect(),
         superseded_scores: aside.collect(),
     }))
 }

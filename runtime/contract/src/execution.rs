@@ -124,6 +124,19 @@ pub struct FailedAttempt {
     pub cpu_microseconds: u64,
 }
 
+impl From<evaluation::Attempt> for FailedAttempt {
+    fn from(attempt: evaluation::Attempt) -> Self {
+        Self {
+            number: attempt.number,
+            ended_at: attempt.ended_at,
+            error_class: attempt.why.class.as_str().to_owned(),
+            error_message: attempt.why.message,
+            evaluator_version_id: attempt.version,
+            cpu_microseconds: attempt.cpu_us,
+        }
+    }
+}
+
 /// An execution with what came before its end.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -457,6 +457,41 @@ impl From<Uncalled> for EndReason {
     }
 }
 
+/// Why an attempt gave no scores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoScores {
+    /// Class, as in evaluation.md 1.8.
+    pub class: EndReason,
+    /// For people.
+    pub message: String,
+}
+
+impl NoScores {
+    /// With a sentence for people.
+    #[must_use]
+    pub fn new(class: impl Into<EndReason>, message: &str) -> Self {
+        Self {
+            class: class.into(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// A stored attempt at an execution that gave no scores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// From 1, and again from 1 after the execution was put back into the queue.
+    pub number: u32,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// Why there are no scores.
+    pub why: NoScores,
+    /// The version used.
+    pub version: Option<EvaluatorVersionId>,
+    /// CPU time in the guest.
+    pub cpu_us: u64,
+}
+
 /// A stored execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {

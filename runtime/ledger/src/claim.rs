@@ -1,7 +1,7 @@
 //! Leases: who may end an execution, and until when.
 
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, ExecutionState, Lane, QueueKind, Uncalled,
+    Execution, ExecutionClass, ExecutionState, Lane, NoScores, QueueKind, Uncalled,
 };
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
 use perpend_domain::plugin::FailureClass;
@@ -9,7 +9,6 @@ use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
 use super::counts;
-use super::finish::Attempt;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
 use crate::{Error, Ledger};
@@ -305,7 +304,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         rule: &RuleId,
-        why: &Attempt,
+        why: &NoScores,
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {

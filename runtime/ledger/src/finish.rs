@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
+use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
@@ -32,22 +32,13 @@ pub enum Outcome {
     /// Scores, at least one.
     Completed(Vec<NewScore>),
     /// Nothing to measure.
-    Skipped(Attempt),
+    Skipped(NoScores),
     /// To be tried again at this time.
-    Delayed(Attempt, Timestamp),
+    Delayed(NoScores, Timestamp),
     /// For good. `true` when it speaks against the evaluator: so many in a row pause its rule.
-    Failed(Attempt, bool),
+    Failed(NoScores, bool),
     /// By deletion or the loop guard.
-    Cancelled(Attempt),
-}
-
-/// Why there are no scores.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// Class, as in evaluation.md 1.8.
-    pub class: EndReason,
-    /// For people.
-    pub message: String,
+    Cancelled(NoScores),
 }
 
 /// What became of a batch of ends.
@@ -110,13 +101,13 @@ impl Outcome {
     }
 
     /// Why there are no scores; none for completed ones.
-    const fn attempt(&self) -> Option<&Attempt> {
+    const fn no_scores(&self) -> Option<&NoScores> {
         match self {
             Self::Completed(_) => None,
-            Self::Skipped(attempt)
-            | Self::Delayed(attempt, _)
-            | Self::Failed(attempt, _)
-            | Self::Cancelled(attempt) => Some(attempt),
+            Self::Skipped(why)
+            | Self::Delayed(why, _)
+            | Self::Failed(why, _)
+            | Self::Cancelled(why) => Some(why),
         }
     }
 }
@@ -212,7 +203,7 @@ async fn end_one(
     tx: &mut Tx,
     ending: Ending,
     each: &Finished<'_>,
-    attempt: &Attempt,
+    why: &NoScores,
 ) -> Result<bool, Error> {
     let Ending {
         fence,
@@ -221,7 +212,7 @@ async fn end_one(
     } = ending;
     let state = each.outcome.state();
     let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
-    let (class, message) = (attempt.class.as_str(), attempt.message.as_str());
+    let (class, message) = (why.class.as_str(), why.message.as_str());
     let args: [Arg<'_>; 9] = [
         i64::from(state_code(state)).into(),
         each.outcome.due_at(now).as_micros().into(),
@@ -302,8 +293,8 @@ pub async fn end(
         complete(tx, ending, version, &seqs, &mut mine).await?;
     }
     for each in finished {
-        if let Some(attempt) = each.outcome.attempt()
-            && end_one(tx, ending, each, attempt).await?
+        if let Some(why) = each.outcome.no_scores()
+            && end_one(tx, ending, each, why).await?
         {
             mine.insert(each.execution.seq);
         }

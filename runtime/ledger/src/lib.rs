@@ -20,10 +20,10 @@ mod sweep;
 
 pub use claim::{Lease, Release, Share};
 pub use counts::RuleCount;
-pub use finish::{Attempt, Ended, Ending, Finished, Outcome, count, end};
+pub use finish::{Ended, Ending, Finished, Outcome, count, end};
 pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
 pub use queue::Queue;
-pub use read::{Attempted, StateCount};
+pub use read::StateCount;
 pub use supersede::{Replaced, replaced};
 
 use perpend_sql::{Error, Pool};

@@ -1,7 +1,7 @@
 //! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
 
-use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
-use perpend_domain::ids::{EvaluatorVersionId, ExecutionId, ProjectId, RuleId, TraceId};
+use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, NoScores};
+use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
@@ -9,23 +9,6 @@ use super::row::{COLUMNS, ExecutionRow, id_bytes};
 use crate::{Error, Ledger};
 use perpend_domain::list::{Cursor, Page};
 use perpend_sql::{checked, query};
-
-/// An attempt that gave no scores.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempted {
-    /// 1, 2, ..., anew after it was put back.
-    pub number: u32,
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// Class.
-    pub class: EndReason,
-    /// For people.
-    pub message: String,
-    /// The version used.
-    pub version: Option<EvaluatorVersionId>,
-    /// CPU time in the guest.
-    pub cpu_us: u64,
-}
 
 /// How many executions of a rule are in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +130,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         id: &ExecutionId,
-    ) -> Result<Vec<Attempted>, Error> {
+    ) -> Result<Vec<Attempt>, Error> {
         let Some(execution) = self.execution(project, id).await? else {
             return Ok(Vec::new());
         };
@@ -155,18 +138,20 @@ impl Ledger {
             .bind(execution.seq)
             .fetch_all(&self.pool)
             .await?;
-        let attempted = rows.into_iter().map(|row| {
+        let attempts = rows.into_iter().map(|row| {
             let version = row.evaluator_version_id;
-            Ok(Attempted {
+            Ok(Attempt {
                 number: row.number.unsigned_abs(),
                 ended_at: Timestamp::from_micros(row.ended_at),
-                class: checked("attempt", &row.class)?,
-                message: row.message,
+                why: NoScores {
+                    class: checked("attempt", &row.class)?,
+                    message: row.message,
+                },
                 version: version.map(|id| checked("attempt", &id)).transpose()?,
                 cpu_us: row.cpu_us.unsigned_abs(),
             })
         });
-        attempted.collect()
+        attempts.collect()
     }
 
     /// How many executions of a rule are open or failed, by state.

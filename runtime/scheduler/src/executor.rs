@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
-    EndReason, Execution, NewExecution, OnMissing, Pause, Target, TargetKind, Uncalled,
+    Execution, NewExecution, NoScores, OnMissing, Pause, Target, TargetKind, Uncalled,
 };
 use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
@@ -18,7 +18,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{Attempt, Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
+use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
@@ -409,7 +409,7 @@ impl Inner {
             {
                 let message = "every worker that took it was lost";
                 end(Outcome::Failed(
-                    attempt(FailureClass::WorkerLost, message),
+                    NoScores::new(FailureClass::WorkerLost, message),
                     false,
                 ));
                 continue;
@@ -430,7 +430,7 @@ impl Inner {
             };
             let Some(assignment) = rule.assignment(&made.evaluator_id) else {
                 let message = "the rule no longer uses this evaluator";
-                end(Outcome::Cancelled(attempt(
+                end(Outcome::Cancelled(NoScores::new(
                     Uncalled::AssignmentRemoved,
                     message,
                 )));
@@ -545,11 +545,15 @@ impl Inner {
         let environment = loaded.environment();
         if is_reserved(environment) {
             let message = "the target is one of the engine's own";
-            return Err(Outcome::Cancelled(attempt(Uncalled::LoopGuard, message)));
+            return Err(Outcome::Cancelled(NoScores::new(
+                Uncalled::LoopGuard,
+                message,
+            )));
         }
         let plan = assignment.plan.as_ref();
-        let plan = plan
-            .map_err(|error| Outcome::Failed(attempt(FailureClass::InvalidConfig, error), false))?;
+        let plan = plan.map_err(|error| {
+            Outcome::Failed(NoScores::new(FailureClass::InvalidConfig, error), false)
+        })?;
         let evaluator = &assignment.evaluator;
         let subject = Subject {
             observation: loaded.observation.as_ref(),
@@ -559,10 +563,10 @@ impl Inner {
         let on_missing = rule.rule.on_missing;
         let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
         let item = item.map_err(|missing| {
-            let attempt = attempt(Uncalled::MissingVariable, &missing.to_string());
+            let why = NoScores::new(Uncalled::MissingVariable, &missing.to_string());
             match on_missing {
-                OnMissing::Skip => Outcome::Skipped(attempt),
-                OnMissing::Fail | OnMissing::Empty => Outcome::Failed(attempt, false),
+                OnMissing::Skip => Outcome::Skipped(why),
+                OnMissing::Fail | OnMissing::Empty => Outcome::Failed(why, false),
             }
         })?;
         let version = &evaluator.evaluator.version;
@@ -587,13 +591,13 @@ impl Inner {
     }
 
     fn target_missing(&self, execution: &Execution, now: Timestamp) -> Outcome {
-        let attempt = attempt(
+        let why = NoScores::new(
             Uncalled::TargetMissing,
             "the target cannot be read, or was deleted",
         );
         match retry::after_missing_target(&self.tried(execution, now, now)) {
-            Some(at) => Outcome::Delayed(attempt, at),
-            None => Outcome::Skipped(attempt),
+            Some(at) => Outcome::Delayed(why, at),
+            None => Outcome::Skipped(why),
         }
     }
 
@@ -619,7 +623,7 @@ impl Inner {
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
         let outcome = match result.outcome {
-            Ok(given) if given.is_empty() => Outcome::Skipped(attempt(
+            Ok(given) if given.is_empty() => Outcome::Skipped(NoScores::new(
                 FailureClass::NotApplicable,
                 "the evaluator gave no score",
             )),
@@ -636,12 +640,12 @@ impl Inner {
                 Outcome::Completed(scores)
             }
             Err(failure) => {
-                let attempt = attempt(failure.class, &failure.message);
+                let why = NoScores::new(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
                 match retry::after_failure(failure.class, &tried) {
-                    Next::Skip => Outcome::Skipped(attempt),
-                    Next::Retry(at) => Outcome::Delayed(attempt, at),
-                    Next::Fail(against) => Outcome::Failed(attempt, against),
+                    Next::Skip => Outcome::Skipped(why),
+                    Next::Retry(at) => Outcome::Delayed(why, at),
+                    Next::Fail(against) => Outcome::Failed(why, against),
                     Next::GiveBack => return None,
                 }
             }
@@ -676,14 +680,14 @@ impl Inner {
         let invalid = finished.iter().find(|each| {
             let class = FailureClass::InvalidConfig.into();
             ended.mine.contains(&each.execution.seq)
-                && matches!(&each.outcome, Outcome::Failed(attempt, _) if attempt.class == class)
+                && matches!(&each.outcome, Outcome::Failed(why, _) if why.class == class)
         });
         if let Some(invalid) = invalid
-            && let Outcome::Failed(attempt, _) = &invalid.outcome
+            && let Outcome::Failed(why, _) = &invalid.outcome
         {
             let pause = Pause {
                 reason: "PLUGIN_CONFIG_INVALID".to_owned(),
-                message: attempt.message.clone(),
+                message: why.message.clone(),
                 at: now,
             };
             let evaluator = &invalid.execution.made.evaluator_id;
@@ -732,15 +736,8 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
     }
 }
 
-fn rule_deleted() -> Attempt {
-    attempt(Uncalled::RuleDeleted, "the rule is gone")
-}
-
-fn attempt(class: impl Into<EndReason>, message: &str) -> Attempt {
-    Attempt {
-        class: class.into(),
-        message: message.to_owned(),
-    }
+fn rule_deleted() -> NoScores {
+    NoScores::new(Uncalled::RuleDeleted, "the rule is gone")
 }
 
 fn ended<'e>(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use perpend_domain::evaluation::{
     CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane,
-    NewExecution, QueueKind, Target, Uncalled,
+    NewExecution, NoScores, QueueKind, Target, Uncalled,
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ProjectId, TraceId};
@@ -12,7 +12,7 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
 use perpend_ledger::{
-    Attempt, Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Watch,
+    Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Watch,
 };
 
 use crate::Store;
@@ -104,10 +104,7 @@ fn failed(execution: &Execution) -> Finished<'_> {
         version: None,
         cpu_us: 1,
         outcome: Outcome::Failed(
-            Attempt {
-                class: FailureClass::PluginTrap.into(),
-                message: "out\0 of luck".to_owned(),
-            },
+            NoScores::new(FailureClass::PluginTrap, "out\0 of luck"),
             true,
         ),
     }
@@ -243,7 +240,7 @@ async fn a_slow_holder_cannot_end_what_its_successor_holds() {
         let id = &next[0].made.id;
         let attempts = store.ledger.attempts(&project(), id).await.unwrap();
         assert_eq!(attempts.len(), 1);
-        assert_eq!(attempts[0].message, "out\u{fffd} of luck");
+        assert_eq!(attempts[0].why.message, "out\u{fffd} of luck");
         let states = store
             .ledger
             .rule_states(&project(), &"r".parse().unwrap())
