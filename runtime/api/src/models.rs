@@ -14,7 +14,7 @@ use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
 use perpend_web::page;
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -150,9 +150,7 @@ impl ModelInput {
         if faults.is_empty() {
             return Ok(model);
         }
-        let issues = faults.into_iter();
-        let issues = issues.map(|fault| Issue::new(fault.field, fault.message));
-        Err(Problem::issues(Code::InvalidBody, issues))
+        Err(Problem::issues(Code::InvalidBody, faults))
     }
 }
 

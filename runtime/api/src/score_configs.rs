@@ -9,7 +9,7 @@ use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
 use perpend_web::page;
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -94,9 +94,7 @@ fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
     if faults.is_empty() {
         return Ok(config);
     }
-    let issue = |fault: perpend_domain::score_config::Fault| Issue::new(fault.field, fault.message);
-    let issues = faults.into_iter().map(issue);
-    Err(Problem::issues(Code::InvalidBody, issues))
+    Err(Problem::issues(Code::InvalidBody, faults))
 }
 
 fn view(project: &ProjectId, config: &ScoreConfig) -> Value {

@@ -18,6 +18,7 @@ pub mod filter;
 pub mod fold;
 pub mod identity;
 pub mod ids;
+pub mod issue;
 pub mod join;
 pub mod list;
 pub mod mapping;

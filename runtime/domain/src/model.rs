@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::issue::Issue;
 use crate::named::named_enum;
-use crate::score_config::Fault;
 use crate::time::Timestamp;
 
 const MAX_PATTERN_CHARS: usize = 200;
@@ -123,13 +123,6 @@ pub struct ModelDefinition {
     pub updated_at: Timestamp,
 }
 
-fn fault(field: &'static str, message: impl Into<String>) -> Fault {
-    Fault {
-        field,
-        message: message.into(),
-    }
-}
-
 fn compiles(pattern: &str) -> Result<(), String> {
     let built = regex::RegexBuilder::new(pattern)
         .size_limit(MAX_PATTERN_SIZE)
@@ -142,7 +135,7 @@ fn compiles(pattern: &str) -> Result<(), String> {
 impl ModelDefinition {
     /// Everything that is wrong with it.
     #[must_use]
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Issue> {
         const UNITS: [&str; 6] = [
             "TOKENS",
             "CHARACTERS",
@@ -153,31 +146,34 @@ impl ModelDefinition {
         ];
         let mut faults = Vec::new();
         if self.name.trim().is_empty() {
-            faults.push(fault("modelName", "is empty"));
+            faults.push(Issue::new("modelName", "is empty"));
         }
         if let Err(message) = compiles(&self.pattern) {
-            faults.push(fault("matchPattern", message));
+            faults.push(Issue::new("matchPattern", message));
         }
         if self
             .unit
             .as_ref()
             .is_some_and(|u| !UNITS.contains(&u.as_str()))
         {
-            faults.push(fault("unit", format!("is none of {}", UNITS.join(", "))));
+            faults.push(Issue::new(
+                "unit",
+                format!("is none of {}", UNITS.join(", ")),
+            ));
         }
         if self
             .tokenizer_id
             .as_ref()
             .is_some_and(|id| !["openai", "claude"].contains(&id.as_str()))
         {
-            faults.push(fault("tokenizerId", "is none of openai, claude"));
+            faults.push(Issue::new("tokenizerId", "is none of openai, claude"));
         }
         self.tier_faults(&mut faults);
         faults
     }
 
-    fn tier_faults(&self, faults: &mut Vec<Fault>) {
-        let mut put = |message: String| faults.push(fault("pricingTiers", message));
+    fn tier_faults(&self, faults: &mut Vec<Issue>) {
+        let mut put = |message: String| faults.push(Issue::new("pricingTiers", message));
         let n_default = self.tiers.iter().filter(|tier| tier.is_default).count();
         if n_default != 1 {
             put(format!(
@@ -289,8 +285,8 @@ mod tests {
         }
     }
 
-    fn fields(model: &ModelDefinition) -> Vec<&'static str> {
-        model.faults().iter().map(|fault| fault.field).collect()
+    fn fields(model: &ModelDefinition) -> Vec<String> {
+        model.faults().iter().map(Issue::field).collect()
     }
 
     fn standard() -> Value {
@@ -331,7 +327,7 @@ mod tests {
         ] {
             let faults = model(wrong.clone()).faults();
             assert!(!faults.is_empty(), "{wrong}");
-            assert!(faults.iter().all(|fault| fault.field == "pricingTiers"));
+            assert!(faults.iter().all(|fault| fault.field() == "pricingTiers"));
         }
         let mut bare = standard();
         bare["prices"] = json!({});

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::issue::Issue;
 use crate::score::{ScoreDataType, ScoreValue};
 use crate::time::Timestamp;
 
@@ -45,22 +46,6 @@ pub struct ScoreConfig {
     pub updated_at: Timestamp,
 }
 
-/// What is wrong with one field of a config.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The field, as the API calls it.
-    pub field: &'static str,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-fn fault(field: &'static str, message: impl Into<String>) -> Fault {
-    Fault {
-        field,
-        message: message.into(),
-    }
-}
-
 /// The categories of every boolean config.
 #[must_use]
 pub fn boolean_categories() -> Vec<Category> {
@@ -75,18 +60,18 @@ pub fn boolean_categories() -> Vec<Category> {
 impl ScoreConfig {
     /// Everything that is wrong with it.
     #[must_use]
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Issue> {
         let mut faults = Vec::new();
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_ .()-".contains(c);
         let n_chars = self.name.chars().count();
         if n_chars == 0 || n_chars > MAX_NAME_CHARS || !self.name.chars().all(is_allowed) {
-            faults.push(fault(
+            faults.push(Issue::new(
                 "name",
                 "1 to 35 letters, digits, blanks and _ . ( ) - are expected",
             ));
         }
         if self.data_type == ScoreDataType::Correction {
-            faults.push(fault(
+            faults.push(Issue::new(
                 "dataType",
                 "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected",
             ));
@@ -96,24 +81,24 @@ impl ScoreConfig {
         faults
     }
 
-    fn range_faults(&self, faults: &mut Vec<Fault>) {
+    fn range_faults(&self, faults: &mut Vec<Issue>) {
         for (field, bound) in [("minValue", self.min_value), ("maxValue", self.max_value)] {
             let Some(bound) = bound else { continue };
             if self.data_type != ScoreDataType::Numeric {
-                faults.push(fault(field, "only a NUMERIC config has bounds"));
+                faults.push(Issue::new(field, "only a NUMERIC config has bounds"));
             } else if !bound.is_finite() {
-                faults.push(fault(field, "a finite number is expected"));
+                faults.push(Issue::new(field, "a finite number is expected"));
             }
         }
         if let (Some(min), Some(max)) = (self.min_value, self.max_value)
             && max <= min
         {
-            faults.push(fault("maxValue", "has to be greater than minValue"));
+            faults.push(Issue::new("maxValue", "has to be greater than minValue"));
         }
     }
 
-    fn category_faults(&self, faults: &mut Vec<Fault>) {
-        let mut put = |message: &str| faults.push(fault("categories", message));
+    fn category_faults(&self, faults: &mut Vec<Issue>) {
+        let mut put = |message: &str| faults.push(Issue::new("categories", message));
         match (self.data_type, &self.categories) {
             (ScoreDataType::Categorical, None) => put("a CATEGORICAL config needs categories"),
             (ScoreDataType::Categorical, Some(list)) if list.is_empty() => {
@@ -156,24 +141,27 @@ impl ScoreConfig {
     ///
     /// # Errors
     /// The field of the score that does not fit, and why.
-    pub fn check(&self, value: &ScoreValue) -> Result<(), Fault> {
+    pub fn check(&self, value: &ScoreValue) -> Result<(), Issue> {
         if self.is_archived {
-            return Err(fault("configId", "the score config is archived"));
+            return Err(Issue::new("configId", "the score config is archived"));
         }
         if value.data_type() != self.data_type {
             let message = format!("the score config is for {} scores", self.data_type);
-            return Err(fault("dataType", message));
+            return Err(Issue::new("dataType", message));
         }
         match value {
             ScoreValue::Numeric(number) => {
                 if let Some(min) = self.min_value.filter(|min| number < min) {
-                    return Err(fault(
+                    return Err(Issue::new(
                         "value",
                         format!("less than {min}, the least allowed"),
                     ));
                 }
                 if let Some(max) = self.max_value.filter(|max| number > max) {
-                    return Err(fault("value", format!("more than {max}, the most allowed")));
+                    return Err(Issue::new(
+                        "value",
+                        format!("more than {max}, the most allowed"),
+                    ));
                 }
                 Ok(())
             }
@@ -181,7 +169,7 @@ impl ScoreConfig {
                 let categories = self.categories.as_deref().unwrap_or_default();
                 let labels: Vec<&str> = categories.iter().map(|c| c.label.as_str()).collect();
                 let message = format!("{label:?} is none of {}", labels.join(", "));
-                Err(fault("value", message))
+                Err(Issue::new("value", message))
             }
             _ => Ok(()),
         }
@@ -215,8 +203,8 @@ mod tests {
         Some(list.iter().map(category).collect())
     }
 
-    fn fields(config: &ScoreConfig) -> Vec<&'static str> {
-        config.faults().iter().map(|fault| fault.field).collect()
+    fn fields(config: &ScoreConfig) -> Vec<String> {
+        config.faults().iter().map(Issue::field).collect()
     }
 
     #[test]
@@ -262,19 +250,22 @@ mod tests {
 
     #[test]
     fn a_value_fits_by_type_range_and_category() {
-        let field = |config: &ScoreConfig, value| config.check(&value).err().map(|f| f.field);
+        let field = |config: &ScoreConfig, value| match config.check(&value) {
+            Ok(()) => String::new(),
+            Err(issue) => issue.field(),
+        };
         let mut numeric = config(ScoreDataType::Numeric);
         (numeric.min_value, numeric.max_value) = (Some(0.0), Some(1.0));
-        assert_eq!(field(&numeric, ScoreValue::Numeric(1.0)), None);
-        assert_eq!(field(&numeric, ScoreValue::Numeric(1.1)), Some("value"));
-        assert_eq!(field(&numeric, ScoreValue::Numeric(-0.1)), Some("value"));
-        assert_eq!(field(&numeric, ScoreValue::Boolean(true)), Some("dataType"));
+        assert_eq!(field(&numeric, ScoreValue::Numeric(1.0)), "");
+        assert_eq!(field(&numeric, ScoreValue::Numeric(1.1)), "value");
+        assert_eq!(field(&numeric, ScoreValue::Numeric(-0.1)), "value");
+        assert_eq!(field(&numeric, ScoreValue::Boolean(true)), "dataType");
         let mut categorical = config(ScoreDataType::Categorical);
         categorical.categories = labels(&[("good", 1.0)]);
         let category = |text: &str| ScoreValue::Categorical(text.to_owned());
-        assert_eq!(field(&categorical, category("good")), None);
-        assert_eq!(field(&categorical, category("other")), Some("value"));
+        assert_eq!(field(&categorical, category("good")), "");
+        assert_eq!(field(&categorical, category("other")), "value");
         categorical.is_archived = true;
-        assert_eq!(field(&categorical, category("good")), Some("configId"));
+        assert_eq!(field(&categorical, category("good")), "configId");
     }
 }

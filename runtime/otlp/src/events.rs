@@ -8,6 +8,7 @@
 
 use perpend_domain::batch::Media;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
+use perpend_domain::issue::Issue;
 use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink};
 use perpend_domain::patch::{About, Patch, record_id};
 use perpend_domain::payload::Payload;
@@ -33,23 +34,6 @@ pub enum Event {
     Log,
 }
 
-/// A field that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct EventError {
-    /// Its path from the event on.
-    pub field: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-fn wrong(field: impl Into<String>, message: impl Into<String>) -> EventError {
-    EventError {
-        field: field.into(),
-        message: message.into(),
-    }
-}
-
 /// Kinds that a `-create` or `-update` event may name.
 const KINDS: [(&str, Kind); 10] = [
     ("span", Kind::Span),
@@ -67,11 +51,11 @@ const KINDS: [(&str, Kind); 10] = [
 /// Reads one event of a batch.
 ///
 /// # Errors
-/// [`EventError`] naming the first field that is wrong.
-pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, EventError> {
+/// [`Issue`] naming the first field that is wrong.
+pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, Issue> {
     let members = event
         .as_object()
-        .ok_or_else(|| wrong("event", "an object is expected"))?;
+        .ok_or_else(|| Issue::new("event", "an object is expected"))?;
     let envelope = Fields {
         members,
         prefix: "",
@@ -83,12 +67,12 @@ pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, EventError> {
     let kind = envelope.required("type")?;
     let at = envelope
         .time("timestamp")?
-        .ok_or_else(|| wrong("timestamp", "is missing"))?;
+        .ok_or_else(|| Issue::new("timestamp", "is missing"))?;
     if kind == "sdk-log" {
         return Ok(Event::Log);
     }
     let body = members.get("body").and_then(Json::as_object);
-    let body = body.ok_or_else(|| wrong("body", "an object is expected"))?;
+    let body = body.ok_or_else(|| Issue::new("body", "an object is expected"))?;
     if kind == "score-create" {
         return Ok(Event::Score(Json::Object(body.clone()), at));
     }
@@ -123,8 +107,8 @@ pub fn read_event(event: &Json, limits: &Limits) -> Result<Event, EventError> {
     Ok(Event::Patch(Box::new(patch), media))
 }
 
-fn unknown(kind: &str) -> EventError {
-    wrong(
+fn unknown(kind: &str) -> Issue {
+    Issue::new(
         "type",
         format!(
             "{:?} is no type of event; trace-create, span-create, generation-update, score-create and \
@@ -146,11 +130,11 @@ impl<'e> Fields<'e> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    fn fault(&self, name: &str, message: &str) -> EventError {
-        wrong(format!("{}{name}", self.prefix), message)
+    fn fault(&self, name: &str, message: &str) -> Issue {
+        Issue::new(&format!("{}{name}", self.prefix), message)
     }
 
-    fn text(&self, name: &str) -> Result<Option<&'e str>, EventError> {
+    fn text(&self, name: &str) -> Result<Option<&'e str>, Issue> {
         match self.get(name) {
             None => Ok(None),
             Some(Json::String(text)) => Ok(Some(text)),
@@ -159,25 +143,25 @@ impl<'e> Fields<'e> {
     }
 
     /// Text without what is there and empty.
-    fn word(&self, name: &str) -> Result<Option<String>, EventError> {
+    fn word(&self, name: &str) -> Result<Option<String>, Issue> {
         let text = self.text(name)?.filter(|text| !text.is_empty());
         Ok(text.map(str::to_owned))
     }
 
-    fn required(&self, name: &str) -> Result<&'e str, EventError> {
+    fn required(&self, name: &str) -> Result<&'e str, Issue> {
         self.text(name)?
             .filter(|text| !text.is_empty())
             .ok_or_else(|| self.fault(name, "is missing"))
     }
 
-    fn time(&self, name: &str) -> Result<Option<Timestamp>, EventError> {
+    fn time(&self, name: &str) -> Result<Option<Timestamp>, Issue> {
         let text = self.text(name)?;
         text.map(Timestamp::parse)
             .transpose()
             .map_err(|error| self.fault(name, &error.to_string()))
     }
 
-    fn id<T>(&self, name: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, EventError> {
+    fn id<T>(&self, name: &str, read: fn(&str) -> Option<T>) -> Result<Option<T>, Issue> {
         let Some(text) = self.text(name)?.filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
@@ -186,7 +170,7 @@ impl<'e> Fields<'e> {
     }
 
     /// What identifies somebody or something that has no row of its own.
-    fn key(&self, name: &str) -> Result<Option<String>, EventError> {
+    fn key(&self, name: &str) -> Result<Option<String>, Issue> {
         let key = self.word(name)?;
         match key.as_deref().is_none_or(fits) {
             true => Ok(key),
@@ -194,7 +178,7 @@ impl<'e> Fields<'e> {
         }
     }
 
-    fn truth(&self, name: &str) -> Result<Option<bool>, EventError> {
+    fn truth(&self, name: &str) -> Result<Option<bool>, Issue> {
         match self.get(name) {
             None => Ok(None),
             Some(Json::Bool(truth)) => Ok(Some(*truth)),
@@ -202,7 +186,7 @@ impl<'e> Fields<'e> {
         }
     }
 
-    fn object(&self, name: &str) -> Result<Option<&'e Map<String, Json>>, EventError> {
+    fn object(&self, name: &str) -> Result<Option<&'e Map<String, Json>>, Issue> {
         match self.get(name) {
             None => Ok(None),
             Some(Json::Object(members)) => Ok(Some(members)),
@@ -210,7 +194,7 @@ impl<'e> Fields<'e> {
         }
     }
 
-    fn tags(&self) -> Result<Vec<String>, EventError> {
+    fn tags(&self) -> Result<Vec<String>, Issue> {
         let Some(value) = self.get("tags") else {
             return Ok(Vec::new());
         };
@@ -241,13 +225,13 @@ struct Part<'e> {
 
 impl Part<'_> {
     /// The kind that the body names.
-    fn kind(&self) -> Result<Kind, EventError> {
+    fn kind(&self) -> Result<Kind, Issue> {
         let name = self.body.required("type")?;
         name.parse()
             .map_err(|_| self.body.fault("type", "is no type of observation"))
     }
 
-    fn trace(&self) -> Result<(Patch, Vec<Media>), EventError> {
+    fn trace(&self) -> Result<(Patch, Vec<Media>), Issue> {
         let body = &self.body;
         let id = body.id("id", |id| TraceId::to_store(id).ok())?;
         // Without an id it is made from the event, so that a retry means the same trace.
@@ -267,7 +251,7 @@ impl Part<'_> {
         Ok((patch, media))
     }
 
-    fn observation(&self, kind: Kind, is_update: bool) -> Result<(Patch, Vec<Media>), EventError> {
+    fn observation(&self, kind: Kind, is_update: bool) -> Result<(Patch, Vec<Media>), Issue> {
         let body = &self.body;
         let id = body.id("id", |id| ObservationId::to_store(id).ok())?;
         if id.is_none() && is_update {
@@ -307,7 +291,7 @@ impl Part<'_> {
     }
 
     /// What traces and observations have in common.
-    fn patch(&self, is_update: bool, about: About) -> Result<Patch, EventError> {
+    fn patch(&self, is_update: bool, about: About) -> Result<Patch, Issue> {
         let body = &self.body;
         let id = match &about {
             About::Trace(id) => id.as_str(),
@@ -328,7 +312,7 @@ impl Part<'_> {
     }
 
     /// Name and version count together only.
-    fn prompt(&self) -> Result<Option<PromptLink>, EventError> {
+    fn prompt(&self) -> Result<Option<PromptLink>, Issue> {
         let name = self.body.word("promptName")?;
         let version = match self.body.get("promptVersion") {
             None => None,
@@ -343,7 +327,7 @@ impl Part<'_> {
         })
     }
 
-    fn numbers(&self, patch: &mut Patch) -> Result<(), EventError> {
+    fn numbers(&self, patch: &mut Patch) -> Result<(), Issue> {
         if let Some(details) = self.body.object("usageDetails")? {
             patch.usage = usage::native_usage(details);
         }
@@ -417,7 +401,7 @@ mod tests {
 
     use super::*;
 
-    fn read(kind: &str, body: Json) -> Result<Event, EventError> {
+    fn read(kind: &str, body: Json) -> Result<Event, Issue> {
         let event =
             json!({ "id": "e", "type": kind, "timestamp": "2026-03-01T10:00:00Z", "body": body });
         read_event(&event, &Limits::default())
@@ -517,7 +501,7 @@ mod tests {
             ("span-create", json!([]), "body"),
         ] {
             let error = read(kind, body.clone()).unwrap_err();
-            assert_eq!(error.field, field, "{kind} {body}: {error}");
+            assert_eq!(error.field(), field, "{kind} {body}: {error}");
         }
         for (kind, body, field) in [
             ("span-create", json!({ "id": long() }), "body.id"),
@@ -530,7 +514,7 @@ mod tests {
             ),
         ] {
             let error = read(kind, body).unwrap_err();
-            assert_eq!(error.field, field);
+            assert_eq!(error.field(), field);
             assert!(error.to_string().len() < 200);
         }
         for (event, field) in [
@@ -540,7 +524,7 @@ mod tests {
             (json!({ "id": "e", "type": "span-create" }), "timestamp"),
         ] {
             let error = read_event(&event, &Limits::default()).unwrap_err();
-            assert_eq!(error.field, field);
+            assert_eq!(error.field(), field);
         }
     }
 

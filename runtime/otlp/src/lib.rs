@@ -41,7 +41,7 @@ mod tools;
 mod usage;
 mod wire;
 
-pub use events::{Event, EventError, read_event};
+pub use events::{Event, read_event};
 pub use limits::Limits;
 pub use media::is_media_type;
 pub use request::{Context, DecodeError, Encoding, Rejection, Taken};

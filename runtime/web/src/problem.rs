@@ -10,6 +10,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+pub use perpend_domain::issue::Issue;
+
 /// Seconds a client is asked to wait when the server cannot take more.
 pub const RETRY_AFTER_SECONDS: u64 = 2;
 
@@ -110,39 +112,16 @@ codes! {
         "The server cannot take the request now", "Send it again after `Retry-After` seconds; nothing of it was kept.";
 }
 
-/// One thing that is wrong with a request.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Issue {
-    /// Keys and indices down to the field.
-    pub path: Vec<Value>,
-    /// What is wrong and what would be right.
-    pub message: String,
+fn issue_json(issue: &Issue) -> Value {
+    json!({ "code": "custom", "path": issue.path, "message": issue.message })
 }
 
-impl Issue {
-    /// An issue with one field; `a.b[0]` style paths stay one key.
-    pub fn new(field: &str, message: impl Into<String>) -> Self {
-        Self {
-            path: if field.is_empty() {
-                Vec::new()
-            } else {
-                vec![field.into()]
-            },
-            message: message.into(),
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        json!({ "code": "custom", "path": self.path, "message": self.message })
-    }
-
-    /// With the beginning of texts and paths that are too long for an answer.
-    fn cut(mut self) -> Self {
-        cut_chars(&mut self.message, MAX_LISTED_CHARS);
-        self.path.truncate(MAX_PATH);
-        self.path.iter_mut().for_each(cut_texts);
-        self
-    }
+/// With the beginning of texts and paths that are too long for an answer.
+fn cut_issue(mut issue: Issue) -> Issue {
+    cut_chars(&mut issue.message, MAX_LISTED_CHARS);
+    issue.path.truncate(MAX_PATH);
+    issue.path.iter_mut().for_each(cut_texts);
+    issue
 }
 
 fn cut_chars(text: &mut String, max_chars: usize) {
@@ -236,14 +215,13 @@ impl Problem {
     /// Fields that are wrong; of many the first ones, and how many more there are.
     pub fn issues(code: Code, issues: impl IntoIterator<Item = Issue>) -> Self {
         let mut all = issues.into_iter();
-        let issues: Vec<Issue> = all.by_ref().take(MAX_LISTED).map(Issue::cut).collect();
+        let issues: Vec<Issue> = all.by_ref().take(MAX_LISTED).map(cut_issue).collect();
         let n_more_issues = all.count();
         let message = match issues.as_slice() {
-            [only] if only.path.is_empty() => only.message.clone(),
-            [only] => format!("{}: {}", dotted(&only.path), only.message),
+            [only] => only.to_string(),
             all => {
                 let named = all.iter().take(MAX_NAMED);
-                let named = named.map(|each| format!("{}: {}", dotted(&each.path), each.message));
+                let named = named.map(|each| format!("{}: {}", each.field(), each.message));
                 let named: Vec<String> = named.collect();
                 let more = if MAX_NAMED < all.len() { "; ..." } else { "" };
                 format!("Invalid request data: {}{more}", named.join("; "))
@@ -328,7 +306,7 @@ impl Problem {
             details.insert("reason".to_owned(), self.0.code.as_str().into());
         }
         if !self.0.issues.is_empty() {
-            let issues = self.0.issues.iter().map(Issue::to_json).collect();
+            let issues = self.0.issues.iter().map(issue_json).collect();
             details.insert("issues".to_owned(), Value::Array(issues));
         }
         if self.0.n_more_issues > 0 {
@@ -345,7 +323,7 @@ impl Problem {
         let error = if self.0.issues.is_empty() {
             Value::from(self.0.code.classic())
         } else {
-            self.0.issues.iter().map(Issue::to_json).collect()
+            self.0.issues.iter().map(issue_json).collect()
         };
         json!({
             "message": self.0.message,
@@ -386,18 +364,6 @@ impl Problem {
 }
 
 /// `filter[0].column` from keys and indices.
-fn dotted(path: &[Value]) -> String {
-    let mut text = String::new();
-    for part in path {
-        match part {
-            Value::String(key) if text.is_empty() => text.push_str(key),
-            Value::String(key) => text.extend([".", key]),
-            index => text.push_str(&format!("[{index}]")),
-        }
-    }
-    text
-}
-
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.0.code.status(), axum::Json(self.compat_body())).into_response();

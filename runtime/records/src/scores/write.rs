@@ -183,7 +183,7 @@ fn check_input(
     if let Some(config) = config {
         config
             .check(&value)
-            .map_err(|fault| Problem::body(fault.field, fault.message))?;
+            .map_err(|issue| Problem::issues(Code::InvalidBody, [issue]))?;
     }
     let name = match config {
         _ if is_correction => "output".to_owned(),
