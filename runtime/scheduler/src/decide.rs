@@ -1,11 +1,10 @@
 //! The one question: does this rule take this complete target? (evaluation.md 1.5)
 
-use perpend_domain::evaluation::{ExecutionOrigin, Late, NewExecution, Target};
+use perpend_domain::evaluation::{Execution, ExecutionOrigin, Late, NewExecution, Target};
 use perpend_domain::filter::Row;
 use perpend_domain::identity::ExecutionKey;
-use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
+use perpend_domain::ids::{AssignmentId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
-use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::PreparedRule;
@@ -89,21 +88,6 @@ impl Refusal {
     }
 }
 
-/// An execution that stands already over the target.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
-    /// Its id.
-    pub id: ExecutionId,
-    /// Its evaluator.
-    pub evaluator: EvaluatorId,
-    /// Its generation.
-    pub generation: u32,
-    /// Observations of the trace when it was made.
-    pub n_observations: u32,
-    /// When it was made.
-    pub made_at: Timestamp,
-}
-
 /// What becomes of one assignment of a rule that takes the target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -159,7 +143,7 @@ pub(crate) fn is_reserved(environment: &str) -> bool {
 /// ends it. `standing` are the executions of this rule over this target; without them duplicates show
 /// when executions are made, since their ids are unique.
 #[must_use]
-pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing]) -> Decision {
+pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Execution]) -> Decision {
     if !rule.rule.enabled || rule.assignments.is_empty() {
         return Decision::Refused(Refusal::RuleInactive);
     }
@@ -195,8 +179,9 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing
         let evaluator = assignment.evaluator.id();
         let newest = standing
             .iter()
-            .filter(|each| each.evaluator == *evaluator)
-            .max_by_key(|each| each.generation);
+            .map(|execution| &execution.made)
+            .filter(|made| made.evaluator_id == *evaluator)
+            .max_by_key(|made| made.generation);
         let generation = match newest {
             None => 0,
             Some(newest) => {

@@ -13,7 +13,7 @@ use perpend_ledger::Watch;
 use crate::Scheduler;
 use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
+use crate::decide::{Complete, Decision, Refusal, Verdict, decide};
 use crate::matcher::{began_at, of_rule};
 use crate::target::{ObservationRow, TraceRow};
 
@@ -142,14 +142,8 @@ impl Scheduler {
             .trace_executions(project, &target.trace_id)
             .await?;
         let standing = of_rule(&all, &rule.id, target);
-        let executions = all
-            .into_iter()
-            .filter(|row| {
-                let made = &row.made;
-                made.rule_id == rule.id && made.target == *target
-            })
-            .collect();
         let step = self.step_of(project, rule, target, &standing).await?;
+        let executions = standing.into_iter().cloned().collect();
         Ok(Explanation { step, executions })
     }
 
@@ -158,7 +152,7 @@ impl Scheduler {
         project: &ProjectId,
         rule: &Rule,
         target: &Target,
-        standing: &[Standing],
+        standing: &[&Execution],
     ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
         let mut evaluators = HashMap::new();
@@ -293,7 +287,7 @@ struct Asked<'a> {
     project: &'a ProjectId,
     rule: &'a PreparedRule,
     target: &'a Target,
-    standing: &'a [Standing],
+    standing: &'a [&'a Execution],
     trace: &'a Trace,
     progress: Progress,
     watch: Option<Watch>,

@@ -39,7 +39,7 @@ use turns::Turns;
 
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
-pub use decide::{Complete, Decision, Refusal, Standing, Verdict, decide};
+pub use decide::{Complete, Decision, Refusal, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, Step};
 
 pub use parts::{Breakpoint, Breakpoints, Deps, Error, Evaluate, Options};

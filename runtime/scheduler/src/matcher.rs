@@ -17,7 +17,7 @@ use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, Watch};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decision, Standing, Verdict, decide};
+use crate::decide::{Complete, Decision, Verdict, decide};
 use crate::executor::Work;
 use crate::parts::{Breakpoint, Error, Inner};
 use crate::target::{ObservationRow, TraceRow};
@@ -289,7 +289,7 @@ impl Inner {
         };
         let all = store.ledger.trace_executions(project, id).await?;
         let mut next: Option<Timestamp> = None;
-        let mut due: Vec<(&Arc<PreparedRule>, Completion, Vec<Standing>)> = Vec::new();
+        let mut due: Vec<(&Arc<PreparedRule>, Completion, Vec<&Execution>)> = Vec::new();
         for rule in pass.catalog.rules(project, TargetKind::Trace) {
             let standing = of_rule(&all, &rule.rule.id, &target);
             if is_up_to_date(&progress, &standing) {
@@ -432,34 +432,32 @@ fn key(watch: &Watch) -> (ProjectId, TraceId, Option<ObservationId>) {
 pub(crate) fn began_at(
     progress: &Progress,
     watch: Option<&Watch>,
-    standing: &[Standing],
+    standing: &[&Execution],
 ) -> Timestamp {
     let watched = watch.map_or(progress.first_seen, |watch| watch.began_at);
-    let made_at = standing.iter().map(|each| each.made_at);
+    let made_at = standing.iter().map(|each| each.created_at);
     made_at.fold(progress.first_seen.max(watched), Timestamp::max)
 }
 
 /// Nothing has come since a rule made its newest executions over a trace.
-fn is_up_to_date(progress: &Progress, standing: &[Standing]) -> bool {
-    let newest = standing.iter().max_by_key(|each| each.made_at);
+fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
+    let newest = standing.iter().max_by_key(|each| each.created_at);
     newest.is_some_and(|newest| {
-        progress.last_seen <= newest.made_at && progress.n_observations <= newest.n_observations
+        progress.last_seen <= newest.created_at
+            && progress.n_observations <= newest.made.n_observations
     })
 }
 
 /// The executions of a rule over a target.
-pub(crate) fn of_rule(standing: &[Execution], rule: &RuleId, target: &Target) -> Vec<Standing> {
-    let of_rule = standing.iter().map(|row| (&row.made, row.created_at));
-    let of_rule = of_rule.filter(|(made, _)| made.rule_id == *rule && made.target == *target);
-    of_rule
-        .map(|(made, made_at)| Standing {
-            id: made.id.clone(),
-            evaluator: made.evaluator_id.clone(),
-            generation: made.generation,
-            n_observations: made.n_observations,
-            made_at,
-        })
-        .collect()
+pub(crate) fn of_rule<'e>(
+    all: &'e [Execution],
+    rule: &RuleId,
+    target: &Target,
+) -> Vec<&'e Execution> {
+    let is_of_rule = |execution: &&Execution| {
+        execution.made.rule_id == *rule && execution.made.target == *target
+    };
+    all.iter().filter(is_of_rule).collect()
 }
 
 impl Pass<'_> {
@@ -526,7 +524,7 @@ impl Pass<'_> {
     }
 
     /// Asks and notes the answer.
-    fn take(&mut self, rule: &PreparedRule, complete: &Complete<'_>, standing: &[Standing]) {
+    fn take(&mut self, rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Execution]) {
         let mut count = |reason| {
             let key = (complete.project.clone(), rule.rule.id.clone(), reason);
             *self.counts.entry(key).or_default() += 1;
