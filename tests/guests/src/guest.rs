@@ -1,4 +1,4 @@
-//! A component in the real host, compiled in this process into a cache of its own.
+//! A component in the real host, compiled in this process, once for all tests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,6 +9,8 @@ use perpend_domain::plugin::{
 use perpend_host::{Host, NothingGranted, Plugin, Port, Settings};
 use serde_json::Value;
 use tokio::runtime::Runtime;
+
+use crate::kept;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
@@ -47,32 +49,31 @@ impl Guest {
     #[must_use]
     #[track_caller]
     pub fn new(component: &[u8]) -> Self {
-        let cache = crate::scratch("cache");
-        if let Err(problems) = perpend_host::compile(component, &cache, Grants::ALL) {
-            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            panic!("the component is refused:\n{}", problems.join("\n"));
-        }
+        let cache = kept::compiled();
         let settings = Settings {
             max_live: 32,
             ..Settings::default()
         };
         let host = Arc::new(Host::new(&settings, &cache).unwrap());
-        let plugin = Arc::new(host.load(Digest::of(component)).unwrap());
+        let digest = Digest::of(component);
+        let turn = kept::turn(&digest.to_string());
+        let plugin = host.load(digest).unwrap_or_else(|_| {
+            if let Err(problems) = perpend_host::compile(component, &cache, Grants::ALL) {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                panic!("the component is refused:\n{}", problems.join("\n"));
+            }
+            host.load(digest).unwrap()
+        });
+        drop(turn);
         Self {
             host,
-            plugin,
+            plugin: Arc::new(plugin),
             port: Arc::new(NothingGranted),
             limits: Limits::default(),
         }
     }
 
-    /// The same component, its host calls answered by `port`.
-    #[must_use]
-    pub fn with(self, port: Arc<dyn Port>) -> Self {
-        Self { port, ..self }
-    }
-
-    /// The same loaded component for another test, its host calls answered by `port`.
+    /// The same loaded component, its host calls answered by `port`.
     #[must_use]
     pub fn through(&self, port: Arc<dyn Port>) -> Self {
         Self {

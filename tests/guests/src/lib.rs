@@ -28,6 +28,7 @@
 
 mod apart;
 mod guest;
+mod kept;
 mod model;
 mod template;
 
@@ -41,8 +42,9 @@ use tempfile::TempDir;
 
 pub use apart::{apart, component};
 pub use guest::{Guest, item, output};
+pub use kept::{Shared, cache_of, guests};
 pub use model::Model;
-pub use template::{Template, build, new_project, template};
+pub use template::{Template, build, built, new_project, template};
 
 /// Set to `require`, what is missing on this machine is a failure.
 const REQUIRE: &str = "PERPEND_TEST_GUESTS";
@@ -83,7 +85,7 @@ static SCRATCH: Mutex<Option<TempDir>> = Mutex::new(None);
 pub fn scratch(name: &str) -> PathBuf {
     let mut folder = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = folder.get_or_insert_with(|| tempfile::tempdir().unwrap());
-    // Never the same folder twice: a compiled component of another test must not be found.
+    // Never the same folder twice.
     let path = tempfile::Builder::new()
         .prefix(name)
         .tempdir_in(scratch.path());

@@ -1,25 +1,22 @@
 //! Projects as a new author has them: made by `perpend plugin new`, built by `perpend plugin build`.
 
-use std::collections::BTreeMap;
-use std::path::{self, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::{self, Path};
 
 use perpend_author::{BuildError, Language, Project, Silent, Tools};
 
+use crate::kept::{self, Shared};
 use crate::{Guest, Missing};
 
-/// A project that was built, and its component in a host.
+/// What a project was built to, and in a host.
 pub struct Template {
-    /// The project.
-    pub project: Project,
     /// The bytes of its component.
     pub component: Vec<u8>,
     /// The component, loaded; nothing is granted to it.
     pub guest: Guest,
 }
 
-/// What was built in this program: each language once, whatever the number of its tests.
-static BUILT: Mutex<BTreeMap<&str, Result<&Template, Missing>>> = Mutex::new(BTreeMap::new());
+/// What was built in this program: each once, whatever the number of its tests.
+static BUILT: Shared<Result<Template, Missing>> = Shared::new();
 
 /// The template of a language, built.
 ///
@@ -29,23 +26,26 @@ static BUILT: Mutex<BTreeMap<&str, Result<&Template, Missing>>> = Mutex::new(BTr
 /// # Panics
 /// When it does not build, or its component is refused.
 pub fn template(language: &'static str) -> Result<&'static Template, Missing> {
-    // Held while it builds: the others wait for the same component.
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(done) = built.get(language) {
-        return done.clone();
-    }
-    let project = new_project(language);
-    let template = build(&project).map(|component| {
+    built(language, || new_project(language))
+}
+
+/// A project under a name of its own, built.
+///
+/// # Errors
+/// When its toolchain is not there.
+///
+/// # Panics
+/// When it does not build, or its component is refused.
+pub fn built(
+    name: &'static str,
+    project: impl FnOnce() -> Project,
+) -> Result<&'static Template, Missing> {
+    let built = BUILT.get(name, || {
+        let component = build(&project())?;
         let guest = Guest::new(&component);
-        // The program's tests share it to their end.
-        &*Box::leak(Box::new(Template {
-            project,
-            component,
-            guest,
-        }))
+        Ok(Template { component, guest })
     });
-    built.insert(language, template.clone());
-    template
+    built.as_ref().map_err(Clone::clone)
 }
 
 /// A new project in a folder of its own, `acme/sample`.
@@ -72,14 +72,7 @@ fn reuse_libraries(dir: &Path) {
         dir.join("Cargo.lock"),
     )
     .unwrap();
-    std::os::unix::fs::symlink(shared_folder(), dir.join("target")).unwrap();
-}
-
-/// The target directory of Rust projects.
-fn shared_folder() -> PathBuf {
-    let folder = path::absolute("../../target/guests/rust").unwrap();
-    std::fs::create_dir_all(&folder).unwrap();
-    folder.canonicalize().unwrap()
+    std::os::unix::fs::symlink(kept::guests("rust"), dir.join("target")).unwrap();
 }
 
 /// The bytes of the component that the project builds to.
@@ -91,18 +84,31 @@ fn shared_folder() -> PathBuf {
 /// When it does not build.
 #[track_caller]
 pub fn build(project: &Project) -> Result<Vec<u8>, Missing> {
+    kept::component(kept::inputs(project), || match project.language() {
+        Language::Rust => build_rust(project),
+        _ => build_now(project),
+    })
+}
+
+fn build_rust(project: &Project) -> Result<Vec<u8>, Missing> {
     // Rust projects share a target directory, where the files of all have the same name; programs of
     // other tests may be there too.
-    let lock = std::fs::File::create(shared_folder().join("lock")).unwrap();
+    let lock = std::fs::File::create(kept::guests("rust").join("lock")).unwrap();
     lock.lock().unwrap();
     // To cargo they are one package there, and a source that is older than the last build is built: it
     // must be newer than what another project built meanwhile.
-    if let Ok(source) = std::fs::File::options()
+    let source = std::fs::File::options()
         .append(true)
-        .open(project.dir().join("src/lib.rs"))
-    {
-        source.set_modified(std::time::SystemTime::now()).unwrap();
-    }
+        .open(project.dir().join("src/lib.rs"));
+    source
+        .unwrap()
+        .set_modified(std::time::SystemTime::now())
+        .unwrap();
+    build_now(project)
+}
+
+#[track_caller]
+fn build_now(project: &Project) -> Result<Vec<u8>, Missing> {
     match perpend_author::build(project, &Silent) {
         Ok(file) => Ok(std::fs::read(file).unwrap()),
         Err(BuildError::ToolMissing { tool, install }) => Err(Missing::tool(&tool, &install)),

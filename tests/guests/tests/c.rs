@@ -7,7 +7,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
 use perpend_protocol::host_call::ModelError;
 use perpend_tests_guests::{
-    Guest, Model, Test, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     let guest = judge()?;
     assert_eq!(guest.info().capabilities.names(), ["model"]);
     let model = Model::saying(r#"{"verdict": "wr\u00f6ng", "points": [1, 0.25]}"#);
-    let guest = guest.with(Arc::clone(&model) as _);
+    let guest = guest.through(Arc::<Model>::clone(&model));
     let question = Item {
         input: Some(Payload::Text("say \"yes\"".into())),
         metadata: Some(r#"{"a":[{"b":"}"}],"tone":"dry"}"#.into()),
@@ -82,7 +82,7 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
 
 fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     let busy = Model::failing(ModelError::RateLimited("too many".into()));
-    let guest = judge()?.with(busy);
+    let guest = judge()?.through(busy);
     let failure = guest.failure("judge", &json!({}), &output("no"));
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
     assert_eq!(failure.message, "too many");
@@ -130,10 +130,13 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     Ok(())
 }
 
-fn judge() -> Result<Guest, perpend_tests_guests::Missing> {
-    let project = new_project("c");
-    std::fs::write(project.dir().join("src/plugin.c"), JUDGE).unwrap();
-    Ok(Guest::new(&build(&project)?))
+fn judge() -> Result<&'static Guest, Missing> {
+    let built = built("a judge in C", || {
+        let project = new_project("c");
+        std::fs::write(project.dir().join("src/plugin.c"), JUDGE).unwrap();
+        project
+    });
+    built.map(|built| &built.guest)
 }
 
 pub(crate) fn all() -> Vec<Test> {

@@ -1,14 +1,14 @@
 //! Go: a new project, and a judge that takes the rest of the package.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
 };
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn equal_calls_give_equal_answers_and_draw_equal_numbers() -> Tested {
 
 fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     let model = Model::saying(r#"{"verdict": "wröng", "points": 0.25}"#);
-    let guest = Guest::new(judge_component()?).with(Arc::clone(&model) as _);
+    let guest = judge_through(Arc::clone(&model))?;
     assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
     let question = Item {
         input: Some(Payload::Text("yes?".into())),
@@ -241,13 +241,13 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     Ok(())
 }
 
-fn judge_component() -> Result<&'static [u8], Missing> {
-    static BUILT: LazyLock<Result<Vec<u8>, Missing>> = LazyLock::new(|| {
+fn judge_through(model: Arc<Model>) -> Result<Guest, Missing> {
+    let built = built("a judge in Go", || {
         let project = new_project("go");
         std::fs::write(project.dir().join("main.go"), JUDGE).unwrap();
-        build(&project)
+        project
     });
-    BUILT.as_deref().map_err(Clone::clone)
+    Ok(built?.guest.through(model))
 }
 
 fn judge(
@@ -258,7 +258,7 @@ fn judge(
         move |request| answer().map(|text| Model::completion(request, text)),
         other,
     );
-    let mut guest = Guest::new(judge_component()?).with(model);
+    let mut guest = judge_through(model)?;
     guest.limits.cpu_ms = 500;
     Ok(guest)
 }

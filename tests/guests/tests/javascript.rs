@@ -3,7 +3,7 @@
 
 use std::path::{self, Path};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use perpend_author::{Project, Tools};
 use perpend_domain::payload::Payload;
@@ -13,7 +13,7 @@ use perpend_protocol::host_call::{
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -126,9 +126,7 @@ fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
 
 /// The plug-in that uses everything, on an engine; built once.
 fn sdk(engine: &'static str) -> Result<&'static Guest, Missing> {
-    static BUILT: [OnceLock<Result<Guest, Missing>>; 2] = [const { OnceLock::new() }; 2];
-    let at = usize::from(engine != ENGINES[0]);
-    let built = BUILT[at].get_or_init(|| {
+    let built = built(engine, || {
         let project = new_project("javascript");
         let source = include_str!("javascript/sdk.js");
         std::fs::write(project.dir().join("plugin.js"), source).unwrap();
@@ -139,10 +137,9 @@ fn sdk(engine: &'static str) -> Result<&'static Guest, Missing> {
             format!("{text}\n[build]\nengine = \"{engine}\"\n"),
         )
         .unwrap();
-        let project = Project::open(project.dir(), &Tools::from_env()).unwrap();
-        Ok(Guest::new(&build(&project)?))
+        Project::open(project.dir(), &Tools::from_env()).unwrap()
     });
-    built.as_ref().map_err(Clone::clone)
+    built.map(|built| &built.guest)
 }
 
 fn on_both(test: impl Fn(&Guest, &str)) -> Tested {

@@ -21,7 +21,9 @@ fn main() -> ExitCode {
         Some("check") => return perpend_host::check_main(),
         _ => {}
     }
+    // The longest first.
     let of_each = [
+        replay::all(),
         python::all(),
         javascript::all(),
         go::all(),
@@ -29,7 +31,6 @@ fn main() -> ExitCode {
         c::all(),
         javascript_source::all(),
         autoevals_js::all(),
-        replay::all(),
     ];
     perpend_tests_guests::run(of_each.into_iter().flatten().collect())
 }

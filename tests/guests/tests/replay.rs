@@ -7,15 +7,17 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, Digest, Grants, Item, Limits, Purpose};
+use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
 use perpend_host::{Host, NothingGranted, Settings};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_tests_guests::{Missing, Test, Tested, component, scratch, template, tests};
+use perpend_tests_guests::{
+    Guest, Missing, Test, Tested, cache_of, component, guests, template, tests,
+};
 use perpend_workers::{Components, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
@@ -213,10 +215,14 @@ fn same(what: &str, calls: &[Call], stored: &[Vec<u8>], again: &[Vec<u8>]) {
 fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
     let subjects = subjects()?;
     let calls = calls(&subjects);
-    let cache = scratch("replay");
     for subject in &subjects {
-        perpend_host::compile(&subject.component, &cache, Grants::default()).unwrap();
+        let guest = Guest::new(&subject.component);
+        assert_eq!(guest.info().capabilities.names(), [""; 0]);
     }
+    let digests = subjects
+        .iter()
+        .map(|subject| Digest::of(&subject.component));
+    let cache = cache_of(digests);
     let first = first_run(&calls, &cache);
     let n_scored = first
         .iter()
@@ -233,8 +239,7 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
     );
 
     // Another run, perhaps of another build.
-    let kept = path::absolute("../../target/guests/replay").unwrap();
-    fs::create_dir_all(&kept).unwrap();
+    let kept = guests("replay");
     let mut by_plugin: HashMap<Digest, Vec<usize>> = HashMap::new();
     for (at, call) in calls.iter().enumerate() {
         by_plugin.entry(call.plugin).or_default().push(at);

@@ -8,7 +8,7 @@ use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, build, item, new_project, output, template, tests,
+    Missing, Model, Template, Test, Tested, built, item, new_project, output, template, tests,
 };
 use serde_json::json;
 
@@ -46,16 +46,25 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
-fn with_source(source: &str) -> Result<Vec<u8>, Missing> {
-    let project = new_project("rust");
-    std::fs::write(project.dir().join("src/lib.rs"), source).unwrap();
-    build(&project)
+fn with_source(name: &'static str, source: &str) -> Result<&'static Template, Missing> {
+    built(name, || {
+        let project = new_project("rust");
+        std::fs::write(project.dir().join("src/lib.rs"), source).unwrap();
+        project
+    })
+}
+
+fn judge() -> Result<&'static Template, Missing> {
+    with_source("a judge in Rust", JUDGE)
+}
+
+fn talker() -> Result<&'static Template, Missing> {
+    with_source("a talker in Rust", TALKER)
 }
 
 fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() -> Tested {
-    let component = with_source(JUDGE)?;
     let model = Model::saying(r#"{"reason":"It does.","answered":true}"#);
-    let guest = Guest::new(&component).with(Arc::clone(&model) as _);
+    let guest = judge()?.guest.through(Arc::<Model>::clone(&model));
     assert_eq!(guest.info().capabilities.names(), ["model"]);
     assert!(guest.info().checks_config);
     assert_eq!(guest.info().evaluators[0].slots[0].name, "judge");
@@ -85,9 +94,8 @@ fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() ->
 }
 
 fn an_error_of_the_model_ends_as_one_of_the_provider() -> Tested {
-    let component = with_source(JUDGE)?;
     let busy = Model::failing(ModelError::RateLimited("too many".into()));
-    let guest = Guest::new(&component).with(busy);
+    let guest = judge()?.guest.through(busy);
     let question = Item {
         input: Some(Payload::Text("yes?".into())),
         ..output("no")
@@ -99,7 +107,7 @@ fn an_error_of_the_model_ends_as_one_of_the_provider() -> Tested {
 }
 
 fn a_configuration_is_checked_beyond_its_schema() -> Tested {
-    let guest = Guest::new(&with_source(JUDGE)?);
+    let guest = &judge()?.guest;
     assert_eq!(
         guest.check_config("answers", &json!({})).outcome,
         Ok(Vec::new())
@@ -112,7 +120,7 @@ fn a_configuration_is_checked_beyond_its_schema() -> Tested {
 }
 
 fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
-    let component = with_source(TOOLS)?;
+    let built = with_source("tools in Rust", TOOLS)?;
     let model = Model::with_host(
         |_| Err(ModelError::Cancelled),
         |request| match request {
@@ -132,7 +140,7 @@ fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
             _ => None,
         },
     );
-    let guest = Guest::new(&component).with(model);
+    let guest = built.guest.through(model);
     assert_eq!(guest.info().capabilities.names(), ["trace"]);
     let subject = Item {
         trace: Some(TraceRef {
@@ -146,14 +154,13 @@ fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
     assert_eq!(names, ["called_search", "called_fetch"]);
     assert_eq!(scores[0].comment.as_deref(), Some("[1]"));
     assert_eq!(scores[0].observation_id.as_deref(), Some("search"));
-    let text = String::from_utf8_lossy(&component);
+    let text = String::from_utf8_lossy(&built.component);
     assert!(text.contains("batch@1.0.0#evaluate-batch"));
     Ok(())
 }
 
 fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic() -> Tested {
-    let component = with_source(TALKER)?;
-    let guest = Guest::new(&component);
+    let guest = &talker()?.guest;
     let result = guest.result("talker", &json!({}), &output("in order"));
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
     let lines: Vec<_> = result.log.iter().map(|line| &*line.message).collect();
@@ -182,8 +189,7 @@ fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic()
 }
 
 fn a_component_imports_no_part_of_wasi_that_it_does_not_use() -> Tested {
-    let component = with_source(TALKER)?;
-    let text = String::from_utf8_lossy(&component);
+    let text = String::from_utf8_lossy(&talker()?.component);
     assert!(text.contains("perpend:evaluator/log@1.0.0"));
     assert!(!text.contains("wasi:"), "each import costs every call time");
     Ok(())

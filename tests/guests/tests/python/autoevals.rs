@@ -5,10 +5,8 @@ use std::path;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, SlotKind};
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, output, tests};
+use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, apart, item, output, tests};
 use serde_json::{Value, json};
-
-use super::first_party;
 
 const PURE: [(&str, &str); 6] = [
     ("levenshtein", "Levenshtein"),
@@ -20,7 +18,7 @@ const PURE: [(&str, &str); 6] = [
 ];
 
 fn guest() -> Result<&'static Guest, Missing> {
-    first_party::plugin("autoevals-py").map(|built| built.guest)
+    apart("perpend/autoevals-py")
 }
 
 fn corpus(name: &str) -> Vec<Value> {

@@ -6,7 +6,6 @@
 )]
 
 mod autoevals;
-mod first_party;
 mod sdk;
 mod source;
 

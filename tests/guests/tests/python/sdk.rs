@@ -6,13 +6,13 @@ use perpend_protocol::host_call::{
     Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, item, new_project, output, tests};
+use perpend_tests_guests::{
+    Guest, Missing, Model, Template, Test, Tested, built, item, new_project, output, tests,
+};
 use serde_json::{Value, json};
 
-use super::first_party::{self, Built};
-
-fn built() -> Result<Built, Missing> {
-    first_party::shared("sdk", |_| {
+fn plugin() -> Result<&'static Template, Missing> {
+    built("the SDK in Python", || {
         let project = new_project("python");
         let source = include_str!("evaluators.py");
         std::fs::write(project.dir().join("evaluators.py"), source).unwrap();
@@ -21,7 +21,7 @@ fn built() -> Result<Built, Missing> {
 }
 
 fn guest() -> Result<&'static Guest, Missing> {
-    built().map(|built| built.guest)
+    plugin().map(|built| &built.guest)
 }
 
 fn the_schema_of_a_dataclass_has_its_types_defaults_and_descriptions() -> Tested {
@@ -240,8 +240,8 @@ fn page(cursor: Option<&str>) -> ObservationPage {
 }
 
 fn equal_calls_are_equal_to_the_byte_in_every_process_and_instance() -> Tested {
-    let built = built()?;
-    let (one, other) = (built.guest, &Guest::new(built.component));
+    let built = plugin()?;
+    let (one, other) = (&built.guest, &Guest::new(&built.component));
     let first = one.result("chance", &json!({}), &output("x"));
     assert_eq!(first.outcome.as_ref().unwrap().len(), 7);
     let said: Vec<&str> = first.log.iter().map(|line| line.message.as_str()).collect();

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
 use perpend_host::NothingGranted;
-use perpend_tests_guests::{Guest, Missing, Test, Tested, output, tests};
+use perpend_tests_guests::{Guest, Missing, Test, Tested, apart, component, output, tests};
 use serde_json::json;
 
-use super::first_party;
-
 fn guest() -> Result<&'static Guest, Missing> {
-    first_party::plugin("python").map(|built| built.guest)
+    apart("perpend/python")
 }
 
 fn scores(guest: &Guest, source: &str, item: &Item) -> Vec<PluginScore> {
@@ -305,8 +303,7 @@ def evaluate(ctx):
     drawn += [str(uuid.uuid4()), os.urandom(4).hex(), ' '.join({'a', 'b', 'c'}), random.SystemRandom().random()]
     return {'scores': [{'name': 'x', 'value': 1, 'metadata': {'drawn': drawn, 'id': id(ctx)}}]}
 ";
-    let built = first_party::plugin("python")?;
-    let (one, other) = (built.guest, &Guest::new(built.component));
+    let (one, other) = (guest()?, &Guest::new(&component("perpend/python")?));
     let first = scores(one, source, &output("x"));
     assert!(
         first[0]
