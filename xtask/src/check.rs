@@ -182,9 +182,10 @@ fn perform(work: &Work, tools: &mut Tools) -> anyhow::Result<bool> {
     }
 }
 
-/// Each folder of `examples/` with a manifest is a project of its own, as a user copies it.
+/// Each folder of `examples/` with a manifest is a project of its own, as a user copies it. They share a folder,
+/// and so the libraries, with the Rust projects of the tests, which have the same versions.
 fn examples() -> anyhow::Result<bool> {
-    let target = shell::target_dir()?.join("examples");
+    let target = shell::target_dir()?.join("guests/rust");
     let mut projects: Vec<_> = std::fs::read_dir(shell::root().join("examples"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join("Cargo.toml").is_file())

@@ -1,4 +1,4 @@
-//! Every test of the workspace: built at once, and then run, one program more at a time than there are
+//! Every test of the workspace: built at once, and then run, two programs more at a time than there are
 //! processors.
 //!
 //! Many tests wait, for a limit to pass or for another process; one program after the other would leave the
@@ -33,11 +33,13 @@ const BUILD: &[&str] = &[
 ];
 /// Folders whose tests take longest, in this order: they start first, so that the last ones to end are short.
 const LONGEST: &[&str] = &[
+    "tests/it",
     "tests/sdk",
     "tests/guests",
-    "tests/it",
-    "runtime/store",
     "runtime/workers",
+    "tests/browser",
+    "runtime/scheduler",
+    "runtime/store",
 ];
 
 /// A program that runs for longer hangs: it is ended, so that what it printed is seen.
@@ -74,7 +76,7 @@ pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyh
         at.unwrap_or(LONGEST.len())
     };
     built.tests.sort_by_key(rank);
-    let n_at_a_time = thread::available_parallelism().map_or(2, NonZeroUsize::get) + 1;
+    let n_at_a_time = thread::available_parallelism().map_or(2, NonZeroUsize::get) + 2;
     let waiting = Mutex::new(VecDeque::from(built.tests));
     let failed = Mutex::new(Vec::new());
     let logs = shell::target_dir()?.join("test-logs");

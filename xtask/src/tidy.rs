@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::shell;
 
 const MAX_LINES: usize = 800;
@@ -62,6 +64,7 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         }
     }
     found.extend(large_rooms(&rooms));
+    found.extend(tests_that_never_run()?);
     Ok(found)
 }
 
@@ -86,6 +89,36 @@ fn large_rooms(rooms: &BTreeMap<String, usize>) -> Vec<String> {
             format!("{room}: {n} lines without tests, over {MAX_ROOM_LINES}: divide the room")
         })
         .collect()
+}
+
+/// A library or program that is built without tests of its own (`test = false`) must have none.
+fn tests_that_never_run() -> anyhow::Result<Vec<String>> {
+    let metadata = shell::metadata()?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let untested = targets.filter(|target| {
+        target["test"] == false
+            && (target["kind"] == json!(["lib"]) || target["kind"] == json!(["bin"]))
+    });
+    let folders = untested.filter_map(|target| Path::new(target["src_path"].as_str()?).parent());
+    let folders: Vec<&Path> = folders.collect();
+    let mut found = Vec::new();
+    for file in shell::files()? {
+        let path = shell::root().join(&file);
+        let is_untested = folders.iter().any(|folder| path.starts_with(folder));
+        if is_untested && has_tests(&std::fs::read_to_string(&path).unwrap_or_default()) {
+            let shown = file.display();
+            found.push(format!(
+                "{shown}: its tests never run: the manifest says `test = false`"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn has_tests(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_start);
+    lines.any(|line| line.starts_with("#[") && (line.contains("[test]") || line.contains("::test")))
 }
 
 /// A path of one person's machine does not belong in a repository.
@@ -217,6 +250,15 @@ mod tests {
         let at = |file: &str| waits_and_clocks(Path::new(file), read).len();
         assert_eq!(at("runtime/scheduler/src/lib.rs"), 1);
         assert_eq!(at("runtime/server/src/system.rs"), 0);
+    }
+
+    #[test]
+    fn a_test_is_known_by_its_attribute_whatever_runs_it() {
+        assert!(has_tests("mod tests {\n    #[test]\n    fn f() {}\n}"));
+        assert!(has_tests(
+            "#[tokio::test(flavor = \"multi_thread\")]\nasync fn f() {}"
+        ));
+        assert!(!has_tests("#[cfg(test)]\nmod double;\n// as in #[test]"));
     }
 
     #[test]
