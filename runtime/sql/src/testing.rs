@@ -4,7 +4,7 @@
 //! The server belongs to a watching shell whose standard input is a pipe from this process. When the
 //! process ends, however it ends, the pipe closes; the shell then stops the server and removes its files.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,11 @@ fn server() -> Option<&'static Server> {
     let server = SERVER.get_or_init(|| {
         let bin = binaries();
         if bin.is_none() {
-            eprintln!("PostgreSQL is not installed: its half of the store tests was NOT run");
+            // Not captured, as what a test prints is: it has to be seen of tests that pass.
+            let _ = writeln!(
+                std::io::stderr().lock(),
+                "not run: PostgreSQL is not installed, and its half of the tests on databases is left out"
+            );
         }
         let bin = bin?;
         // Another process may take the port between the choice and the use.

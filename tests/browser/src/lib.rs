@@ -85,7 +85,7 @@ impl Server {
     /// When it does not come up.
     pub fn demo() -> Result<Self> {
         let data = tempfile::tempdir()?;
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(perpend_it::program()?);
         command.args(["demo", "--data-dir"]).arg(data.path());
         let process = Process::start(&mut command, |line| line.contains("/?token="))?;
         let found = process
@@ -101,28 +101,6 @@ impl Server {
             _data: data,
         })
     }
-}
-
-/// The program that `PERPEND_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
-/// not there or stale.
-fn program() -> Result<PathBuf> {
-    if let Some(given) = std::env::var_os("PERPEND_TEST_PROGRAM") {
-        return Ok(given.into());
-    }
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "-p", "perpend"]);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
-    ensure!(command.status()?.success(), "perpend did not build");
-    let test = std::env::current_exe()?;
-    let built = test
-        .ancestors()
-        .nth(2)
-        .context("the folder of the build")?
-        .join("perpend");
-    ensure!(built.exists(), "{} is missing", built.display());
-    Ok(built)
 }
 
 /// A browser window.
@@ -150,7 +128,7 @@ impl Browser {
                 std::env::var_os(REQUIRE).is_none_or(|value| value != "require"),
                 "chromedriver is not installed, and {REQUIRE}=require"
             );
-            eprintln!("not run: the walk through the pages needs chromium and chromedriver");
+            perpend_it::left_out("the walk through the pages needs chromium and chromedriver");
             return Ok(None);
         }
         let mut command = Command::new("chromedriver");

@@ -19,13 +19,19 @@ pub struct Child {
 }
 
 /// The program that `PERPEND_TEST_PROGRAM` names, else the one beside the test that runs, built when it is
-/// missing or stale.
-pub(crate) fn program() -> anyhow::Result<PathBuf> {
+/// missing or stale. `cargo test` has just built it; `cargo test -p` did not.
+///
+/// # Errors
+/// When it does not build.
+pub fn program() -> anyhow::Result<PathBuf> {
     if let Some(given) = std::env::var_os("PERPEND_TEST_PROGRAM") {
         return Ok(given.into());
     }
     static BUILT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let is_built = *BUILT.get_or_init(|| {
+        if place().is_ok_and(|program| is_fresh(&program)) {
+            return true;
+        }
         let mut command = std::process::Command::new(env!("CARGO"));
         command.args(["build", "--quiet", "-p", "perpend"]);
         // What cargo says of the test's own package is not said to a build: some would start over.
@@ -43,6 +49,25 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     });
     anyhow::ensure!(is_built, "perpend did not build");
     place()
+}
+
+/// Whether nothing that cargo made it of has changed since: the list stands beside it. A build of it alone
+/// would begin with libraries that have fewer features then.
+fn is_fresh(program: &Path) -> bool {
+    let modified = |file: &Path| file.metadata().and_then(|found| found.modified()).ok();
+    let list = std::fs::read_to_string(program.with_extension("d"));
+    let list = list.unwrap_or_default();
+    let Some((_, sources)) = list.split_once(": ") else {
+        return false;
+    };
+    let built = modified(program);
+    // A space inside a name is written with a backslash before it.
+    let sources = sources.trim().replace("\\ ", "\0");
+    let mut sources = sources.split(' ').map(|source| source.replace('\0', " "));
+    built.is_some()
+        && sources.all(|source| {
+            modified(Path::new(&source)).is_some_and(|changed| Some(changed) <= built)
+        })
 }
 
 /// Where a build puts the program.

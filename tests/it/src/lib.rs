@@ -5,6 +5,7 @@ mod child;
 pub mod raw;
 mod spans;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use child::{Child, command, origin_in};
+pub use child::{Child, command, origin_in, program};
 
 pub use spans::{Trace, protobuf, trace_id};
 
@@ -280,6 +281,11 @@ impl Drop for TestApp {
 /// Where the servers of all tests keep compiled plug-ins: each is compiled once.
 pub(crate) fn plugin_cache() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("it-plugin-cache"))
+}
+
+/// Says that a test, or a part of it, did not run. It is seen of tests that pass too: what they print is captured.
+pub fn left_out(why: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "not run: {why}");
 }
 
 /// Members of `data`.

@@ -28,7 +28,9 @@ async fn is_here(app: &TestApp, language: &str, source: &str) -> bool {
     if status == 404 {
         let text = body.to_string();
         assert!(text.contains("perpend plugin add FILE"), "{text}");
-        eprintln!("not run: the interpreter for {language} is not built (cargo xtask plugins)");
+        perpend_it::left_out(&format!(
+            "the interpreter for {language} is not built (cargo xtask plugins)"
+        ));
         return false;
     }
     assert_eq!(status, 200, "{body}");

@@ -505,7 +505,7 @@ async fn a_database_locked_by_another_process_gives_503_and_loses_nothing() {
         .kill_on_drop(true)
         .spawn();
     let Ok(mut locker) = locker else {
-        eprintln!("not run: locking the database needs python3");
+        perpend_it::left_out("locking the database needs python3");
         return;
     };
     let mut lines =
