@@ -1,6 +1,6 @@
 //! HTTP to addresses that users name. Where they lead is checked when a connection is made: an address that
 //! only this machine or its neighbours can reach is not spoken to, unless its host is one that the operator
-//! named. Redirects are not followed.
+//! named. Redirects are not followed here; `post` follows a few.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::Uri;
+use hyper::body::Incoming;
+use hyper::{Response, Uri};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -55,6 +56,19 @@ struct Ways {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Failed(String);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unsent {
+    /// The address is not public and was not named.
+    Refused(String),
+    /// The name has no address.
+    Unresolved(String),
+    /// No connection, or no TLS on it.
+    Unconnected(String),
+    /// The connection ended before the head of an answer.
+    Interrupted(String),
+}
 
 impl Outbound {
     /// `private` are hosts, each with a port or without, that may lie anywhere.
@@ -103,8 +117,8 @@ impl Outbound {
         }
     }
 
-    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let failed = |kind, text: String| HttpError::new(kind, Failed(text));
+    /// The head of the answer; its body has not been read.
+    pub(crate) async fn send(&self, request: HttpRequest) -> Result<Response<Incoming>, Unsent> {
         let answered = if self.may_be_private(request.uri()) {
             self.ways().to_any.request(request).await
         } else {
@@ -115,18 +129,23 @@ impl Outbound {
                 .map(|host| host.trim_matches(['[', ']']));
             let literal = literal.and_then(|host| host.parse::<IpAddr>().ok());
             if let Some(address) = literal.filter(|address| !is_public(*address)) {
-                let text = not_public(&address.to_string());
-                return Err(failed(HttpErrorKind::Unknown, text));
+                return Err(Unsent::Refused(not_public(&address.to_string())));
             }
             self.ways().to_public.request(request).await
         };
+        answered.map_err(|error| unsent(&error))
+    }
+
+    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let failed = |kind, text: String| HttpError::new(kind, Failed(text));
+        let answered = self.send(request).await;
         let (parts, body) = answered
-            .map_err(|error| {
-                let kind = match error.is_connect() {
-                    true => HttpErrorKind::Connect,
-                    false => HttpErrorKind::Request,
-                };
-                failed(kind, whole_text(&error))
+            .map_err(|error| match error {
+                Unsent::Refused(text) => failed(HttpErrorKind::Unknown, text),
+                Unsent::Unresolved(text) | Unsent::Unconnected(text) => {
+                    failed(HttpErrorKind::Connect, text)
+                }
+                Unsent::Interrupted(text) => failed(HttpErrorKind::Request, text),
             })?
             .into_parts();
         // Read here, where the time is limited: whoever sends a head may be silent after it.
@@ -177,6 +196,22 @@ fn client(names: Names, tls: ClientConfig) -> Https {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .build(connector)
+}
+
+/// Which failure it is: what the lookup of the name said lies below what the client says.
+fn unsent(error: &hyper_util::client::legacy::Error) -> Unsent {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        match cause.downcast_ref::<NameError>() {
+            Some(NameError::NotPublic(name)) => return Unsent::Refused(not_public(name)),
+            Some(unresolved) => return Unsent::Unresolved(unresolved.to_string()),
+            None => source = cause.source(),
+        }
+    }
+    match error.is_connect() {
+        true => Unsent::Unconnected(whole_text(error)),
+        false => Unsent::Interrupted(whole_text(error)),
+    }
 }
 
 /// An error and what it came from: the outer text alone says little.
@@ -238,22 +273,34 @@ enum Names {
     Any,
 }
 
+#[derive(Debug, thiserror::Error)]
+enum NameError {
+    #[error("{0} has no public address")]
+    NotPublic(String),
+    #[error("{name} cannot be resolved: {error}")]
+    Unresolved { name: String, error: io::Error },
+}
+
 impl Service<Name> for Names {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+    type Error = NameError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, NameError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NameError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
         let knows_all = matches!(self, Self::Any);
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+            let found = found.map_err(|error| NameError::Unresolved {
+                name: name.as_str().to_owned(),
+                error,
+            })?;
             let known: Vec<_> = found.filter(|at| knows_all || is_public(at.ip())).collect();
             match known.is_empty() {
-                true => Err(io::Error::other(not_public(name.as_str()))),
+                true => Err(NameError::NotPublic(name.as_str().to_owned())),
                 false => Ok(known.into_iter()),
             }
         })
