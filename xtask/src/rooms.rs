@@ -65,6 +65,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-plugins-bundle", &["perpend-domain"]),
     ("perpend-outbound", &["perpend-domain"]),
     (
+        "perpend-llm",
+        &[
+            "perpend-domain",
+            "perpend-outbound",
+            "perpend-protocol",
+            "perpend-schema",
+        ],
+    ),
+    (
         "perpend-config",
         &["perpend-otlp", "perpend-outbound", "perpend-sql"],
     ),

@@ -1,0 +1,356 @@
+//! A completion: the structure method that works, the check of the reply, and re-asks.
+
+use std::collections::BTreeSet;
+
+use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason, Message, Role};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
+use crate::failure::{Class, Failure, short};
+use crate::learnt::{Known, Quirk};
+use crate::llm::{Exchange, Facts, Llm, Shared, tokens};
+use crate::observe::{CallObserver, Estimate, Structure, Usage};
+use crate::params::Params;
+use crate::protocol::{self, Ask, Reply, Wire};
+use crate::reject::{Hint, Rejected};
+use crate::wanted::Wanted;
+
+/// Of a malformed reply, what its model is shown again, in bytes.
+const MAX_SHOWN: usize = 16 << 10;
+
+impl Llm {
+    /// Asks a model. With a response schema, the completion's `structured` matches it.
+    ///
+    /// Nothing is retried with waiting: only lower structure methods and re-asks for malformed replies happen here.
+    ///
+    /// # Errors
+    /// With the class that tells whether another attempt makes sense.
+    pub async fn complete(
+        &self,
+        endpoint: &Endpoint,
+        choice: &ModelChoice,
+        limits: &CallLimits,
+        request: &CompletionRequest,
+        observer: &dyn CallObserver,
+    ) -> Result<Completion, Failure> {
+        let call = Call::new(&self.0, (endpoint, choice), limits, request, observer);
+        call.map_err(|mut failure| {
+            failure.is_unsent = true;
+            failure
+        })?
+        .run()
+        .await
+    }
+}
+
+struct Call<'a> {
+    shared: &'a Shared,
+    endpoint: &'a Endpoint,
+    model: &'a str,
+    limits: &'a CallLimits,
+    observer: &'a dyn CallObserver,
+    deadline: Instant,
+    params: Params,
+    wanted: Option<Wanted>,
+    /// The methods left, the one in use first.
+    methods: Vec<Structure>,
+    quirks: BTreeSet<Quirk>,
+    messages: Vec<Message>,
+    /// Exchanges so far.
+    number: u32,
+    reask: u32,
+    is_doubled: bool,
+    usage: Usage,
+}
+
+impl<'a> Call<'a> {
+    fn new(
+        shared: &'a Shared,
+        (endpoint, choice): (&'a Endpoint, &'a ModelChoice),
+        limits: &'a CallLimits,
+        request: &CompletionRequest,
+        observer: &'a dyn CallObserver,
+    ) -> Result<Self, Failure> {
+        if request.messages.is_empty() {
+            let message = "the request has no messages";
+            return Err(Failure::new(Class::InvalidInput, message));
+        }
+        let wanted = request.response_schema.as_deref();
+        let wanted = wanted.map(|schema| Wanted::new(schema, &shared.check));
+        let wanted = wanted.transpose()?;
+        let known = shared
+            .learnt
+            .get(endpoint, &choice.model, shared.clock.now());
+        Ok(Self {
+            shared,
+            endpoint,
+            model: &choice.model,
+            limits,
+            observer,
+            deadline: Instant::now() + limits.timeout,
+            params: Params::new(choice, limits, request)?,
+            methods: methods(endpoint, wanted.as_ref(), known.structure),
+            wanted,
+            quirks: known.quirks,
+            messages: request.messages.clone(),
+            number: 0,
+            reask: 0,
+            is_doubled: false,
+            usage: Usage::default(),
+        })
+    }
+
+    async fn run(mut self) -> Result<Completion, Failure> {
+        loop {
+            match self.ask().await {
+                Ok(reply) => {
+                    if let Some(completion) = self.take(reply).await? {
+                        self.remember();
+                        return Ok(completion);
+                    }
+                }
+                Err(rejected) => self.give_way(rejected)?,
+            }
+        }
+    }
+
+    /// One exchange.
+    async fn ask(&mut self) -> Result<Reply, Rejected> {
+        let messages = self.sent_messages();
+        let n_bytes = messages.iter().map(|message| message.content.len()).sum();
+        let wire = self
+            .wire(&messages, tokens(n_bytes))
+            .map_err(|mut failure| {
+                failure.is_unsent = self.number == 0;
+                failure
+            })?;
+        if self.deadline <= Instant::now() {
+            let limit = self.limits.timeout.as_millis();
+            let message = format!("no usable reply within {limit} ms");
+            return Err(Failure::new(Class::UpstreamTimeout, message).into());
+        }
+        self.number += 1;
+        let exchange = Exchange {
+            endpoint: self.endpoint,
+            observer: self.observer,
+            deadline: self.deadline,
+            estimate: Estimate {
+                connection_id: self.endpoint.connection_id.clone(),
+                provider: self.endpoint.provider.clone(),
+                model: self.model.to_owned(),
+                input_tokens: tokens(n_bytes),
+                max_output_tokens: self.output_limit(),
+            },
+            method: self.method(),
+            number: self.number,
+            reask: self.reask,
+        };
+        let answered = self.shared.exchange(&exchange, wire, read).await;
+        let (reply, usage) = answered.map_err(|mut rejected| {
+            rejected.failure.is_unsent &= self.number == 1;
+            rejected
+        })?;
+        self.usage += usage;
+        Ok(reply)
+    }
+
+    fn wire(&self, messages: &[Message], n_tokens: u64) -> Result<Wire, Failure> {
+        if let Some(limit) = self.limits.max_input_tokens
+            && u64::from(limit) < n_tokens
+        {
+            let message =
+                format!("the prompt has about {n_tokens} tokens, and {limit} are allowed");
+            return Err(Failure::new(Class::ContextTooLong, message));
+        }
+        let ask = Ask {
+            model: self.model,
+            messages,
+            structure: self.method(),
+            wanted: self.wanted.as_ref(),
+            params: &self.params,
+            quirks: &self.quirks,
+        };
+        protocol::complete(self.endpoint, &ask)
+    }
+
+    fn method(&self) -> Structure {
+        self.methods.first().copied().unwrap_or(Structure::None)
+    }
+
+    fn output_limit(&self) -> Option<u32> {
+        let required = protocol::required_limit(self.endpoint);
+        self.params.max_tokens.or(required)
+    }
+
+    /// The conversation, with the schema in its last message where nothing else carries it.
+    fn sent_messages(&self) -> Vec<Message> {
+        let mut messages = self.messages.clone();
+        let is_in_prompt = matches!(self.method(), Structure::JsonMode | Structure::Prompt);
+        let Some(wanted) = self.wanted.as_ref().filter(|_| is_in_prompt) else {
+            return messages;
+        };
+        let instruction = wanted.instruction();
+        match messages.last_mut() {
+            Some(last) if last.role == Role::User => {
+                last.content = format!("{}\n\n{instruction}", last.content);
+            }
+            _ => messages.push(said(Role::User, instruction)),
+        }
+        messages
+    }
+
+    /// The reply as a completion, or nothing when it has to be asked for again.
+    async fn take(&mut self, reply: Reply) -> Result<Option<Completion>, Failure> {
+        if reply.refusal.is_some() || reply.finish == FinishReason::ContentFilter {
+            let why = reply.refusal.as_deref().map(short);
+            let message = match why.filter(|why| !why.is_empty()) {
+                Some(why) => format!("the model {:?} refused: {why}", self.model),
+                None => format!("the reply of the model {:?} was filtered", self.model),
+            };
+            return Err(Failure::new(Class::Refused, message));
+        }
+        let Some(wanted) = &self.wanted else {
+            return Ok(Some(self.completion(reply, None)));
+        };
+        let found = wanted
+            .find(reply.structured.as_deref(), &reply.text)
+            .await?;
+        match found {
+            Ok(structured) => Ok(Some(self.completion(reply, Some(structured)))),
+            Err(violations) => {
+                self.ask_again(&reply, &violations)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn completion(&self, reply: Reply, structured: Option<String>) -> Completion {
+        // The text of a tool call is in its arguments.
+        let text = match (&structured, reply.text.is_empty()) {
+            (Some(structured), true) => structured.clone(),
+            _ => reply.text,
+        };
+        Completion {
+            text,
+            structured,
+            finish: reply.finish,
+            input_tokens: self.usage.input,
+            output_tokens: self.usage.output,
+            logprobs: reply.logprobs,
+            model: reply.model.unwrap_or_else(|| self.model.to_owned()),
+            from_cache: false,
+        }
+    }
+
+    /// Prepares the next request after a malformed reply.
+    fn ask_again(&mut self, reply: &Reply, violations: &[String]) -> Result<(), Failure> {
+        if self.limits.reasks <= self.reask {
+            let violations = short(&violations.join("; "));
+            let message = format!(
+                "no reply of the model {:?} matched the schema, in {} tries: {violations}",
+                self.model,
+                self.reask + 1
+            );
+            return Err(Failure::new(Class::MalformedOutput, message));
+        }
+        self.reask += 1;
+        if reply.finish == FinishReason::Length
+            && !self.is_doubled
+            && let Some(limit) = self.output_limit()
+        {
+            self.is_doubled = true;
+            self.params.max_tokens = Some(limit.saturating_mul(2));
+            return Ok(());
+        }
+        if self.reask == 2 && 1 < self.methods.len() {
+            self.methods.remove(0);
+        }
+        let bad = match &reply.structured {
+            Some(structured) => structured,
+            None => &reply.text,
+        };
+        let bad = match bad.trim() {
+            "" => "(empty)",
+            bad => &bad[..bad.floor_char_boundary(MAX_SHOWN)],
+        };
+        self.messages.push(said(Role::Assistant, bad.to_owned()));
+        let list = violations
+            .iter()
+            .map(|violation| format!("- {violation}\n"));
+        let list: String = list.collect();
+        let message = format!(
+            "This reply does not match the required JSON Schema:\n{list}Reply again, with the corrected JSON only."
+        );
+        self.messages.push(said(Role::User, message));
+        Ok(())
+    }
+
+    /// Changes the request as the provider hints, or fails.
+    fn give_way(&mut self, rejected: Rejected) -> Result<(), Failure> {
+        let may_pass = match rejected.hint {
+            Some(Hint::StepDown) if 1 < self.methods.len() => {
+                self.methods.remove(0);
+                true
+            }
+            Some(Hint::Quirk(quirk)) => {
+                let is_ours = match quirk {
+                    Quirk::OtherLimitName => self.params.max_tokens.is_some(),
+                    Quirk::NoSeed => self.params.seed.is_some() && !self.params.is_seed_of_user,
+                    Quirk::NoLogprobs => self.params.top_logprobs.is_some(),
+                };
+                is_ours && self.quirks.insert(quirk)
+            }
+            _ => false,
+        };
+        match may_pass {
+            true => Ok(()),
+            false => Err(rejected.failure),
+        }
+    }
+
+    fn remember(&self) {
+        let now = self.shared.clock.now();
+        let learnt = &self.shared.learnt;
+        let structure = match self.method() {
+            // Nothing was learnt about methods.
+            Structure::None => learnt.get(self.endpoint, self.model, now).structure,
+            method => Some(method),
+        };
+        let quirks = self.quirks.clone();
+        learnt.put(self.endpoint, self.model, Known { structure, quirks }, now);
+    }
+}
+
+/// The methods to try, in order: from the one that worked before.
+fn methods(
+    endpoint: &Endpoint,
+    wanted: Option<&Wanted>,
+    known: Option<Structure>,
+) -> Vec<Structure> {
+    let Some(wanted) = wanted else {
+        return vec![Structure::None];
+    };
+    if !wanted.is_object() {
+        return vec![Structure::Prompt];
+    }
+    let all = protocol::methods(endpoint).iter().copied();
+    all.filter(|method| known.is_none_or(|known| known <= *method))
+        .collect()
+}
+
+fn said(role: Role, content: String) -> Message {
+    Message { role, content }
+}
+
+fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
+    let reply = protocol::reply(endpoint, body)?;
+    let structured = reply.structured.as_ref().map_or(0, String::len);
+    let facts = Facts {
+        model: reply.model.clone(),
+        finish: reply.finish,
+        usage: reply.usage,
+        n_bytes: reply.text.len() + structured,
+    };
+    Ok((reply, facts))
+}

@@ -1,0 +1,71 @@
+//! What worked with a model is remembered for a day: the structure method, and what the provider rejects.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use hashlink::LruCache;
+use perpend_domain::time::Timestamp;
+
+use crate::endpoint::Endpoint;
+use crate::observe::Structure;
+
+const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+/// Models that are remembered.
+const MAX_MODELS: usize = 4096;
+
+/// A deviation from the protocol that a provider asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Quirk {
+    /// The output limit has its other name: `max_tokens` or `max_completion_tokens`.
+    OtherLimitName,
+    NoSeed,
+    NoLogprobs,
+}
+
+/// What is known about a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) structure: Option<Structure>,
+    pub(crate) quirks: BTreeSet<Quirk>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Learnt(Mutex<LruCache<String, (Known, Timestamp)>>);
+
+/// A connection that is pointed somewhere else starts anew.
+fn key(endpoint: &Endpoint, model: &str) -> String {
+    format!(
+        "{}\n{}\n{}\n{}\n{model}",
+        endpoint.connection_id,
+        endpoint.protocol.name(),
+        endpoint.use_responses_api,
+        endpoint.base_url.as_deref().unwrap_or_default(),
+    )
+}
+
+impl Learnt {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(LruCache::new(MAX_MODELS)))
+    }
+
+    pub(crate) fn get(&self, endpoint: &Endpoint, model: &str, now: Timestamp) -> Known {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(endpoint, model);
+        match all.get(&key) {
+            Some((known, at)) if now.micros_since(*at) < DAY_MICROS => known.clone(),
+            Some(_) => {
+                all.remove(&key);
+                Known::default()
+            }
+            None => Known::default(),
+        }
+    }
+
+    /// Keeps what is new. What is known already ages, so that better methods are tried again after a day.
+    pub(crate) fn put(&self, endpoint: &Endpoint, model: &str, known: Known, now: Timestamp) {
+        if self.get(endpoint, model, now) != known {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(key(endpoint, model), (known, now));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The shared state behind all calls, and one exchange with a provider: gate, observer, network, classification.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use perpend_domain::time::Clock;
+use perpend_outbound::{Header, Outbound, Post, PostError};
+use perpend_protocol::host_call::FinishReason;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::connections::Connections;
+use crate::endpoint::{Endpoint, Protocol};
+use crate::failure::{Class, Failure, redact};
+use crate::gate::{Ended, Remaining};
+use crate::headers;
+use crate::learnt::Learnt;
+use crate::observe::{CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage};
+use crate::protocol::{self, Wire};
+use crate::reject::{self, Rejected};
+
+/// Largest body, each way.
+const MAX_BODY: usize = 8 << 20;
+/// Of an answer, what is kept for people.
+const MAX_HEAD: usize = 4 << 10;
+/// Headers that belong to the transport.
+const TRANSPORT: [&str; 9] = [
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+];
+
+/// Model providers, behind one function. Cheap to clone; clones share what they learn and the limits of connections.
+#[derive(Clone)]
+pub struct Llm(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    outbound: Outbound,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) check: Arc<dyn ReplyCheck>,
+    connections: Connections,
+    pub(crate) learnt: Learnt,
+}
+
+impl fmt::Debug for Llm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Llm")
+    }
+}
+
+impl Llm {
+    /// `check` takes the replies whose schemas are not [plain](crate::is_plain).
+    #[must_use]
+    pub fn new(outbound: Outbound, clock: Arc<dyn Clock>, check: Arc<dyn ReplyCheck>) -> Self {
+        Self(Arc::new(Shared {
+            outbound,
+            clock,
+            check,
+            connections: Connections::new(),
+            learnt: Learnt::new(),
+        }))
+    }
+
+    /// The structure method that worked with a model within the last day.
+    #[must_use]
+    pub fn learnt(&self, endpoint: &Endpoint, model: &str) -> Option<Structure> {
+        let now = self.0.clock.now();
+        self.0.learnt.get(endpoint, model, now).structure
+    }
+}
+
+/// What is the same for all exchanges of a call, and the place of one in it.
+pub(crate) struct Exchange<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) observer: &'a dyn CallObserver,
+    pub(crate) deadline: Instant,
+    pub(crate) estimate: Estimate,
+    pub(crate) method: Structure,
+    pub(crate) number: u32,
+    pub(crate) reask: u32,
+}
+
+/// What an answer says besides its content.
+pub(crate) struct Facts {
+    pub(crate) model: Option<String>,
+    pub(crate) finish: FinishReason,
+    pub(crate) usage: Option<Usage>,
+    /// Bytes of the content, for the estimate where the provider counts nothing.
+    pub(crate) n_bytes: usize,
+}
+
+pub(crate) type Read<T> = fn(&Endpoint, Value) -> Result<(T, Facts), String>;
+
+/// An answer of any status, from the network or from a script.
+struct Raw {
+    status: u16,
+    content_type: String,
+    retry_after: Option<Duration>,
+    remaining: Remaining,
+    body: Bytes,
+}
+
+impl Shared {
+    /// One request and its answer, told to the observer before and after.
+    pub(crate) async fn exchange<T>(
+        &self,
+        exchange: &Exchange<'_>,
+        wire: Wire,
+        read: Read<T>,
+    ) -> Result<(T, Usage), Rejected> {
+        let body = wire.body.to_string();
+        if MAX_BODY < body.len() {
+            let message = format!("the request is larger than {} MiB", MAX_BODY >> 20);
+            return Err(unsent(Failure::new(Class::InvalidInput, message)).into());
+        }
+        let headers = headers_of(exchange.endpoint, &wire).map_err(unsent)?;
+        let permit = self.connections.enter(exchange.endpoint, exchange.deadline);
+        let permit = permit.await?;
+        let announced = exchange.observer.before(&exchange.estimate).await;
+        announced.map_err(unsent)?;
+        let started_at = self.clock.now();
+        let begun = Instant::now();
+        let request_digest = digest(&wire.url, &body);
+        let post = Post {
+            url: wire.url,
+            headers,
+            body: body.into(),
+            timeout: exchange.deadline.saturating_duration_since(begun),
+            max_answer: MAX_BODY,
+        };
+        let raw = self.send(exchange.endpoint, post, &wire.body).await;
+        let latency = begun.elapsed();
+        let remaining = raw.as_ref().map(|raw| raw.remaining).unwrap_or_default();
+        let reply_head = match &raw {
+            Ok(raw) => head(exchange.endpoint, &raw.body),
+            Err(_) => String::new(),
+        };
+        let result = raw.map_err(Rejected::from);
+        let result = result.and_then(|raw| interpret(exchange, raw, &wire.body, read));
+        permit.end(ended(&result), remaining);
+        let call = ProviderCall {
+            model_asked: exchange.estimate.model.clone(),
+            model_answered: result
+                .as_ref()
+                .ok()
+                .and_then(|(_, facts)| facts.model.clone()),
+            method: exchange.method,
+            request_digest,
+            started_at,
+            latency,
+            number: exchange.number,
+            reask: exchange.reask,
+            outcome: match &result {
+                Ok((_, facts)) => Ok(facts.finish),
+                Err(rejected) => Err((rejected.failure.class, rejected.failure.message.clone())),
+            },
+            usage: result
+                .as_ref()
+                .map(|(_, facts)| usage(facts))
+                .unwrap_or_default(),
+            reply_head,
+        };
+        exchange.observer.after(call).await;
+        result.map(|(reply, facts)| (reply, usage(&facts)))
+    }
+
+    async fn send(&self, endpoint: &Endpoint, post: Post, body: &Value) -> Result<Raw, Failure> {
+        if endpoint.protocol == Protocol::Mock {
+            return scripted(endpoint, post.timeout, body).await;
+        }
+        let answer = self.outbound.post_json(&post).await.map_err(unanswered)?;
+        let now = self.clock.now();
+        let header = |name: &str| answer.header(name);
+        Ok(Raw {
+            status: answer.status,
+            content_type: header("content-type").unwrap_or_default().to_owned(),
+            retry_after: headers::retry_after(header, now),
+            remaining: headers::remaining(header, now),
+            body: answer.body.clone(),
+        })
+    }
+}
+
+async fn scripted(endpoint: &Endpoint, limit: Duration, body: &Value) -> Result<Raw, Failure> {
+    let answer = protocol::mock_answer(endpoint, body)?;
+    if limit <= answer.latency {
+        tokio::time::sleep(limit).await;
+        return Err(unanswered(PostError::TimedOut(limit)));
+    }
+    tokio::time::sleep(answer.latency).await;
+    Ok(Raw {
+        status: answer.status,
+        content_type: "application/json".to_owned(),
+        retry_after: answer.retry_after_seconds.map(Duration::from_secs),
+        remaining: Remaining::default(),
+        body: answer.body.to_string().into(),
+    })
+}
+
+fn unsent(mut failure: Failure) -> Failure {
+    failure.is_unsent = true;
+    failure
+}
+
+/// Headers of the protocol, and those that the connection adds or replaces.
+fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> {
+    let header = |name: &str, value: &str, is_secret| Header {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        is_secret,
+    };
+    let agent = concat!("perpend/", env!("CARGO_PKG_VERSION"));
+    let mut headers = vec![
+        header("user-agent", agent, false),
+        header("accept", "application/json", false),
+    ];
+    let of_protocol = wire.headers.iter();
+    headers.extend(of_protocol.map(|(name, value)| header(name, value, true)));
+    for (name, value) in &endpoint.headers {
+        if TRANSPORT
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+        {
+            let message = format!("the header {name:?} of the connection cannot be set");
+            return Err(Failure::new(Class::ModelConfigInvalid, message));
+        }
+        headers.retain(|known| !known.name.eq_ignore_ascii_case(name));
+        headers.push(header(name, value.expose(), true));
+    }
+    Ok(headers)
+}
+
+/// The path counts, the rest of the address may hold secrets.
+fn digest(url: &str, body: &str) -> String {
+    let path = url.split('?').next().unwrap_or_default();
+    let digest = Sha256::new_with_prefix(path)
+        .chain_update([0])
+        .chain_update(body);
+    let bytes = digest.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn secrets(endpoint: &Endpoint) -> impl Iterator<Item = &str> {
+    let headers = endpoint.headers.iter().map(|(_, value)| value.expose());
+    headers.chain([endpoint.key.expose()])
+}
+
+fn head(endpoint: &Endpoint, body: &[u8]) -> String {
+    // Redacted before it is cut: a half of a secret would not be found.
+    let text = String::from_utf8_lossy(&body[..body.len().min(2 * MAX_HEAD)]);
+    let mut text = secrets(endpoint)
+        .filter(|secret| !secret.is_empty())
+        .fold(text.into_owned(), |text, secret| {
+            text.replace(secret, "***")
+        });
+    text.truncate(text.floor_char_boundary(MAX_HEAD));
+    text
+}
+
+/// The class of a request without an answer.
+fn unanswered(error: PostError) -> Failure {
+    let class = match error {
+        PostError::InvalidRequest(_) => Class::ModelConfigInvalid,
+        PostError::Refused(_) | PostError::Unresolved(_) | PostError::Redirect(_) => {
+            Class::EndpointUnreachable
+        }
+        PostError::Unconnected(_) | PostError::Interrupted(_) => Class::UpstreamUnavailable,
+        PostError::TimedOut(_) => Class::UpstreamTimeout,
+        PostError::TooLarge(_) => Class::MalformedOutput,
+    };
+    Failure::new(class, format!("the provider cannot be reached: {error}"))
+}
+
+fn interpret<T>(
+    exchange: &Exchange<'_>,
+    raw: Raw,
+    sent: &Value,
+    read: Read<T>,
+) -> Result<(T, Facts), Rejected> {
+    let text = String::from_utf8_lossy(&raw.body);
+    let parsed = serde_json::from_str::<Value>(&text);
+    let hidden = parsed.as_ref().ok().and_then(reject::hidden_status);
+    let is_good = (200..300).contains(&raw.status);
+    if !is_good || hidden.is_some() {
+        let text = redact(
+            &text[..text.floor_char_boundary(MAX_HEAD * 4)],
+            secrets(exchange.endpoint),
+        );
+        return Err(reject::classify(&reject::Answer {
+            model: &exchange.estimate.model,
+            status: if is_good {
+                hidden.unwrap_or(raw.status)
+            } else {
+                raw.status
+            },
+            retry_after: raw.retry_after,
+            body: &text,
+            sent,
+        }));
+    }
+    let unusable = |why: String| {
+        let message = format!("the provider's answer cannot be used: {why}");
+        Rejected::from(Failure::new(Class::UpstreamUnavailable, message))
+    };
+    let parsed = parsed.map_err(|error| match raw.content_type.as_str() {
+        other if !other.is_empty() && !other.contains("json") => {
+            let kind = other.split(';').next().unwrap_or_default();
+            let kind: String = kind.chars().take(60).collect();
+            unusable(format!("it is {kind}, not JSON; check the base URL"))
+        }
+        _ => unusable(format!("it is no valid JSON: {error}")),
+    })?;
+    read(exchange.endpoint, parsed)
+        .map(|(reply, mut facts)| {
+            facts.usage = Some(counted(&exchange.estimate, &facts));
+            (reply, facts)
+        })
+        .map_err(unusable)
+}
+
+/// The provider's count, or an estimate.
+fn counted(estimate: &Estimate, facts: &Facts) -> Usage {
+    let is_counted = |usage: &Usage| 0 < usage.input || 0 < usage.output;
+    facts.usage.filter(is_counted).unwrap_or(Usage {
+        input: estimate.input_tokens,
+        output: tokens(facts.n_bytes),
+        estimated: true,
+        ..Usage::default()
+    })
+}
+
+fn usage(facts: &Facts) -> Usage {
+    facts.usage.unwrap_or_default()
+}
+
+/// Bytes / 4, the estimate of tokens.
+pub(crate) const fn tokens(n_bytes: usize) -> u64 {
+    n_bytes.div_ceil(4) as u64
+}
+
+fn ended<T>(result: &Result<(T, Facts), Rejected>) -> Ended {
+    match result {
+        Ok((_, facts)) => {
+            let usage = usage(facts);
+            let tokens = usage.input.saturating_add(usage.output);
+            Ended::Otherwise { tokens }
+        }
+        Err(rejected) if rejected.failure.class == Class::RateLimited => Ended::Limited {
+            retry_after: rejected.failure.retry_after,
+        },
+        Err(_) => Ended::Otherwise { tokens: 0 },
+    }
+}

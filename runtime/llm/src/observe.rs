@@ -1,0 +1,130 @@
+//! Each exchange with a provider is announced and reported: budgets and records are kept by whoever listens.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use perpend_domain::time::Timestamp;
+use perpend_protocol::host_call::FinishReason;
+
+use crate::failure::{Class, Failure};
+
+/// How a structured reply is asked for, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Structure {
+    /// The provider enforces the schema.
+    JsonSchema,
+    /// The model must call a tool whose arguments have the schema.
+    Tool,
+    /// The provider enforces JSON; the schema is in the prompt.
+    JsonMode,
+    /// The schema is in the prompt.
+    Prompt,
+    /// No structured reply is wanted.
+    None,
+}
+
+impl Structure {
+    /// The stored name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JsonSchema => "json_schema",
+            Self::Tool => "tool",
+            Self::JsonMode => "json_mode",
+            Self::Prompt => "prompt",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Tokens that a provider counted, or an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// All tokens of the prompt, those of the cache included.
+    pub input: u64,
+    /// Of `input`, those read from the provider's cache.
+    pub cached_input: u64,
+    /// Of `input`, those written to the provider's cache.
+    pub cache_creation: u64,
+    /// All tokens of the reply, those of reasoning included.
+    pub output: u64,
+    /// Of `output`, those of reasoning.
+    pub reasoning: u64,
+    /// The provider counted nothing: bytes / 4 for each side.
+    pub estimated: bool,
+    /// The cost in US dollars, where the provider reports it.
+    pub cost_usd: Option<f64>,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.cached_input = self.cached_input.saturating_add(other.cached_input);
+        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
+        self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.estimated |= other.estimated;
+        self.cost_usd = match (self.cost_usd, other.cost_usd) {
+            (None, None) => None,
+            (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
+        };
+    }
+}
+
+/// What a request may cost at most, before it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    pub connection_id: String,
+    pub provider: String,
+    pub model: String,
+    /// Bytes of the prompt / 4.
+    pub input_tokens: u64,
+    /// The output limit of the request; without one the model's own applies.
+    pub max_output_tokens: Option<u32>,
+}
+
+/// One exchange with a provider, answered or failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderCall {
+    pub model_asked: String,
+    /// Absent where the provider does not say, or failed.
+    pub model_answered: Option<String>,
+    pub method: Structure,
+    /// SHA-256 of the address's path and the body, in hex.
+    pub request_digest: String,
+    pub started_at: Timestamp,
+    /// From the sending of the request to the end of its answer.
+    pub latency: Duration,
+    /// The place of this exchange in its call, from 1.
+    pub number: u32,
+    /// Re-asks for malformed replies so far.
+    pub reask: u32,
+    /// The provider's finish reason, or why there is no usable answer. A reply that breaks the schema finished all the
+    /// same; the call's next exchange, or its failure, tells.
+    pub outcome: Result<FinishReason, (Class, String)>,
+    /// Zero for an exchange without an answer.
+    pub usage: Usage,
+    /// The first 4 KiB of the answer's body.
+    pub reply_head: String,
+}
+
+/// Listens to the exchanges of one call.
+pub trait CallObserver: Send + Sync {
+    /// Before a request is sent. A failure stops the call and becomes its result.
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// After each exchange that `before` let pass, unless the call itself is dropped.
+    fn after(&self, call: ProviderCall) -> BoxFuture<'_, ()>;
+}
+
+/// Checks replies against schemas that must not be used in this process.
+pub trait ReplyCheck: Send + Sync {
+    /// The violations of a JSON text against a JSON Schema, as sentences for the model.
+    ///
+    /// An error says why the schema cannot be used.
+    fn check<'a>(
+        &'a self,
+        schema: &'a str,
+        value: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, String>>;
+}

@@ -1,0 +1,221 @@
+//! The parameters of a request: what the user set for the model, then what the request says, then its `extra`.
+//! Nothing is added that neither of them set.
+
+use perpend_protocol::host_call::CompletionRequest;
+use serde_json::{Map, Value};
+
+use crate::endpoint::{CallLimits, ModelChoice};
+use crate::failure::{Class, Failure};
+
+/// Members that would change the model, the credentials, the address or the conversation, or how the reply comes.
+const RESERVED: [&str; 22] = [
+    "model",
+    "messages",
+    "input",
+    "instructions",
+    "contents",
+    "system",
+    "systemInstruction",
+    "system_instruction",
+    "prompt",
+    "previous_response_id",
+    "conversation",
+    "stream",
+    "stream_options",
+    "background",
+    "n",
+    "candidateCount",
+    "best_of",
+    "api_key",
+    "apiKey",
+    "base_url",
+    "api_base",
+    "deployment",
+];
+
+/// Parameters in one form for all protocols.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Params {
+    pub(crate) temperature: Option<f64>,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) max_tokens: Option<u32>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) stop: Vec<String>,
+    pub(crate) top_logprobs: Option<u8>,
+    /// Sent as they are.
+    pub(crate) rest: Map<String, Value>,
+    /// Whether the user set the seed: one that only the request asked for is left out where it is rejected.
+    pub(crate) is_seed_of_user: bool,
+}
+
+impl Params {
+    pub(crate) fn new(
+        choice: &ModelChoice,
+        limits: &CallLimits,
+        request: &CompletionRequest,
+    ) -> Result<Self, Failure> {
+        let mut params = Self::of_user(choice)?;
+        params.temperature = request.temperature.map(exact).or(params.temperature);
+        params.top_p = request.top_p.map(exact).or(params.top_p);
+        params.max_tokens = request.max_output_tokens.or(params.max_tokens);
+        params.max_tokens = match (params.max_tokens, limits.max_output_tokens) {
+            (Some(asked), Some(limit)) => Some(asked.min(limit)),
+            (asked, limit) => asked.or(limit),
+        };
+        if request.seed.is_some() {
+            params.is_seed_of_user = false;
+        }
+        params.seed = request.seed.or(params.seed);
+        if !request.stop.is_empty() {
+            params.stop.clone_from(&request.stop);
+        }
+        params.top_logprobs = request.top_logprobs.filter(|n| 0 < *n);
+        if let Some(extra) = &request.extra {
+            let extra: Map<String, Value> = serde_json::from_str(extra)
+                .map_err(|_| Failure::new(Class::InvalidInput, "`extra` must be a JSON object"))?;
+            let allowed = extra
+                .into_iter()
+                .filter(|(name, _)| !RESERVED.contains(&name.as_str()));
+            params.rest.extend(allowed);
+        }
+        Ok(params)
+    }
+
+    /// What the user set, for requests that have no parameters of their own.
+    pub(crate) fn of_user(choice: &ModelChoice) -> Result<Self, Failure> {
+        let mut params = Self::default();
+        for (name, value) in &choice.params {
+            params.set(name, value)?;
+        }
+        Ok(params)
+    }
+
+    fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
+        let invalid = |what: &str| {
+            let message = format!("the model parameter `{name}` must be {what}");
+            Failure::new(Class::ModelConfigInvalid, message)
+        };
+        if value.is_null() {
+            return Ok(());
+        }
+        match name {
+            "temperature" => {
+                self.temperature = Some(value.as_f64().ok_or_else(|| invalid("a number"))?);
+            }
+            "top_p" => self.top_p = Some(value.as_f64().ok_or_else(|| invalid("a number"))?),
+            "max_tokens" | "max_output_tokens" | "max_completion_tokens" => {
+                let n = value.as_u64().and_then(|n| u32::try_from(n).ok());
+                let n = n.filter(|n| 0 < *n);
+                self.max_tokens = Some(n.ok_or_else(|| invalid("a positive whole number"))?);
+            }
+            "seed" => {
+                let seed = value.as_u64();
+                self.seed = Some(seed.ok_or_else(|| invalid("a whole number from 0 on"))?);
+                self.is_seed_of_user = true;
+            }
+            "stop" => {
+                let one = value.as_str().map(|stop| vec![stop.to_owned()]);
+                let many = || serde_json::from_value(value.clone()).ok();
+                self.stop = one
+                    .or_else(many)
+                    .ok_or_else(|| invalid("a text or a list of texts"))?;
+            }
+            "providerOptions" => {
+                let options = value.as_object().ok_or_else(|| invalid("an object"))?;
+                for (name, value) in options {
+                    self.pass(name, value)?;
+                }
+            }
+            _ => self.pass(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
+        if RESERVED.contains(&name) {
+            let message = format!("the model parameter `{name}` cannot be set");
+            return Err(Failure::new(Class::ModelConfigInvalid, message));
+        }
+        self.rest.insert(name.to_owned(), value.clone());
+        Ok(())
+    }
+}
+
+/// 0.7 as 0.7, not as 0.699999988079071.
+fn exact(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or(f64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_protocol::host_call::CacheMode;
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> CompletionRequest {
+        CompletionRequest {
+            slot: None,
+            messages: Vec::new(),
+            response_schema: None,
+            temperature: None,
+            top_p: None,
+            max_output_tokens: None,
+            seed: None,
+            stop: Vec::new(),
+            top_logprobs: None,
+            cache: CacheMode::Standard,
+            extra: None,
+        }
+    }
+
+    fn choice(params: Value) -> ModelChoice {
+        ModelChoice {
+            model: "m".to_owned(),
+            params: params.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn nothing_set_is_nothing_sent() {
+        let limits = CallLimits::default();
+        let params = Params::new(&choice(json!({})), &limits, &request()).unwrap();
+        assert_eq!(params, Params::default());
+    }
+
+    #[test]
+    fn a_request_has_precedence_over_the_model_and_limits_over_both() {
+        let choice = choice(json!({
+            "temperature": 1, "top_p": null, "max_tokens": 900, "stop": "x", "k": 1,
+            "providerOptions": { "p": 2, "k": 3 },
+        }));
+        let request = CompletionRequest {
+            temperature: Some(0.7),
+            extra: Some(r#"{"p": 4, "model": "dearer", "api_key": "k"}"#.to_owned()),
+            ..request()
+        };
+        let limits = CallLimits {
+            max_output_tokens: Some(500),
+            ..CallLimits::default()
+        };
+        let params = Params::new(&choice, &limits, &request).unwrap();
+        assert_eq!(params.temperature, Some(0.7));
+        assert_eq!(params.max_tokens, Some(500));
+        assert_eq!(params.stop, ["x"]);
+        assert_eq!(Value::from(params.rest), json!({ "k": 3, "p": 4 }));
+    }
+
+    #[test]
+    fn parameters_of_the_user_that_cannot_be_used_are_named() {
+        for (params, name) in [
+            (json!({ "temperature": "warm" }), "temperature"),
+            (json!({ "max_tokens": 0 }), "max_tokens"),
+            (json!({ "messages": [] }), "messages"),
+            (json!({ "providerOptions": { "stream": true } }), "stream"),
+        ] {
+            let failure = Params::of_user(&choice(params)).unwrap_err();
+            assert_eq!(failure.class, Class::ModelConfigInvalid);
+            assert!(failure.message.contains(name), "{failure}");
+        }
+    }
+}

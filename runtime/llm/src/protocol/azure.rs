@@ -1,0 +1,120 @@
+//! Azure OpenAI: the bodies of OpenAI, an address for each deployment.
+
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::openai;
+use super::wire::{self, Ask, Wire};
+use crate::endpoint::Endpoint;
+use crate::failure::{Class, Failure};
+
+const API_VERSION: &str = "2025-02-01-preview";
+
+pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
+    Ok(Wire {
+        url: address(endpoint, ask.model, &["chat", "completions"])?.into(),
+        headers: key(endpoint),
+        body: openai::body(ask, None, true),
+    })
+}
+
+pub(super) fn embed(
+    endpoint: &Endpoint,
+    model: &str,
+    texts: &[String],
+    rest: &Map<String, Value>,
+) -> Result<Wire, Failure> {
+    Ok(Wire {
+        url: address(endpoint, model, &["embeddings"])?.into(),
+        headers: key(endpoint),
+        body: wire::body(&json!({ "input": texts }), rest),
+    })
+}
+
+fn key(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    vec![("api-key", endpoint.key.expose().to_owned())]
+}
+
+/// Base addresses are written with and without `/openai`, `/deployments` and a deployment; a proxy's prefix stays.
+fn address(endpoint: &Endpoint, model: &str, ending: &[&str]) -> Result<Url, Failure> {
+    if endpoint.base_url.is_none() {
+        let message = "a connection to Azure needs the base URL of its resource";
+        return Err(Failure::new(Class::ModelConfigInvalid, message));
+    }
+    let mut url = wire::base(endpoint, "", model)?;
+    let mut path = wire::segments(&url);
+    if let Some(at) = path.iter().position(|segment| segment == "deployments") {
+        path.truncate(at);
+    }
+    path.pop_if(|last| last == "openai");
+    path.extend(["openai", "deployments", model].map(str::to_owned));
+    path.extend(ending.iter().map(|&segment| segment.to_owned()));
+    let (mut others, mut version) = (Vec::new(), None);
+    for (name, value) in url.query_pairs() {
+        match name.as_ref() {
+            "api-version" => version = Some(value.into_owned()),
+            _ => others.push((name.into_owned(), value.into_owned())),
+        }
+    }
+    let version = endpoint.api_version.as_ref().or(version.as_ref());
+    let version = version.map_or(API_VERSION, String::as_str).to_owned();
+    url.query_pairs_mut()
+        .clear()
+        .extend_pairs(others)
+        .append_pair("api-version", &version);
+    Ok(wire::with_path(url, &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{Protocol, Secret};
+
+    fn endpoint(base: &str) -> Endpoint {
+        Endpoint {
+            connection_id: "c".to_owned(),
+            provider: "azure".to_owned(),
+            protocol: Protocol::Azure,
+            base_url: Some(base.to_owned()),
+            key: Secret::new("k"),
+            headers: Vec::new(),
+            use_responses_api: false,
+            api_version: None,
+            max_in_flight: 8,
+            config: None,
+        }
+    }
+
+    #[test]
+    fn all_spellings_of_a_resource_lead_to_the_same_address() {
+        let expected = "https://r.openai.azure.com/openai/deployments/gpt%204/chat/completions?api-version=2025-02-01-preview";
+        for base in [
+            "https://r.openai.azure.com",
+            "https://r.openai.azure.com/",
+            "https://r.openai.azure.com/openai",
+            "https://r.openai.azure.com/openai/",
+            "https://r.openai.azure.com/openai/deployments",
+            "https://r.openai.azure.com/openai/deployments/other",
+            "https://r.openai.azure.com/openai/deployments/{model}/chat/completions",
+        ] {
+            let at = address(&endpoint(base), "gpt 4", &["chat", "completions"]);
+            assert_eq!(at.unwrap().as_str(), expected, "{base}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_keeps_its_prefix_and_its_query_and_versions_can_be_set() {
+        let base = "http://proxy/eu/openai/deployments/x?tenant=1&api-version=2024-10-21";
+        let mut endpoint = endpoint(base);
+        let at = |endpoint: &Endpoint| address(endpoint, "m", &["embeddings"]).unwrap();
+        assert_eq!(
+            at(&endpoint).as_str(),
+            "http://proxy/eu/openai/deployments/m/embeddings?tenant=1&api-version=2024-10-21"
+        );
+        endpoint.api_version = Some("v9".to_owned());
+        assert!(at(&endpoint).as_str().ends_with("?tenant=1&api-version=v9"));
+        endpoint.base_url = None;
+        let failure = address(&endpoint, "m", &[]).unwrap_err();
+        assert_eq!(failure.class, Class::ModelConfigInvalid);
+    }
+}

@@ -1,0 +1,314 @@
+//! Google AI Studio: `generateContent` of the Gemini models, and their embeddings.
+
+use perpend_protocol::host_call::{FinishReason, Message, Role, TokenAlternative, TokenLogprob};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::wire::{self, Ask, Embeddings, Reply, Wire};
+use crate::endpoint::Endpoint;
+use crate::failure::Failure;
+use crate::observe::Usage;
+
+const VENDOR: &str = "https://generativelanguage.googleapis.com";
+/// Members of a request; any other parameter belongs into its `generationConfig`.
+const OF_REQUEST: [&str; 6] = [
+    "safetySettings",
+    "cachedContent",
+    "tools",
+    "toolConfig",
+    "labels",
+    "serviceTier",
+];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    contents: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation_config: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Config<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_logprobs: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
+}
+
+pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
+    let (system, messages) = ask.system_apart();
+    let native = ask.native();
+    let is_json = native.is_some() || ask.is_json_mode();
+    let top_logprobs = ask.top_logprobs();
+    let config = Config {
+        temperature: ask.params.temperature,
+        top_p: ask.params.top_p,
+        max_output_tokens: ask.params.max_tokens,
+        seed: ask.seed(),
+        stop_sequences: &ask.params.stop,
+        response_logprobs: top_logprobs.map(|_| true),
+        logprobs: top_logprobs,
+        response_mime_type: is_json.then_some("application/json"),
+        response_json_schema: native.map(|wanted| &wanted.sent),
+    };
+    let (of_request, of_config) = split(&ask.params.rest);
+    let config = wire::body(&config, &of_config);
+    let body = Body {
+        contents: messages.into_iter().map(content).collect(),
+        system_instruction: system.map(|text| json!({ "parts": [{ "text": text }] })),
+        generation_config: Some(config).filter(|config| *config != json!({})),
+    };
+    Ok(Wire {
+        url: address(endpoint, ask.model, "generateContent")?.into(),
+        headers: key(endpoint),
+        body: wire::body(&body, &of_request),
+    })
+}
+
+/// Further parameters: those of the request, and those of its configuration.
+fn split(rest: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
+    let (mut of_request, mut of_config) = (Map::new(), Map::new());
+    for (name, value) in rest {
+        let place = match (name.as_str(), value) {
+            ("generationConfig", Value::Object(members)) => {
+                of_config.extend(members.clone());
+                continue;
+            }
+            (name, _) if OF_REQUEST.contains(&name) => &mut of_request,
+            _ => &mut of_config,
+        };
+        place.insert(name.clone(), value.clone());
+    }
+    (of_request, of_config)
+}
+
+fn content(message: &Message) -> Value {
+    let role = match message.role {
+        Role::Assistant => "model",
+        Role::User | Role::System => "user",
+    };
+    json!({ "role": role, "parts": [{ "text": message.content }] })
+}
+
+fn key(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    vec![("x-goog-api-key", endpoint.key.expose().to_owned())]
+}
+
+fn address(endpoint: &Endpoint, model: &str, method: &str) -> Result<Url, Failure> {
+    let base = wire::base(endpoint, VENDOR, model)?;
+    let mut path = wire::segments(&base);
+    path.pop_if(|last| last == "models");
+    path.pop_if(|last| last == "v1beta");
+    path.extend(["v1beta", "models"].map(str::to_owned));
+    path.push(format!("{}:{method}", bare(model)));
+    Ok(wire::with_path(base, &path))
+}
+
+fn bare(model: &str) -> &str {
+    model.strip_prefix("models/").unwrap_or(model)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    #[serde(default)]
+    candidates: Vec<Candidate>,
+    prompt_feedback: Option<Feedback>,
+    usage_metadata: Option<Counted>,
+    model_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    content: Option<Content>,
+    finish_reason: Option<String>,
+    logprobs_result: Option<Logprobs>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(default)]
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
+    #[serde(default)]
+    thought: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Feedback {
+    block_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Logprobs {
+    #[serde(default)]
+    chosen_candidates: Vec<Token>,
+    #[serde(default)]
+    top_candidates: Vec<Top>,
+}
+
+#[derive(Deserialize)]
+struct Top {
+    #[serde(default)]
+    candidates: Vec<Token>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Token {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    log_probability: f32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    #[serde(default)]
+    prompt_token_count: u64,
+    #[serde(default)]
+    candidates_token_count: u64,
+    #[serde(default)]
+    thoughts_token_count: u64,
+    #[serde(default)]
+    cached_content_token_count: u64,
+}
+
+/// Google counts thoughts apart from the output.
+impl From<Counted> for Usage {
+    fn from(counted: Counted) -> Self {
+        let thoughts = counted.thoughts_token_count;
+        Self {
+            input: counted.prompt_token_count,
+            cached_input: counted.cached_content_token_count,
+            output: counted.candidates_token_count.saturating_add(thoughts),
+            reasoning: thoughts,
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn reply(body: Value) -> Result<Reply, String> {
+    let answer: Answer = wire::read(body)?;
+    let blocked = answer.prompt_feedback.and_then(|of| of.block_reason);
+    let candidate = answer.candidates.into_iter().next();
+    if candidate.is_none() && blocked.is_none() {
+        return Err("the answer has no candidates".to_owned());
+    }
+    let candidate = candidate.unwrap_or(Candidate {
+        content: None,
+        finish_reason: None,
+        logprobs_result: None,
+    });
+    let finish = match (&blocked, candidate.finish_reason.as_deref()) {
+        (Some(_), _) => FinishReason::ContentFilter,
+        (_, Some("STOP")) => FinishReason::Stop,
+        (_, Some("MAX_TOKENS")) => FinishReason::Length,
+        (_, Some("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII")) => {
+            FinishReason::ContentFilter
+        }
+        _ => FinishReason::Other,
+    };
+    let reason = blocked.or(candidate.finish_reason);
+    let parts = candidate.content.map(|content| content.parts);
+    let said = parts.into_iter().flatten().filter(|part| !part.thought);
+    Ok(Reply {
+        text: said.filter_map(|part| part.text).collect(),
+        structured: None,
+        finish,
+        refusal: reason.filter(|_| finish == FinishReason::ContentFilter),
+        usage: answer.usage_metadata.map(Usage::from),
+        logprobs: candidate.logprobs_result.map(logprobs).unwrap_or_default(),
+        model: answer.model_version,
+    })
+}
+
+fn logprobs(found: Logprobs) -> Vec<TokenLogprob> {
+    let mut tops = found.top_candidates.into_iter();
+    let chosen = found.chosen_candidates.into_iter();
+    let token = |chosen: Token| {
+        let alternatives = tops.next().map(|top| top.candidates);
+        TokenLogprob {
+            token: chosen.token,
+            logprob: chosen.log_probability,
+            alternatives: alternatives
+                .into_iter()
+                .flatten()
+                .map(|other| TokenAlternative {
+                    token: other.token,
+                    logprob: other.log_probability,
+                })
+                .collect(),
+        }
+    };
+    chosen.map(token).collect()
+}
+
+pub(super) fn embed(
+    endpoint: &Endpoint,
+    model: &str,
+    texts: &[String],
+    rest: &Map<String, Value>,
+) -> Result<Wire, Failure> {
+    let name = format!("models/{}", bare(model));
+    let request = |text: &String| {
+        let request = json!({ "model": name, "content": { "parts": [{ "text": text }] } });
+        wire::body(&request, rest)
+    };
+    let requests: Vec<_> = texts.iter().map(request).collect();
+    Ok(Wire {
+        url: address(endpoint, model, "batchEmbedContents")?.into(),
+        headers: key(endpoint),
+        body: json!({ "requests": requests }),
+    })
+}
+
+#[derive(Deserialize)]
+struct EmbeddingAnswer {
+    embeddings: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    values: Vec<f32>,
+}
+
+pub(super) fn embeddings(body: Value) -> Result<Embeddings, String> {
+    let answer: EmbeddingAnswer = wire::read(body)?;
+    Ok(Embeddings {
+        vectors: answer
+            .embeddings
+            .into_iter()
+            .map(|one| one.values)
+            .collect(),
+        usage: None,
+        model: None,
+    })
+}

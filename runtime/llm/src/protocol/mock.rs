@@ -1,0 +1,175 @@
+//! Scripted replies: tests and demos run without a network. The script is in the connection's `config`:
+//!
+//! ```json
+//! {"replies": [
+//!   {"contains": "refund", "reply": {"reasoning": "..", "score": 1}, "usage": {"input": 10, "output": 5}},
+//!   {"contains": "busy", "error": {"status": 429, "retryAfterSeconds": 3}},
+//!   {"reply": "any other text", "latencyMs": 20}
+//! ]}
+//! ```
+//!
+//! The first rule whose text is in a message replies; without such a rule the last one does. Equal requests get equal
+//! replies.
+
+use std::time::Duration;
+
+use perpend_protocol::host_call::Message;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::wire::{Ask, Wire};
+use crate::endpoint::Endpoint;
+use crate::failure::{Class, Failure};
+
+/// Longest vector of an embedding.
+const DIMENSIONS: usize = 16;
+
+#[derive(Deserialize)]
+struct Script {
+    replies: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    contains: Option<String>,
+    #[serde(default)]
+    reply: Value,
+    #[serde(default)]
+    latency_ms: u64,
+    error: Option<Error>,
+    usage: Option<Tokens>,
+    /// `stop` unless said.
+    finish: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Error {
+    status: u16,
+    retry_after_seconds: Option<u64>,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tokens {
+    #[serde(default)]
+    input: u64,
+    #[serde(default)]
+    output: u64,
+}
+
+/// An answer as a server would have given it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct MockAnswer {
+    pub(crate) latency: Duration,
+    pub(crate) status: u16,
+    pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) body: Value,
+}
+
+/// The request is only recorded; its messages are what the script looks at.
+pub(super) fn complete(ask: &Ask<'_>) -> Wire {
+    let text = |message: &Message| json!({ "content": message.content });
+    wire(json!({
+        "model": ask.model,
+        "messages": ask.messages.iter().map(text).collect::<Vec<_>>(),
+        "structure": ask.structure.name(),
+        "max_tokens": ask.params.max_tokens,
+    }))
+}
+
+pub(super) fn embed(model: &str, texts: &[String]) -> Wire {
+    wire(json!({ "model": model, "input": texts }))
+}
+
+fn wire(body: Value) -> Wire {
+    Wire {
+        // Never asked for: it stands for the address in records.
+        url: "mock:/".to_owned(),
+        headers: Vec::new(),
+        body,
+    }
+}
+
+/// What the script answers, in the form of OpenAI.
+pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer, Failure> {
+    if let Some(texts) = request.get("input").and_then(Value::as_array) {
+        return Ok(embeddings(texts));
+    }
+    let invalid = |why: String| {
+        let message = format!("the config of the mock connection is invalid: {why}");
+        Failure::new(Class::ModelConfigInvalid, message)
+    };
+    let config = endpoint.config.clone().unwrap_or_default();
+    let script: Script =
+        serde_json::from_value(config).map_err(|error| invalid(error.to_string()))?;
+    let messages = request["messages"].as_array();
+    let says = |text: &String| {
+        let mut contents = messages.into_iter().flatten();
+        contents.any(|message| {
+            let content = message["content"].as_str();
+            content.is_some_and(|content| content.contains(text.as_str()))
+        })
+    };
+    let matches = |rule: &&Rule| rule.contains.as_ref().is_none_or(says);
+    let rule = script.replies.iter().find(matches);
+    let rule = rule.or(script.replies.last());
+    let rule = rule.ok_or_else(|| invalid("`replies` is empty".to_owned()))?;
+    Ok(rule.answer(&request["model"]))
+}
+
+impl Rule {
+    fn answer(&self, model: &Value) -> MockAnswer {
+        let latency = Duration::from_millis(self.latency_ms);
+        if let Some(error) = &self.error {
+            let message = error.message.as_deref().unwrap_or("scripted");
+            return MockAnswer {
+                latency,
+                status: error.status,
+                retry_after_seconds: error.retry_after_seconds,
+                body: json!({ "error": { "message": message } }),
+            };
+        }
+        let content = match &self.reply {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let usage = self.usage.as_ref().map(
+            |tokens| json!({ "prompt_tokens": tokens.input, "completion_tokens": tokens.output }),
+        );
+        let choice = json!({
+            "message": { "content": content },
+            "finish_reason": self.finish.as_deref().unwrap_or("stop"),
+        });
+        MockAnswer {
+            latency,
+            status: 200,
+            retry_after_seconds: None,
+            body: json!({ "model": model, "choices": [choice], "usage": usage }),
+        }
+    }
+}
+
+/// Vectors from digests: equal texts are equal, different ones are not.
+fn embeddings(texts: &[Value]) -> MockAnswer {
+    let vector = |text: &Value| {
+        let digest = Sha256::digest(text.as_str().unwrap_or_default());
+        let numbers = digest.iter().take(DIMENSIONS);
+        numbers
+            .map(|byte| f32::from(*byte) / 127.5 - 1.0)
+            .collect::<Vec<_>>()
+    };
+    let entries = texts.iter().enumerate();
+    let data: Vec<_> = entries
+        .map(|(at, text)| json!({ "index": at, "embedding": vector(text) }))
+        .collect();
+    MockAnswer {
+        latency: Duration::ZERO,
+        status: 200,
+        retry_after_seconds: None,
+        body: json!({ "data": data }),
+    }
+}

@@ -1,0 +1,370 @@
+//! OpenAI's chat completions and embeddings, and what every compatible server speaks.
+
+use perpend_protocol::host_call::{FinishReason, Message, TokenAlternative, TokenLogprob};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::wire::{self, Ask, Embeddings, REPLY, REPLY_DESCRIPTION, Reply, Wire};
+use crate::endpoint::Endpoint;
+use crate::failure::Failure;
+use crate::learnt::Quirk;
+use crate::observe::Usage;
+
+pub(super) const VENDOR: &str = "https://api.openai.com/v1";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_logprobs: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Turn<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+impl<'a> From<&'a Message> for Turn<'a> {
+    fn from(message: &'a Message) -> Self {
+        Self {
+            role: wire::role(message),
+            content: &message.content,
+        }
+    }
+}
+
+pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
+    let base = wire::base(endpoint, VENDOR, ask.model)?;
+    let is_vendor = is_vendor(&base);
+    Ok(Wire {
+        url: wire::ending_in(base, &["chat", "completions"]).into(),
+        headers: bearer(endpoint),
+        body: body(ask, Some(ask.model), is_vendor),
+    })
+}
+
+/// The body, with the output limit under the name of the vendor's reasoning models where `knows_reasoning`.
+pub(super) fn body(ask: &Ask<'_>, model: Option<&str>, knows_reasoning: bool) -> Value {
+    let is_new_name =
+        (knows_reasoning && is_reasoning(ask.model)) != ask.quirks.contains(&Quirk::OtherLimitName);
+    let limit = ask.params.max_tokens;
+    let native = ask.native().map(|wanted| {
+        let strict = wanted.is_strict;
+        let schema = json!({ "name": REPLY, "schema": wanted.sent, "strict": strict });
+        json!({ "type": "json_schema", "json_schema": schema })
+    });
+    let json_mode = ask.is_json_mode().then(|| json!({ "type": "json_object" }));
+    let tool = ask.tool().map(|wanted| {
+        json!({
+            "type": "function",
+            "function": {
+                "name": REPLY,
+                "description": REPLY_DESCRIPTION,
+                "parameters": wanted.schema,
+            },
+        })
+    });
+    let top_logprobs = ask.top_logprobs();
+    let body = Body {
+        model,
+        messages: ask.messages.iter().map(Turn::from).collect(),
+        temperature: ask.params.temperature,
+        top_p: ask.params.top_p,
+        max_tokens: limit.filter(|_| !is_new_name),
+        max_completion_tokens: limit.filter(|_| is_new_name),
+        seed: ask.seed(),
+        stop: &ask.params.stop,
+        logprobs: top_logprobs.map(|_| true),
+        top_logprobs,
+        response_format: native.or(json_mode),
+        tool_choice: tool
+            .as_ref()
+            .map(|_| json!({ "type": "function", "function": { "name": REPLY } })),
+        tools: tool.map(|tool| json!([tool])),
+    };
+    wire::body(&body, &ask.params.rest)
+}
+
+/// Servers without keys get none.
+pub(super) fn bearer(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let key = Some(endpoint.key.expose()).filter(|key| !key.is_empty());
+    key.map(|key| ("authorization", format!("Bearer {key}")))
+        .into_iter()
+        .collect()
+}
+
+fn is_vendor(base: &Url) -> bool {
+    base.host_str()
+        .is_some_and(|host| host == "api.openai.com" || host.ends_with(".api.openai.com"))
+}
+
+/// Models that know `max_completion_tokens` only: o1, o3-mini, gpt-5.1 and so on.
+fn is_reasoning(model: &str) -> bool {
+    let model = model.rsplit('/').next().unwrap_or(model);
+    let is_o = model
+        .strip_prefix('o')
+        .is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
+    is_o || model.starts_with("gpt-5")
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    model: Option<String>,
+    choices: Vec<Choice>,
+    usage: Option<Counted>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Said,
+    finish_reason: Option<String>,
+    logprobs: Option<Logprobs>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    /// A text, or parts of one.
+    #[serde(default)]
+    content: Value,
+    #[serde(default)]
+    tool_calls: Option<Vec<ToolCall>>,
+    refusal: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    function: Function,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    /// A JSON text; some servers send the object itself.
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct Logprobs {
+    content: Option<Vec<Token>>,
+}
+
+/// A token with its probability. The responses API has the same form.
+#[derive(Deserialize)]
+pub(super) struct Token {
+    token: String,
+    logprob: f32,
+    #[serde(default)]
+    top_logprobs: Vec<Alternative>,
+}
+
+#[derive(Deserialize)]
+struct Alternative {
+    token: String,
+    logprob: f32,
+}
+
+impl From<Token> for TokenLogprob {
+    fn from(token: Token) -> Self {
+        let alternatives = token.top_logprobs.into_iter();
+        Self {
+            token: token.token,
+            logprob: token.logprob,
+            alternatives: alternatives
+                .map(|other| TokenAlternative {
+                    token: other.token,
+                    logprob: other.logprob,
+                })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default)]
+    completion_tokens_details: Option<CompletionDetails>,
+    cost: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl From<Counted> for Usage {
+    fn from(counted: Counted) -> Self {
+        let cached = counted
+            .prompt_tokens_details
+            .and_then(|of| of.cached_tokens);
+        let reasoning = counted
+            .completion_tokens_details
+            .and_then(|of| of.reasoning_tokens);
+        Self {
+            input: counted.prompt_tokens,
+            cached_input: cached.unwrap_or_default(),
+            output: counted.completion_tokens,
+            reasoning: reasoning.unwrap_or_default(),
+            cost_usd: counted.cost,
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn reply(body: Value) -> Result<Reply, String> {
+    let answer: Answer = wire::read(body)?;
+    let choice = answer.choices.into_iter().next();
+    let choice = choice.ok_or("the answer has no choices")?;
+    let call = choice
+        .message
+        .tool_calls
+        .unwrap_or_default()
+        .into_iter()
+        .next();
+    let logprobs = choice.logprobs.and_then(|of| of.content);
+    Ok(Reply {
+        text: text(&choice.message.content),
+        structured: call.map(|call| match call.function.arguments {
+            Value::String(arguments) => arguments,
+            arguments => arguments.to_string(),
+        }),
+        finish: finish(choice.finish_reason.as_deref()),
+        refusal: choice.message.refusal.filter(|refusal| !refusal.is_empty()),
+        usage: answer.usage.map(Usage::from),
+        logprobs: logprobs
+            .into_iter()
+            .flatten()
+            .map(TokenLogprob::from)
+            .collect(),
+        model: answer.model,
+    })
+}
+
+/// The text of a content, or of its text parts.
+fn text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect()
+        }
+        _ => String::new(),
+    }
+}
+
+fn finish(reason: Option<&str>) -> FinishReason {
+    match reason {
+        Some("stop" | "tool_calls" | "function_call" | "eos") => FinishReason::Stop,
+        Some("length" | "max_tokens") => FinishReason::Length,
+        Some("content_filter") => FinishReason::ContentFilter,
+        _ => FinishReason::Other,
+    }
+}
+
+pub(super) fn embed(
+    endpoint: &Endpoint,
+    model: &str,
+    texts: &[String],
+    rest: &Map<String, Value>,
+) -> Result<Wire, Failure> {
+    let base = wire::base(endpoint, VENDOR, model)?;
+    Ok(Wire {
+        url: wire::ending_in(base, &["embeddings"]).into(),
+        headers: bearer(endpoint),
+        body: wire::body(&json!({ "model": model, "input": texts }), rest),
+    })
+}
+
+#[derive(Deserialize)]
+struct EmbeddingAnswer {
+    model: Option<String>,
+    data: Vec<Embedding>,
+    usage: Option<Counted>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    #[serde(default)]
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+pub(super) fn embeddings(body: Value) -> Result<Embeddings, String> {
+    let mut answer: EmbeddingAnswer = wire::read(body)?;
+    answer.data.sort_by_key(|embedding| embedding.index);
+    Ok(Embeddings {
+        vectors: answer.data.into_iter().map(|one| one.embedding).collect(),
+        usage: answer.usage.map(Usage::from),
+        model: answer.model,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasoning_models_are_known_by_name() {
+        for model in ["o1", "o3-mini", "gpt-5", "gpt-5.1-nano", "openai/o4-mini"] {
+            assert!(is_reasoning(model), "{model}");
+        }
+        for model in ["gpt-4o", "omni", "gpt-oss", "llama"] {
+            assert!(!is_reasoning(model), "{model}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_content_are_one_text_and_odd_members_do_no_harm() {
+        let body = json!({
+            "choices": [{
+                "message": {
+                    "content": [{ "type": "thinking" }, { "type": "text", "text": "a" }, { "text": "b" }],
+                    "tool_calls": null,
+                },
+                "finish_reason": "eos",
+                "logprobs": null,
+            }],
+            "usage": { "prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": null, "cost": 0.25 },
+        });
+        let reply = reply(body).unwrap();
+        assert_eq!(
+            (reply.text.as_str(), reply.finish),
+            ("ab", FinishReason::Stop)
+        );
+        assert_eq!(reply.usage.unwrap().cost_usd, Some(0.25));
+    }
+}

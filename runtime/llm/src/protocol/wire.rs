@@ -1,0 +1,185 @@
+//! What all protocols have in common: the request in our own terms, what is sent, and what came back.
+
+use std::collections::BTreeSet;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_protocol::host_call::{FinishReason, Message, Role, TokenLogprob};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::endpoint::Endpoint;
+use crate::failure::{Class, Failure};
+use crate::learnt::Quirk;
+use crate::observe::{Structure, Usage};
+use crate::params::Params;
+use crate::wanted::Wanted;
+
+/// Name of the tool, and of the schema, that a structured reply is asked for with.
+pub(crate) const REPLY: &str = "reply";
+pub(crate) const REPLY_DESCRIPTION: &str = "Gives the reply.";
+
+/// A completion that is wanted.
+pub(crate) struct Ask<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) messages: &'a [Message],
+    pub(crate) structure: Structure,
+    /// Present unless `structure` is `None`.
+    pub(crate) wanted: Option<&'a Wanted>,
+    pub(crate) params: &'a Params,
+    pub(crate) quirks: &'a BTreeSet<Quirk>,
+}
+
+impl Ask<'_> {
+    /// The schema, where the provider is to enforce it.
+    pub(crate) fn native(&self) -> Option<&Wanted> {
+        self.wanted
+            .filter(|_| self.structure == Structure::JsonSchema)
+    }
+
+    /// The schema, where it is that of a tool.
+    pub(crate) fn tool(&self) -> Option<&Wanted> {
+        self.wanted.filter(|_| self.structure == Structure::Tool)
+    }
+
+    pub(crate) fn is_json_mode(&self) -> bool {
+        self.structure == Structure::JsonMode
+    }
+
+    pub(crate) fn seed(&self) -> Option<u64> {
+        let is_left_out = self.quirks.contains(&Quirk::NoSeed) && !self.params.is_seed_of_user;
+        self.params.seed.filter(|_| !is_left_out)
+    }
+
+    pub(crate) fn top_logprobs(&self) -> Option<u8> {
+        let is_left_out = self.quirks.contains(&Quirk::NoLogprobs);
+        self.params.top_logprobs.filter(|_| !is_left_out)
+    }
+
+    /// The texts of system messages, and the others.
+    pub(crate) fn system_apart(&self) -> (Option<String>, Vec<&Message>) {
+        let is_system = |message: &&Message| message.role == Role::System;
+        let (mut system, mut others): (Vec<_>, Vec<_>) = self.messages.iter().partition(is_system);
+        // Providers want at least one message that is none of the system's.
+        if others.is_empty() {
+            others.extend(system.pop());
+        }
+        let system: Vec<_> = system
+            .iter()
+            .map(|message| message.content.as_str())
+            .collect();
+        let system = (!system.is_empty()).then(|| system.join("\n\n"));
+        (system, others)
+    }
+}
+
+/// What is sent. No `Debug`: the key is in it.
+pub(crate) struct Wire {
+    pub(crate) url: String,
+    /// Of the protocol, the key among them.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Value,
+}
+
+/// What a model said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) text: String,
+    /// JSON that came apart from the text, as the arguments of the tool.
+    pub(crate) structured: Option<String>,
+    pub(crate) finish: FinishReason,
+    /// Why the model or the provider refused.
+    pub(crate) refusal: Option<String>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) logprobs: Vec<TokenLogprob>,
+    pub(crate) model: Option<String>,
+}
+
+/// A vector for each text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Embeddings {
+    pub(crate) vectors: Vec<Vec<f32>>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model: Option<String>,
+}
+
+pub(crate) const fn role(message: &Message) -> &'static str {
+    match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+/// The base address of a connection, with the model in the place of `{model}`.
+pub(crate) fn base(endpoint: &Endpoint, vendor: &str, model: &str) -> Result<Url, Failure> {
+    let text = endpoint.base_url.as_deref().unwrap_or(vendor).trim();
+    let model = utf8_percent_encode(model, NON_ALPHANUMERIC).to_string();
+    let text = text.replace("{model}", &model);
+    let url = Url::parse(&text).ok();
+    let is_usable = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    url.filter(is_usable).ok_or_else(|| {
+        let message =
+            "the base URL of the connection must be an http or https address without a user name";
+        Failure::new(Class::ModelConfigInvalid, message)
+    })
+}
+
+/// Segments of a path without the empty ones.
+pub(crate) fn segments(url: &Url) -> Vec<String> {
+    let segments = url.path_segments().into_iter().flatten();
+    let decoded = |segment: &str| {
+        percent_encoding::percent_decode_str(segment)
+            .decode_utf8_lossy()
+            .into_owned()
+    };
+    segments
+        .filter(|segment| !segment.is_empty())
+        .map(decoded)
+        .collect()
+}
+
+/// The address with another path.
+pub(crate) fn with_path(mut url: Url, segments: &[String]) -> Url {
+    // Web addresses always have a path.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.clear().extend(segments);
+    }
+    url
+}
+
+/// The address with more of a path, unless it ends that way already.
+pub(crate) fn ending_in(url: Url, ending: &[&str]) -> Url {
+    let mut path = segments(&url);
+    if !path
+        .iter()
+        .map(String::as_str)
+        .rev()
+        .take(ending.len())
+        .eq(ending.iter().rev().copied())
+    {
+        path.extend(ending.iter().map(|&segment| segment.to_owned()));
+    }
+    with_path(url, &path)
+}
+
+/// The body as a struct says, with further members, which have precedence.
+pub(crate) fn body(body: &impl serde::Serialize, rest: &Map<String, Value>) -> Value {
+    // The structs here have string keys only: they always become objects.
+    let mut body = serde_json::to_value(body).unwrap_or_default();
+    if let Value::Object(members) = &mut body {
+        members.extend(
+            rest.iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+    }
+    body
+}
+
+pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, String> {
+    serde_json::from_value(body).map_err(|error| format!("the answer has an unknown form: {error}"))
+}

@@ -1,0 +1,332 @@
+//! From a provider's refusal to a class, or to another way of asking.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::failure::{Class, Failure, short};
+use crate::headers;
+use crate::learnt::Quirk;
+
+/// An answer that holds no reply.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub(crate) failure: Failure,
+    /// How the request may pass after all.
+    pub(crate) hint: Option<Hint>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// The way the structure was asked for is not known there.
+    StepDown,
+    Quirk(Quirk),
+}
+
+impl From<Failure> for Rejected {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            hint: None,
+        }
+    }
+}
+
+/// What a provider says in its body about an error, whatever the form.
+#[derive(Debug, Default)]
+struct Said {
+    message: String,
+    /// Codes, types and names, in lower case.
+    code: String,
+    /// The parameter that is wrong, in lower case.
+    param: String,
+    retry_after: Option<Duration>,
+}
+
+/// An answer to classify.
+pub(crate) struct Answer<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<Duration>,
+    /// Without secrets.
+    pub(crate) body: &'a str,
+    pub(crate) sent: &'a Value,
+}
+
+/// Ways in which providers say that nobody pays. Google's "exceeded your current quota" is not one: it says so for
+/// each limit per minute.
+const BILLING: [&str; 9] = [
+    "credit balance",
+    "insufficient credit",
+    "insufficient balance",
+    "insufficient funds",
+    "out of credits",
+    "budget has been exceeded",
+    "exceeded budget",
+    "billing hard limit",
+    "payment required",
+];
+const TOO_LONG: [&str; 8] = [
+    "context_length",
+    "context length",
+    "context window",
+    "maximum context",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "input token count",
+];
+const FILTERED: [&str; 4] = [
+    "content_filter",
+    "content_policy_violation",
+    "content management policy",
+    "responsibleaipolicyviolation",
+];
+const BAD_KEY: [&str; 4] = [
+    "api key not valid",
+    "api_key_invalid",
+    "invalid_grant",
+    "invalid api key",
+];
+/// Names of what asks for structure, and words for it.
+const STRUCTURE: [&str; 17] = [
+    "response_format",
+    "json_schema",
+    "json_object",
+    "response_schema",
+    "responseschema",
+    "response_json_schema",
+    "responsejsonschema",
+    "response_mime_type",
+    "responsemimetype",
+    "tool_choice",
+    "tools",
+    "tool use",
+    "function call",
+    "text.format",
+    "structured output",
+    "json mode",
+    "schema",
+];
+
+/// The class of an answer with an error in it.
+pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
+    let said = said(answer.body);
+    let text = format!("{} {}", said.code, said.message.to_lowercase());
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let fail = |class| Rejected::from(failure(answer, class, &said));
+    let is_limited = matches!(answer.status, 429 | 529);
+    if said.code.contains("insufficient_quota")
+        || said.code.contains("billing")
+        || answer.status == 402
+        || (400..500).contains(&answer.status) && has(&BILLING)
+    {
+        return fail(Class::BillingExhausted);
+    }
+    if is_limited {
+        return fail(Class::RateLimited);
+    }
+    match answer.status {
+        401 | 403 => fail(Class::AuthInvalid),
+        408 => fail(Class::UpstreamTimeout),
+        413 => fail(Class::ContextTooLong),
+        404 if has(&["model", "deployment", "not_found_error"]) => fail(Class::ModelUnavailable),
+        404 | 405 | 410 => fail(Class::ModelConfigInvalid),
+        400 | 422 if has(&TOO_LONG) => fail(Class::ContextTooLong),
+        400 | 422 if has(&FILTERED) => fail(Class::Refused),
+        400 | 422 if has(&BAD_KEY) => fail(Class::AuthInvalid),
+        400 | 422 if is_model_unknown(&text) => fail(Class::ModelUnavailable),
+        400 | 422 => bad_request(answer, &said, &text),
+        400..500 => fail(Class::InvalidInput),
+        _ => fail(Class::UpstreamUnavailable),
+    }
+}
+
+fn is_model_unknown(text: &str) -> bool {
+    let is_absent = ["model_not_found", "deploymentnotfound", "model not found"];
+    let is_named = text.contains("model") || text.contains("deployment");
+    is_absent.iter().any(|words| text.contains(words))
+        || (is_named && text.contains("does not exist"))
+        || text.contains("not a valid model")
+        || text.contains("invalid model")
+}
+
+/// The request has something in it that the provider does not take: which, and whose idea was it?
+fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
+    let hinted = |hint| Rejected {
+        failure: failure(answer, Class::ModelConfigInvalid, said),
+        hint: Some(hint),
+    };
+    if let Some(quirk) = quirk(said, text) {
+        return hinted(Hint::Quirk(quirk));
+    }
+    let named = named(answer.sent, said, text);
+    let is_structure = |name: &str| STRUCTURE.iter().any(|known| name.contains(known));
+    if is_structure(&said.param) || (named.is_none() && is_structure(text)) {
+        return hinted(Hint::StepDown);
+    }
+    let class = match named {
+        Some(_) => Class::ModelConfigInvalid,
+        None => Class::InvalidInput,
+    };
+    Rejected::from(failure(answer, class, said))
+}
+
+/// What can be left out or said otherwise, because the user did not ask for it in these words.
+fn quirk(said: &Said, text: &str) -> Option<Quirk> {
+    let is_about =
+        |name: &str| said.param == name || (said.param.is_empty() && is_named(text, name));
+    let is_unknown = [
+        "unsupported",
+        "not supported",
+        "unknown",
+        "unrecognized",
+        "extra inputs",
+        "not permitted",
+        "does not support",
+        "instead",
+        "cannot find field",
+        "not enabled",
+        "not allowed",
+    ];
+    if !is_unknown.iter().any(|words| text.contains(words)) {
+        return None;
+    }
+    if is_about("max_tokens") || is_about("max_completion_tokens") {
+        return Some(Quirk::OtherLimitName);
+    }
+    if is_about("logprobs") || is_about("top_logprobs") || is_about("responselogprobs") {
+        return Some(Quirk::NoLogprobs);
+    }
+    is_about("seed").then_some(Quirk::NoSeed)
+}
+
+/// The parameter of the request that the provider names.
+fn named<'a>(sent: &'a Value, said: &Said, text: &str) -> Option<&'a str> {
+    const OURS: [&str; 12] = [
+        "model",
+        "messages",
+        "input",
+        "contents",
+        "system",
+        "systemInstruction",
+        "response_format",
+        "tools",
+        "tool_choice",
+        "text",
+        "responseMimeType",
+        "responseJsonSchema",
+    ];
+    let nested = sent.get("generationConfig").and_then(Value::as_object);
+    let members = sent.as_object().into_iter().chain(nested).flatten();
+    let names = members.map(|(name, _)| name.as_str());
+    let mut of_user = names.filter(|name| !OURS.contains(name) && *name != "generationConfig");
+    of_user.find(|name| {
+        let name = name.to_lowercase();
+        match said.param.is_empty() {
+            true => is_named(text, &name),
+            false => said.param == name || said.param.starts_with(&format!("{name}.")),
+        }
+    })
+}
+
+/// Whether a text names a parameter: as a whole word, and if the word is an ordinary one, in quotes or before a colon.
+fn is_named(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let is_odd = name.contains('_') || name.contains("logprobs");
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        let is_whole = !before.is_some_and(is_part) && !after.is_some_and(is_part);
+        let is_quoted = before.is_some_and(|c| "'\"`".contains(c));
+        is_whole && (is_odd || is_quoted || after == Some(':'))
+    })
+}
+
+fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
+    let what = match class {
+        Class::RateLimited => "the provider limits the rate of requests",
+        Class::BillingExhausted => "the provider's account has no credit or quota left",
+        Class::AuthInvalid => "the provider does not accept the key",
+        Class::ModelUnavailable => "the provider does not know the model",
+        Class::ContextTooLong => "the prompt is too long for the model",
+        Class::Refused => "the provider refused the content of the request",
+        Class::UpstreamUnavailable | Class::UpstreamTimeout => "the provider failed",
+        Class::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
+            "nothing is at this address: check the base URL"
+        }
+        Class::ModelConfigInvalid => "the provider rejects a parameter",
+        _ => "the provider rejects the request",
+    };
+    let said_text = match said.message.is_empty() {
+        true => String::new(),
+        false => format!(": {}", short(&said.message)),
+    };
+    let message = format!(
+        "{what} (model {:?}, status {}){said_text}",
+        answer.model, answer.status
+    );
+    let retry_after = answer.retry_after.or(said.retry_after);
+    Failure::new(class, message).after(retry_after)
+}
+
+/// The error in a body: `{error: {message, type, code, param}}`, `{error: text}`, `{message}`, `{detail}`, one of them
+/// in a list, or a text.
+fn said(body: &str) -> Said {
+    let Ok(value) = serde_json::from_str::<Value>(body) else {
+        let is_page = body.trim_start().starts_with('<');
+        return Said {
+            message: if is_page {
+                String::new()
+            } else {
+                body.to_owned()
+            },
+            ..Said::default()
+        };
+    };
+    let value = value.get(0).unwrap_or(&value);
+    let error = value
+        .get("error")
+        .filter(|error| !error.is_null())
+        .unwrap_or(value);
+    let text = |name: &str| match error.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let message = error.as_str().map(str::to_owned);
+    let message = message
+        .or_else(|| text("message"))
+        .or_else(|| text("detail"));
+    let detail = || error.get("detail").map(Value::to_string);
+    let names = ["code", "type", "status"].into_iter().filter_map(text);
+    let inner = error.pointer("/innererror/code").and_then(Value::as_str);
+    let codes: Vec<_> = names.chain(inner.map(str::to_owned)).collect();
+    Said {
+        message: message.or_else(detail).unwrap_or_default(),
+        code: codes.join(" ").to_lowercase(),
+        param: text("param").unwrap_or_default().to_lowercase(),
+        retry_after: retry_info(error),
+    }
+}
+
+/// Google's wait: an entry of `details`.
+fn retry_info(error: &Value) -> Option<Duration> {
+    let details = error.get("details")?.as_array()?.iter();
+    let mut delays = details.filter_map(|detail| detail.get("retryDelay")?.as_str());
+    headers::span(delays.next()?)
+}
+
+/// The status that an error inside of a good answer stands for, as gateways send it.
+pub(crate) fn hidden_status(body: &Value) -> Option<u16> {
+    let error = body.get("error")?;
+    if !(error.is_object() || error.is_string()) {
+        return None;
+    }
+    let code = error.get("code").and_then(Value::as_u64);
+    let code = code.and_then(|code| u16::try_from(code).ok());
+    Some(code.filter(|code| (400..600).contains(code)).unwrap_or(502))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The schema of a wanted reply: the forms in which it is sent, and the check of what comes back.
+
+use std::sync::Arc;
+
+use perpend_schema::Schema;
+use serde_json::{Map, Value};
+
+use crate::extract;
+use crate::failure::{Class, Failure};
+use crate::observe::ReplyCheck;
+use crate::plain;
+
+/// Violations that a model is told of, at most.
+const MAX_VIOLATIONS: usize = 20;
+
+/// Keywords that providers reject in schemas they enforce. They are checked here.
+const STRIPPED: [&str; 17] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minProperties",
+    "maxProperties",
+    "default",
+    "$schema",
+    "$id",
+];
+/// Of those, the ones that the model should know all the same.
+const TOLD: [&str; 10] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minLength",
+    "maxLength",
+];
+
+/// A schema that a reply has to match.
+pub(crate) struct Wanted {
+    text: String,
+    pub(crate) schema: Value,
+    /// Without the keywords that providers reject.
+    pub(crate) sent: Value,
+    /// Whether each object lists all of its members, as OpenAI's strict mode demands.
+    pub(crate) is_strict: bool,
+    check: Check,
+}
+
+enum Check {
+    Here(Box<Schema>),
+    Elsewhere(Arc<dyn ReplyCheck>),
+}
+
+impl Wanted {
+    pub(crate) fn new(text: &str, elsewhere: &Arc<dyn ReplyCheck>) -> Result<Self, Failure> {
+        let invalid = |why: &str| {
+            let message = format!("the response schema cannot be used: {why}");
+            Failure::new(Class::InvalidInput, message)
+        };
+        let schema: Value =
+            serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))?;
+        if !schema.is_object() {
+            return Err(invalid("it must be a JSON object"));
+        }
+        let check = match plain::is_plain(text) {
+            true => {
+                let compiled = Schema::of_2020_12(&schema);
+                Check::Here(Box::new(
+                    compiled.map_err(|error| invalid(&error.to_string()))?,
+                ))
+            }
+            false => Check::Elsewhere(elsewhere.clone()),
+        };
+        let sent = stripped(&schema);
+        Ok(Self {
+            text: text.to_owned(),
+            is_strict: is_strict(&sent),
+            sent,
+            schema,
+            check,
+        })
+    }
+
+    /// Whether providers can enforce it: they want an object at the top.
+    pub(crate) fn is_object(&self) -> bool {
+        self.schema.get("type").is_some_and(|of| of == "object")
+    }
+
+    /// What is said to a model that is not bound by the schema itself.
+    pub(crate) fn instruction(&self) -> String {
+        format!(
+            "Reply with one JSON value that matches this JSON Schema, and with nothing else:\n{}",
+            self.text
+        )
+    }
+
+    /// The JSON of a reply that matches the schema.
+    ///
+    /// The inner error lists what is wrong, for the model; the outer one is a schema that cannot be used.
+    pub(crate) async fn find(
+        &self,
+        structured: Option<&str>,
+        text: &str,
+    ) -> Result<Result<String, Vec<String>>, Failure> {
+        let mut candidates = extract::candidates(structured.unwrap_or_default());
+        for candidate in extract::candidates(text) {
+            if !candidates.contains(&candidate) {
+                candidates.push(candidate);
+            }
+        }
+        let mut violations = None;
+        for candidate in candidates {
+            let found = self.violations(candidate).await?;
+            if found.is_empty() {
+                return Ok(Ok(candidate.to_owned()));
+            }
+            violations.get_or_insert(found);
+        }
+        Ok(Err(violations.unwrap_or_else(|| {
+            vec!["the reply contains no JSON object".to_owned()]
+        })))
+    }
+
+    async fn violations(&self, candidate: &str) -> Result<Vec<String>, Failure> {
+        let schema = match &self.check {
+            Check::Here(schema) => schema,
+            Check::Elsewhere(elsewhere) => {
+                let found = elsewhere.check(&self.text, candidate).await;
+                return found.map_err(|why| {
+                    let message = format!("the response schema cannot be used: {why}");
+                    Failure::new(Class::InvalidInput, message)
+                });
+            }
+        };
+        if plain::MAX_VALUE_BYTES < candidate.len() {
+            let limit = plain::MAX_VALUE_BYTES >> 10;
+            return Ok(vec![format!("the reply is larger than {limit} KiB")]);
+        }
+        let value: Value = match serde_json::from_str(candidate) {
+            Ok(value) => value,
+            Err(error) => return Ok(vec![error.to_string()]),
+        };
+        let faults = schema.faults(&value, MAX_VIOLATIONS).into_iter();
+        let sentence = |fault: perpend_schema::Fault| match fault.pointer.as_str() {
+            "" => fault.message,
+            pointer => format!("{pointer}: {}", fault.message),
+        };
+        Ok(faults.map(sentence).collect())
+    }
+}
+
+/// The schema without the keywords that providers reject, told in descriptions instead.
+fn stripped(schema: &Value) -> Value {
+    let Value::Object(members) = schema else {
+        return schema.clone();
+    };
+    let mut kept = Map::new();
+    for (keyword, value) in members {
+        if STRIPPED.contains(&keyword.as_str()) {
+            continue;
+        }
+        let value = match keyword.as_str() {
+            "properties" | "$defs" | "definitions" => each_member(value),
+            "items" | "additionalProperties" | "not" => stripped(value),
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" => each_entry(value),
+            _ => value.clone(),
+        };
+        kept.insert(keyword.clone(), value);
+    }
+    let told = TOLD.iter().filter_map(|keyword| {
+        let value = members.get(*keyword)?;
+        (*value != Value::Bool(false)).then(|| format!("{keyword}: {value}"))
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    if !told.is_empty() {
+        let description = match members.get("description").and_then(Value::as_str) {
+            Some(description) => format!("{description} ({told})"),
+            None => told,
+        };
+        kept.insert("description".to_owned(), description.into());
+    }
+    kept.into()
+}
+
+fn each_member(value: &Value) -> Value {
+    match value.as_object() {
+        Some(members) => {
+            let members = members
+                .iter()
+                .map(|(name, schema)| (name.clone(), stripped(schema)));
+            members.collect::<Map<_, _>>().into()
+        }
+        None => value.clone(),
+    }
+}
+
+fn each_entry(value: &Value) -> Value {
+    match value.as_array() {
+        Some(entries) => entries.iter().map(stripped).collect::<Vec<_>>().into(),
+        None => value.clone(),
+    }
+}
+
+/// Whether every object in the schema requires all of its members and allows no others.
+fn is_strict(schema: &Value) -> bool {
+    let inner = |value: &Value| match value {
+        Value::Object(_) => is_strict(value),
+        Value::Array(entries) => entries.iter().all(is_strict),
+        _ => true,
+    };
+    let Value::Object(members) = schema else {
+        return true;
+    };
+    let properties = members.get("properties").and_then(Value::as_object);
+    let is_object = properties.is_some() || members.get("type").is_some_and(|of| of == "object");
+    let required = members.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &String| required.is_some_and(|names| names.iter().any(|entry| entry == name));
+    let is_closed = members.get("additionalProperties") == Some(&Value::Bool(false));
+    let lists_all = properties.is_none_or(|properties| properties.keys().all(is_required));
+    let defs = ["properties", "$defs", "definitions"].into_iter();
+    let mut named = defs.filter_map(|keyword| members.get(keyword)?.as_object());
+    let mut others = ["items", "anyOf", "oneOf", "allOf", "prefixItems"]
+        .into_iter()
+        .filter_map(|keyword| members.get(keyword));
+    (!is_object || (is_closed && lists_all))
+        && named.all(|schemas| schemas.values().all(inner))
+        && others.all(inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! Providers that fail, lie and stall: each gets the class that the scheduler acts on, and no secret gets out.
+
+mod support;
+
+use std::time::Duration;
+
+use perpend_llm::{CallLimits, Class, Failure, Protocol};
+use perpend_protocol::host_call::{Completion, CompletionRequest};
+use serde_json::{Value, json};
+use support::{Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, llm, quick, said, structured};
+
+async fn ask(acts: Vec<Act>) -> (Result<Completion, Failure>, Recorder, Server) {
+    ask_with(Protocol::OpenAi, acts, &CallLimits::default()).await
+}
+
+async fn ask_with(
+    protocol: Protocol,
+    acts: Vec<Act>,
+    limits: &CallLimits,
+) -> (Result<Completion, Failure>, Recorder, Server) {
+    let server = Server::start(acts).await;
+    let endpoint = endpoint(protocol, &server.url);
+    let (result, recorder) = support::call(&llm(), &endpoint, limits, &structured()).await;
+    (result, recorder, server)
+}
+
+fn error(message: &str) -> Value {
+    json!({ "error": { "message": message } })
+}
+
+#[tokio::test]
+async fn a_429_has_the_wait_that_the_provider_asks_for() {
+    let told = |lines| Act::Told(429, lines, error("slow down"));
+    for (lines, seconds) in [
+        ("retry-after: 7\r\n", 7.0),
+        ("retry-after-ms: 250\r\nretry-after: 7\r\n", 0.25),
+        ("Retry-After: Sun, 01 Mar 2026 12:01:00 GMT\r\n", 60.0),
+        ("retry-after: 99999\r\n", 900.0),
+    ] {
+        let (result, recorder, server) = ask(vec![told(lines)]).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, Class::RateLimited);
+        assert_eq!(failure.retry_after, Some(Duration::from_secs_f64(seconds)));
+        assert!(!failure.is_unsent);
+        assert_eq!(server.asked().len(), 1, "it is not tried again here");
+        assert_eq!(recorder.outcomes(), ["rate_limited"]);
+        assert!(recorder.calls()[0].reply_head.contains("slow down"));
+    }
+}
+
+#[tokio::test]
+async fn failures_of_providers_are_reported_once() {
+    let page = |kind: &str, body: &str| {
+        let head = format!("200 OK\r\ncontent-type: {kind}\r\n");
+        Act::Raw(head, body.as_bytes().to_vec())
+    };
+    let hidden = json!({ "error": { "code": 429, "message": "later" } });
+    let cases = [
+        (
+            Act::Json(500, error("oops")),
+            Class::UpstreamUnavailable,
+            "oops",
+        ),
+        (
+            Act::Json(529, error("overloaded")),
+            Class::RateLimited,
+            "overloaded",
+        ),
+        (Act::Json(401, error("who?")), Class::AuthInvalid, "who?"),
+        (Act::Json(402, error("pay")), Class::BillingExhausted, "pay"),
+        (
+            Act::Cut,
+            Class::UpstreamUnavailable,
+            "before the answer was complete",
+        ),
+        (
+            page("application/json", "{\"choices\": ["),
+            Class::UpstreamUnavailable,
+            "no valid JSON",
+        ),
+        (
+            page("text/html; charset=utf-8", "<html>"),
+            Class::UpstreamUnavailable,
+            "text/html",
+        ),
+        (
+            page("application/json", "{}"),
+            Class::UpstreamUnavailable,
+            "unknown form",
+        ),
+        (
+            Act::Json(200, json!({ "choices": [] })),
+            Class::UpstreamUnavailable,
+            "no choices",
+        ),
+        (Act::Json(200, hidden), Class::RateLimited, "later"),
+        (
+            page("application/json", &" ".repeat(30 << 20)),
+            Class::MalformedOutput,
+            "larger than 8 MiB",
+        ),
+    ];
+    for (act, class, words) in cases {
+        let (result, recorder, server) = ask(vec![act]).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, class, "{failure}");
+        assert!(failure.message.contains(words), "{failure}");
+        assert_eq!(server.asked().len(), 1);
+        assert_eq!(recorder.outcomes(), [class.name()]);
+    }
+}
+
+#[tokio::test]
+async fn silence_and_half_answers_end_at_the_limit_of_the_call() {
+    for act in [Act::Hang, Act::Stall] {
+        let (result, recorder, _) = ask_with(Protocol::OpenAi, vec![act], &quick()).await;
+        assert_eq!(result.unwrap_err().class, Class::UpstreamTimeout);
+        assert_eq!(recorder.outcomes(), ["upstream_timeout"]);
+    }
+}
+
+#[tokio::test]
+async fn refusals_of_each_protocol_are_refused() {
+    let chat = |message: Value, reason: &str| json!({ "choices": [{ "message": message, "finish_reason": reason }] });
+    let part = json!({ "type": "refusal", "refusal": "I will not" });
+    let response = json!({
+        "status": "completed", "output": [{ "type": "message", "content": [part] }],
+    });
+    let cases = [
+        (
+            Protocol::OpenAi,
+            chat(json!({ "content": null, "refusal": "I will not" }), "stop"),
+        ),
+        (
+            Protocol::OpenAi,
+            chat(json!({ "content": "" }), "content_filter"),
+        ),
+        (
+            Protocol::Azure,
+            chat(json!({ "content": "" }), "content_filter"),
+        ),
+        (
+            Protocol::Anthropic,
+            json!({ "content": [], "stop_reason": "refusal" }),
+        ),
+        (
+            Protocol::GoogleAiStudio,
+            json!({ "promptFeedback": { "blockReason": "SAFETY" } }),
+        ),
+        (
+            Protocol::GoogleAiStudio,
+            json!({ "candidates": [{ "finishReason": "PROHIBITED_CONTENT" }] }),
+        ),
+    ];
+    for (protocol, body) in cases {
+        let acts = vec![Act::Json(200, body)];
+        let (result, recorder, _) = ask_with(protocol, acts, &CallLimits::default()).await;
+        assert_eq!(result.unwrap_err().class, Class::Refused);
+        assert_eq!(recorder.outcomes(), ["ok"], "an answer that is paid for");
+    }
+    let server = Server::start(vec![Act::Json(200, response)]).await;
+    let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
+    endpoint.use_responses_api = true;
+    let limits = CallLimits::default();
+    let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.class, Class::Refused);
+    assert!(failure.message.contains("I will not"));
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_loses_the_secrets_and_one_at_home_keeps_them() {
+    let elsewhere = Server::start(vec![said(GOOD)]).await;
+    let head = |to: &str| Act::Raw(format!("307 X\r\nlocation: {to}\r\n"), Vec::new());
+    let away = format!("{}/v1/chat", elsewhere.url);
+    let (result, _, server) = ask(vec![head("/other?a=1"), head(&away)]).await;
+    assert!(result.is_ok());
+    let at_home = &server.asked()[1];
+    assert_eq!(at_home.path, "/other?a=1");
+    assert_eq!(
+        at_home.header("authorization").unwrap(),
+        format!("Bearer {KEY}")
+    );
+    let away = &elsewhere.asked()[0];
+    assert_eq!(away.path, "/v1/chat");
+    assert_eq!(away.body, at_home.body);
+    let values: Vec<_> = away.headers.iter().map(|(_, value)| value).collect();
+    assert!(
+        !values
+            .iter()
+            .any(|value| value.contains(KEY) || value.contains(HEADER))
+    );
+}
+
+#[tokio::test]
+async fn redirects_do_not_go_on_for_ever_and_do_not_reach_the_neighbours() {
+    let head = |to: &str| Act::Raw(format!("302 X\r\nlocation: {to}\r\n"), Vec::new());
+    let (result, _, server) = ask(vec![head("/again")]).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.class, Class::EndpointUnreachable);
+    assert!(failure.message.contains("3 redirects"), "{failure}");
+    assert_eq!(server.asked().len(), 4);
+    for to in [
+        "http://localhost:1/",
+        "http://10.0.0.1/",
+        "ftp://127.0.0.1/",
+        "http://u:p@127.0.0.1/",
+    ] {
+        let (result, ..) = ask(vec![head(to)]).await;
+        assert_eq!(
+            result.unwrap_err().class,
+            Class::EndpointUnreachable,
+            "{to}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_public_or_do_not_answer_are_told_apart() {
+    // Longer than a label may be: no resolver asks anyone for it.
+    let long_name = format!("http://{}.invalid/v1", "a".repeat(64));
+    let limits = CallLimits::default();
+    let cases = [
+        ("http://localhost:9/v1", Class::EndpointUnreachable),
+        ("http://10.0.0.1/v1", Class::EndpointUnreachable),
+        ("http://[::1]:9/v1", Class::EndpointUnreachable),
+        ("http://169.254.169.254/", Class::EndpointUnreachable),
+        (long_name.as_str(), Class::EndpointUnreachable),
+        ("http://127.0.0.1:1/v1", Class::UpstreamUnavailable),
+        ("ftp://127.0.0.1/", Class::ModelConfigInvalid),
+        ("http://user:word@127.0.0.1/", Class::ModelConfigInvalid),
+        ("nonsense", Class::ModelConfigInvalid),
+    ];
+    for (url, class) in cases {
+        let endpoint = endpoint(Protocol::OpenAi, url);
+        let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, class, "{url}: {failure}");
+        assert!(!failure.message.contains("word"), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_a_provider_repeats_are_taken_out() {
+    let echo = format!(
+        "Incorrect API key provided: {KEY}, with {HEADER}; {}",
+        "y".repeat(900)
+    );
+    let (result, recorder, _) = ask(vec![Act::Json(401, error(&echo))]).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.class, Class::AuthInvalid);
+    assert!(failure.message.contains("Incorrect API key provided: ***"));
+    assert!(failure.message.chars().count() < 620);
+    assert!(recorder.calls()[0].reply_head.contains("***"));
+}
+
+#[tokio::test]
+async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
+    let server = Server::start(vec![said(GOOD)]).await;
+    let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
+    endpoint.headers = vec![(
+        "Authorization".to_owned(),
+        perpend_llm::Secret::new("Own x"),
+    )];
+    let limits = CallLimits::default();
+    let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+    assert!(result.is_ok());
+    assert_eq!(server.asked()[0].header("authorization"), Some("Own x"));
+    for name in ["Host", "content-length", "bad name"] {
+        endpoint.headers = vec![(name.to_owned(), perpend_llm::Secret::new("x"))];
+        let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+        assert_eq!(
+            result.unwrap_err().class,
+            Class::ModelConfigInvalid,
+            "{name}"
+        );
+    }
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn wrong_requests_and_long_prompts_are_not_sent() {
+    let server = Server::start(vec![said(GOOD)]).await;
+    let endpoint = endpoint(Protocol::OpenAi, &server.url);
+    let limits = CallLimits {
+        max_input_tokens: Some(5),
+        ..CallLimits::default()
+    };
+    let empty = CompletionRequest {
+        messages: Vec::new(),
+        ..structured()
+    };
+    let no_schema = CompletionRequest {
+        response_schema: Some("{".to_owned()),
+        ..structured()
+    };
+    let no_extra = CompletionRequest {
+        extra: Some("[]".to_owned()),
+        ..structured()
+    };
+    for (request, class) in [
+        (empty, Class::InvalidInput),
+        (no_schema, Class::InvalidInput),
+        (no_extra, Class::InvalidInput),
+        (structured(), Class::ContextTooLong),
+    ] {
+        let (result, recorder) = support::call(&llm(), &endpoint, &limits, &request).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, class);
+        assert!(failure.is_unsent);
+        assert!(recorder.estimates.lock().unwrap().is_empty());
+    }
+    assert!(server.asked().is_empty());
+}

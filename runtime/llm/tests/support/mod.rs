@@ -1,0 +1,354 @@
+//! A provider on the loopback that answers as it is told, and an observer that keeps what it hears.
+
+#![expect(dead_code, reason = "each test program uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use perpend_domain::time::{Clock, Timestamp};
+use perpend_llm::{
+    CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice, Protocol,
+    ProviderCall, ReplyCheck, Secret,
+};
+use perpend_outbound::Outbound;
+use perpend_protocol::host_call::{CacheMode, Completion, CompletionRequest, Message, Role};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) const KEY: &str = "sk-key-that-nobody-may-see";
+pub(crate) const HEADER: &str = "header-value-that-nobody-may-see";
+
+/// What the server does with one request.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Json(u16, Value),
+    /// With further header lines.
+    Told(u16, &'static str, Value),
+    /// Head lines and a body as they are.
+    Raw(String, Vec<u8>),
+    /// No answer, until the other side goes away.
+    Hang,
+    /// A head and a part of the body; the connection stays open.
+    Stall,
+    /// A head and a part of the body, then the end.
+    Cut,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    /// Lower-case names.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let (_, value) = headers.find(|(known, _)| known == name)?;
+        Some(value)
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Answers the requests with these acts in turn, all further ones with the last.
+    pub(crate) async fn start(acts: Vec<Act>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let server = Self {
+            url,
+            asked: asked.clone(),
+        };
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acts, asked) = (acts.clone(), asked.clone());
+                tokio::spawn(serve(stream, acts, asked));
+            }
+        });
+        server
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn serve(stream: TcpStream, acts: Vec<Act>, asked: Arc<Mutex<Vec<Asked>>>) {
+    let mut stream = BufReader::new(stream);
+    let Some(request) = read(&mut stream).await else {
+        return;
+    };
+    let at = {
+        let mut asked = asked.lock().unwrap();
+        asked.push(request);
+        asked.len() - 1
+    };
+    // A client that goes away early is one of the cases.
+    let _ = act(&mut stream, &acts[at.min(acts.len() - 1)]).await;
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let path = lines.first()?.split(' ').nth(1)?.to_owned();
+    let header = |line: &String| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_lowercase(), value.to_owned()))
+    };
+    let headers: Vec<_> = lines.iter().filter_map(header).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = vec![0; length?.1.parse().ok()?];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Asked {
+        path,
+        headers,
+        body: serde_json::from_slice(&body).unwrap(),
+    })
+}
+
+async fn act(stream: &mut BufReader<TcpStream>, act: &Act) -> std::io::Result<()> {
+    let (head, body) = match act {
+        Act::Json(status, body) => (json_head(*status, ""), body.to_string().into_bytes()),
+        Act::Told(status, lines, body) => {
+            (json_head(*status, lines), body.to_string().into_bytes())
+        }
+        Act::Raw(head, body) => (head.clone(), body.clone()),
+        Act::Hang => {
+            stream.read_to_end(&mut Vec::new()).await?;
+            return Ok(());
+        }
+        Act::Stall | Act::Cut => {
+            let head = json_head(200, "");
+            let part = format!("HTTP/1.1 {head}content-length: 900\r\n\r\n{{\"choices\"");
+            stream.write_all(part.as_bytes()).await?;
+            if matches!(act, Act::Stall) {
+                stream.read_to_end(&mut Vec::new()).await?;
+            }
+            return Ok(());
+        }
+    };
+    let length = body.len();
+    let head = format!("HTTP/1.1 {head}content-length: {length}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    // In small pieces, as slow lines bring them.
+    match length < 4096 {
+        true => {
+            for piece in body.chunks(7) {
+                stream.write_all(piece).await?;
+                stream.flush().await?;
+                tokio::task::yield_now().await;
+            }
+        }
+        false => stream.write_all(&body).await?,
+    }
+    Ok(())
+}
+
+fn json_head(status: u16, lines: &str) -> String {
+    format!("{status} X\r\ncontent-type: application/json\r\n{lines}")
+}
+
+/// Keeps all exchanges; may refuse them.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) calls: Mutex<Vec<ProviderCall>>,
+    pub(crate) estimates: Mutex<Vec<Estimate>>,
+    pub(crate) refuse: Option<Failure>,
+}
+
+impl CallObserver for Recorder {
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>> {
+        self.estimates.lock().unwrap().push(estimate.clone());
+        Box::pin(async move { self.refuse.clone().map_or(Ok(()), Err) })
+    }
+
+    fn after(&self, call: ProviderCall) -> BoxFuture<'_, ()> {
+        self.calls.lock().unwrap().push(call);
+        Box::pin(async {})
+    }
+}
+
+impl Recorder {
+    pub(crate) fn calls(&self) -> Vec<ProviderCall> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// The class of each exchange, `ok` for answers.
+    pub(crate) fn outcomes(&self) -> Vec<&'static str> {
+        let calls = self.calls();
+        let outcome = |call: &ProviderCall| match &call.outcome {
+            Ok(_) => "ok",
+            Err((class, _)) => class.name(),
+        };
+        calls.iter().map(outcome).collect()
+    }
+
+    pub(crate) fn methods(&self) -> Vec<&'static str> {
+        let calls = self.calls();
+        calls.iter().map(|call| call.method.name()).collect()
+    }
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub(crate) struct Still(pub(crate) Mutex<Timestamp>);
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// Finds one fault in values that contain `bad`.
+pub(crate) struct Elsewhere;
+
+impl ReplyCheck for Elsewhere {
+    fn check<'a>(
+        &'a self,
+        _schema: &'a str,
+        value: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        let found = value.contains("bad").then(|| "it is bad".to_owned());
+        Box::pin(async move { Ok(found.into_iter().collect()) })
+    }
+}
+
+pub(crate) fn llm_at(clock: Arc<Still>) -> Llm {
+    let outbound = Outbound::new(&["127.0.0.1".to_owned()]);
+    Llm::new(outbound, clock, Arc::new(Elsewhere))
+}
+
+pub(crate) fn llm() -> Llm {
+    let noon = Timestamp::parse("2026-03-01T12:00:00Z").unwrap();
+    llm_at(Arc::new(Still(Mutex::new(noon))))
+}
+
+pub(crate) fn endpoint(protocol: Protocol, url: &str) -> Endpoint {
+    Endpoint {
+        connection_id: "c1".to_owned(),
+        provider: "ours".to_owned(),
+        protocol,
+        base_url: Some(url.to_owned()),
+        key: Secret::new(KEY),
+        headers: vec![("x-team".to_owned(), Secret::new(HEADER))],
+        use_responses_api: false,
+        api_version: None,
+        max_in_flight: 8,
+        config: None,
+    }
+}
+
+pub(crate) fn mock(config: Value) -> Endpoint {
+    let mut endpoint = endpoint(Protocol::Mock, "");
+    endpoint.base_url = None;
+    endpoint.config = Some(config);
+    endpoint
+}
+
+pub(crate) fn choice(model: &str) -> ModelChoice {
+    ModelChoice {
+        model: model.to_owned(),
+        ..ModelChoice::default()
+    }
+}
+
+pub(crate) fn message(role: Role, content: &str) -> Message {
+    Message {
+        role,
+        content: content.to_owned(),
+    }
+}
+
+/// A system and a user message, nothing else set.
+pub(crate) fn request() -> CompletionRequest {
+    CompletionRequest {
+        slot: None,
+        messages: vec![
+            message(Role::System, "Be strict."),
+            message(Role::User, "Is it good?"),
+        ],
+        response_schema: None,
+        temperature: None,
+        top_p: None,
+        max_output_tokens: None,
+        seed: None,
+        stop: Vec::new(),
+        top_logprobs: None,
+        cache: CacheMode::Standard,
+        extra: None,
+    }
+}
+
+pub(crate) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reasoning": { "type": "string" },
+            "score": { "type": "number", "minimum": 0, "maximum": 1 },
+        },
+        "required": ["reasoning", "score"],
+        "additionalProperties": false,
+    })
+}
+
+/// [`request`] with [`schema`].
+pub(crate) fn structured() -> CompletionRequest {
+    CompletionRequest {
+        response_schema: Some(schema().to_string()),
+        ..request()
+    }
+}
+
+pub(crate) const GOOD: &str = r#"{"reasoning":"fine","score":0.5}"#;
+
+/// An answer of chat completions.
+pub(crate) fn said(content: &str) -> Act {
+    finished(content, "stop")
+}
+
+pub(crate) fn finished(content: &str, reason: &str) -> Act {
+    let choice = json!({ "message": { "content": content }, "finish_reason": reason });
+    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 4 });
+    let body = json!({ "model": "m-1", "choices": [choice], "usage": usage });
+    Act::Json(200, body)
+}
+
+pub(crate) fn quick() -> CallLimits {
+    CallLimits {
+        timeout: Duration::from_millis(400),
+        ..CallLimits::default()
+    }
+}
+
+/// One call against a server with these acts; nothing that comes out of it may show a secret.
+pub(crate) async fn call(
+    llm: &Llm,
+    endpoint: &Endpoint,
+    limits: &CallLimits,
+    request: &CompletionRequest,
+) -> (Result<Completion, Failure>, Recorder) {
+    let recorder = Recorder::default();
+    let result = llm
+        .complete(endpoint, &choice("m"), limits, request, &recorder)
+        .await;
+    let shown = format!("{result:?} {:?} {endpoint:?}", recorder.calls());
+    assert!(!shown.contains(KEY) && !shown.contains(HEADER), "{shown}");
+    (result, recorder)
+}
