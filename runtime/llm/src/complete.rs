@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
 use crate::failure::{Class, Failure, short};
 use crate::learnt::{Known, Quirk};
-use crate::llm::{Exchange, Facts, Llm, Shared, tokens};
+use crate::llm::{Exchange, Facts, Llm, Shared, clean, tokens};
 use crate::observe::{CallObserver, Estimate, Structure, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Ask, Reply, Wire};
@@ -41,6 +41,7 @@ impl Llm {
         })?
         .run()
         .await
+        .map_err(|failure| clean(endpoint, failure))
     }
 }
 

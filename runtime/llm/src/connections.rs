@@ -80,6 +80,13 @@ impl Connections {
         deadline: Instant,
     ) -> Result<Permit, Failure> {
         let connection = self.of(endpoint);
+        // Not only the first in the queue is told that its waiting is in vain.
+        let now = seconds(self.begun);
+        let closed = locked(&connection.gate).closed_until(now);
+        let wait = closed.map(|until| Duration::from_secs_f64(until - now));
+        if let Some(wait) = wait.filter(|wait| deadline < Instant::now() + *wait) {
+            return Err(limited(endpoint, wait));
+        }
         let Ok(_turn) = timeout_at(deadline, connection.turn.lock()).await else {
             return Err(busy(endpoint));
         };

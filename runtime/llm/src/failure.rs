@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 /// Longest text of a provider in a message, in characters.
 const MAX_TEXT: usize = 500;
+/// Shorter ones are placeholders.
+const MIN_SECRET: usize = 6;
 /// Longest wait that a provider can ask for.
 pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(15 * 60);
 
@@ -100,12 +104,21 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
+/// Replaces secrets in a text, as they are and as JSON writes them.
+pub(crate) fn without<'s>(text: &str, secrets: impl Iterator<Item = &'s str>) -> String {
+    let mut text = text.to_owned();
+    // Servers without keys get placeholders such as `x`, which are in every text.
+    for secret in secrets.filter(|secret| MIN_SECRET <= secret.len()) {
+        let escaped = Value::from(secret).to_string();
+        text = text.replace(secret, "***");
+        text = text.replace(escaped.trim_matches('"'), "***");
+    }
+    text
+}
+
 /// Replaces secrets, and keys that the provider masked itself, in what it said.
 pub(crate) fn redact<'s>(text: &str, secrets: impl Iterator<Item = &'s str>) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "***");
-    }
+    let text = without(text, secrets);
     let words = text.split_inclusive(char::is_whitespace).map(|word| {
         let end = word.trim_end().len();
         match word[..end].contains("**") {
@@ -122,6 +135,11 @@ mod tests {
 
     #[test]
     fn secrets_and_masked_keys_do_not_stay_in_texts() {
+        assert_eq!(
+            without(r#"a "k\"e\\ys""#, [r#"k"e\ys"#].into_iter()),
+            r#"a "***""#
+        );
+        assert_eq!(without("x", ["x", ""].into_iter()), "x");
         let said =
             "Incorrect API key provided: sk-ab****yz. You sent sk-abcdef-yz, twice: sk-abcdef-yz";
         let redacted = redact(said, ["sk-abcdef-yz", ""].into_iter());

@@ -100,6 +100,11 @@ impl Gate {
         self.max_in_flight = max.max(1);
     }
 
+    /// Until when the gate is closed for everyone.
+    pub(crate) fn closed_until(&self, now: Seconds) -> Option<Seconds> {
+        (now < self.closed_until).then_some(self.closed_until)
+    }
+
     /// Starts a request, or says when to ask again.
     pub(crate) fn start(&mut self, now: Seconds) -> Verdict {
         if now < self.closed_until {

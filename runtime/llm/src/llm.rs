@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::connections::Connections;
 use crate::endpoint::{Endpoint, Protocol};
-use crate::failure::{Class, Failure, redact};
+use crate::failure::{Class, Failure, redact, without};
 use crate::gate::{Ended, Remaining};
 use crate::headers;
 use crate::learnt::Learnt;
@@ -146,6 +146,10 @@ impl Shared {
         };
         let result = raw.map_err(Rejected::from);
         let result = result.and_then(|raw| interpret(exchange, raw, &wire.body, read));
+        let result = result.map_err(|rejected| Rejected {
+            failure: clean(exchange.endpoint, rejected.failure),
+            ..rejected
+        });
         permit.end(ended(&result), remaining);
         let call = ProviderCall {
             model_asked: exchange.estimate.model.clone(),
@@ -249,6 +253,12 @@ fn digest(url: &str, body: &str) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What a call ends with: whatever a message was made of, no secret is in it.
+pub(crate) fn clean(endpoint: &Endpoint, mut failure: Failure) -> Failure {
+    failure.message = without(&failure.message, secrets(endpoint));
+    failure
+}
+
 fn secrets(endpoint: &Endpoint) -> impl Iterator<Item = &str> {
     let headers = endpoint.headers.iter().map(|(_, value)| value.expose());
     headers.chain([endpoint.key.expose()])
@@ -257,11 +267,7 @@ fn secrets(endpoint: &Endpoint) -> impl Iterator<Item = &str> {
 fn head(endpoint: &Endpoint, body: &[u8]) -> String {
     // Redacted before it is cut: a half of a secret would not be found.
     let text = String::from_utf8_lossy(&body[..body.len().min(2 * MAX_HEAD)]);
-    let mut text = secrets(endpoint)
-        .filter(|secret| !secret.is_empty())
-        .fold(text.into_owned(), |text, secret| {
-            text.replace(secret, "***")
-        });
+    let mut text = without(&text, secrets(endpoint));
     text.truncate(text.floor_char_boundary(MAX_HEAD));
     text
 }

@@ -138,6 +138,7 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
         400 | 422 if is_model_unknown(&text) => fail(Class::ModelUnavailable),
         400 | 422 => bad_request(answer, &said, &text),
         400..500 => fail(Class::InvalidInput),
+        300..400 => fail(Class::EndpointUnreachable),
         _ => fail(Class::UpstreamUnavailable),
     }
 }
@@ -320,7 +321,8 @@ fn retry_info(error: &Value) -> Option<Duration> {
 /// The status that an error inside of a good answer stands for, as gateways send it.
 pub(crate) fn hidden_status(body: &Value) -> Option<u16> {
     let error = body.get("error")?;
-    if !(error.is_object() || error.is_string()) {
+    let is_object = error.as_object().is_some_and(|error| !error.is_empty());
+    if !is_object && error.as_str().is_none_or(str::is_empty) {
         return None;
     }
     let code = error.get("code").and_then(Value::as_u64);

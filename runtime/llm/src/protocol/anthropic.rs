@@ -103,6 +103,7 @@ struct Answer {
     model: Option<String>,
     content: Vec<Block>,
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     usage: Option<Counted>,
 }
 

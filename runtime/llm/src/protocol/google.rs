@@ -133,6 +133,7 @@ struct Answer {
     #[serde(default)]
     candidates: Vec<Candidate>,
     prompt_feedback: Option<Feedback>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     usage_metadata: Option<Counted>,
     model_version: Option<String>,
 }
@@ -142,6 +143,7 @@ struct Answer {
 struct Candidate {
     content: Option<Content>,
     finish_reason: Option<String>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     logprobs_result: Option<Logprobs>,
 }
 

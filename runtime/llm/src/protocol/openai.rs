@@ -135,6 +135,7 @@ fn is_reasoning(model: &str) -> bool {
 struct Answer {
     model: Option<String>,
     choices: Vec<Choice>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     usage: Option<Counted>,
 }
 
@@ -142,6 +143,7 @@ struct Answer {
 struct Choice {
     message: Said,
     finish_reason: Option<String>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     logprobs: Option<Logprobs>,
 }
 
@@ -313,6 +315,7 @@ pub(super) fn embed(
 struct EmbeddingAnswer {
     model: Option<String>,
     data: Vec<Embedding>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     usage: Option<Counted>,
 }
 
@@ -366,5 +369,11 @@ mod tests {
             ("ab", FinishReason::Stop)
         );
         assert_eq!(reply.usage.unwrap().cost_usd, Some(0.25));
+        let body = json!({
+            "choices": [{ "message": { "content": "a" }, "logprobs": { "content": [{ "logprob": null }] } }],
+            "usage": { "prompt_tokens": null },
+        });
+        let reply = super::reply(body).unwrap();
+        assert_eq!((reply.text.as_str(), reply.usage), ("a", None));
     }
 }

@@ -87,6 +87,7 @@ struct Answer {
     status: Option<String>,
     incomplete_details: Option<Incomplete>,
     output: Vec<Item>,
+    #[serde(default, deserialize_with = "wire::lenient")]
     usage: Option<Counted>,
 }
 

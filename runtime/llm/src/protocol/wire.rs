@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_protocol::host_call::{FinishReason, Message, Role, TokenLogprob};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -182,4 +183,14 @@ pub(crate) fn body(body: &impl serde::Serialize, rest: &Map<String, Value>) -> V
 
 pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, String> {
     serde_json::from_value(body).map_err(|error| format!("the answer has an unknown form: {error}"))
+}
+
+/// Reads what an answer can do without: odd values of compatible servers are left out.
+pub(crate) fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de>,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
 }

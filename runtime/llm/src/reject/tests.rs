@@ -196,4 +196,5 @@ fn errors_in_good_answers_are_found() {
     assert_eq!(hidden_status(&json!({ "error": "x" })), Some(502));
     assert_eq!(hidden_status(&json!({ "error": null, "output": [] })), None);
     assert_eq!(hidden_status(&json!({ "choices": [] })), None);
+    assert_eq!(hidden_status(&json!({ "error": "", "choices": [] })), None);
 }
