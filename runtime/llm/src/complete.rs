@@ -16,13 +16,13 @@ use crate::protocol::{self, Ask, Reply, Wire};
 use crate::reject::{Hint, Rejected};
 use crate::wanted::Wanted;
 
-/// Of a malformed reply, what its model is shown again, in bytes.
+/// Maximum length of a malformed reply in a re-ask, in bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
 impl Llm {
     /// Asks a model. With a response schema, the completion's `structured` matches it.
     ///
-    /// Nothing is retried with waiting: only lower structure methods and re-asks for malformed replies happen here.
+    /// Steps down structure methods and re-asks after malformed replies, without delay. All other retries are the caller's.
     ///
     /// # Errors
     /// With the class that tells whether another attempt makes sense.
@@ -249,7 +249,7 @@ impl<'a> Call<'a> {
         if self.limits.reasks <= self.reask {
             let violations = short(&violations.join("; "));
             let message = format!(
-                "no reply of the model {:?} matched the schema, in {} tries: {violations}",
+                "the replies of the model {:?} did not match the schema in {} tries: {violations}",
                 self.model,
                 self.reask + 1
             );

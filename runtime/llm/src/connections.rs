@@ -1,4 +1,4 @@
-//! The gates of all connections, waited for in turn.
+//! The gates of all connections. Calls wait for a gate in order of arrival.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 struct Connection {
     gate: Mutex<Gate>,
-    /// Held by the one call that waits for the gate; the others wait for this, in order.
+    /// Held by the first call in the queue, which waits for the gate. The others wait for this lock, in order.
     turn: tokio::sync::Mutex<()>,
     changed: Notify,
 }
@@ -80,7 +80,7 @@ impl Connections {
         deadline: Instant,
     ) -> Result<Permit, Failure> {
         let connection = self.of(endpoint);
-        // Not only the first in the queue is told that its waiting is in vain.
+        // Calls that cannot start before their deadline fail now, wherever they are in the queue.
         let now = seconds(self.begun);
         let closed = locked(&connection.gate).closed_until(now);
         let wait = closed.map(|until| Duration::from_secs_f64(until - now));
@@ -161,7 +161,7 @@ fn limited(endpoint: &Endpoint, wait: Duration) -> Failure {
 
 fn busy(endpoint: &Endpoint) -> Failure {
     let message = format!(
-        "no place became free on the connection {:?} in time ({} calls at once)",
+        "all {1} places of the connection {0:?} stayed busy until the deadline of the call",
         endpoint.provider,
         endpoint.max_in_flight.max(1)
     );

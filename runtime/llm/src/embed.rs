@@ -59,7 +59,7 @@ impl Llm {
     }
 }
 
-/// What is wrong with vectors for so many texts.
+/// Why the vectors do not fit the texts, if they do not.
 fn unusable(vectors: &[Vec<f32>], n_texts: usize) -> Option<String> {
     if vectors.len() != n_texts {
         return Some(format!("{} vectors for {n_texts} texts", vectors.len()));

@@ -1,4 +1,4 @@
-//! What a call needs to know about a connection, its model and its limits.
+//! The inputs of a call: the connection, the model and the limits.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The JSON in a reply: as it is, without its code fence, or the first object in the text. No value is changed.
+//! Finds the JSON in a reply: the whole text, the content of a code fence, or the first object. Values stay unchanged.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok()
 }
 
-/// What is between the first code fence and its end.
+/// The content of the first code fence.
 fn unfenced(text: &str) -> Option<&str> {
     let (_, after) = text.split_once("```")?;
     let (_info, body) = after.split_once('\n')?;

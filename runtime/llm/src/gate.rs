@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
     WhenFree,
 }
 
-/// What a provider said about what is left to us.
+/// The remaining allowance, as the provider reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Remaining {
     pub(crate) requests: Option<Left>,
@@ -144,7 +144,7 @@ impl Gate {
         }
     }
 
-    /// What the provider says is left caps the bucket.
+    /// Caps the bucket at the remaining allowance.
     pub(crate) fn remaining(&mut self, now: Seconds, remaining: Remaining) {
         let per_request = self.tokens_per_request.max(1.0);
         let Some(bucket) = &mut self.bucket else {

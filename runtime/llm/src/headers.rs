@@ -1,4 +1,4 @@
-//! What headers of answers say about waiting and about what is left to us.
+//! Response headers about rate limits: how long to wait, and the remaining requests and tokens.
 
 use std::time::Duration;
 

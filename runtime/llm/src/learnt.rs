@@ -1,4 +1,4 @@
-//! What worked with a model is remembered for a day: the structure method, and what the provider rejects.
+//! Remembers for a day, per model, which structure method worked and which parameters the provider rejects.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) enum Quirk {
     NoLogprobs,
 }
 
-/// What is known about a model.
+/// Facts learnt about a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) structure: Option<Structure>,

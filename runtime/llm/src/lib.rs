@@ -5,11 +5,11 @@
 //!
 //! Invariants:
 //! - **Secrets end in request headers.** No error, `Debug` output or record contains a key or a header's value.
-//! - **Only parameters that somebody set are sent**, apart from the output limit that Anthropic requires.
-//! - **A schema that is not plain is not used here** ([`is_plain`], [`ReplyCheck`]): guests write them, and this process
+//! - **Only parameters that the user or the plug-in set are sent**, apart from the output limit that Anthropic requires.
+//! - **Only plain schemas are used in this process** ([`is_plain`], [`ReplyCheck`]): guests supply them, and this process
 //!   holds keys.
-//! - **No waiting retries.** The scheduler retries; a call asks again only for what another form or a malformed reply
-//!   makes necessary.
+//! - **No delayed retries.** The scheduler retries. A call repeats a request only in another form or after a malformed
+//!   reply.
 
 mod complete;
 mod connections;

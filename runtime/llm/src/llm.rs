@@ -78,7 +78,7 @@ impl Llm {
     }
 }
 
-/// What is the same for all exchanges of a call, and the place of one in it.
+/// The context of one exchange.
 pub(crate) struct Exchange<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) observer: &'a dyn CallObserver,
@@ -89,7 +89,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) reask: u32,
 }
 
-/// What an answer says besides its content.
+/// Metadata of an answer.
 pub(crate) struct Facts {
     pub(crate) model: Option<String>,
     pub(crate) finish: FinishReason,
@@ -110,7 +110,7 @@ struct Raw {
 }
 
 impl Shared {
-    /// One request and its answer, told to the observer before and after.
+    /// Sends one request and reads its answer. Notifies the observer before and after.
     pub(crate) async fn exchange<T>(
         &self,
         exchange: &Exchange<'_>,
@@ -243,7 +243,7 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
     Ok(headers)
 }
 
-/// The path counts, the rest of the address may hold secrets.
+/// Covers the path and the body. The query may contain secrets.
 fn digest(url: &str, body: &str) -> String {
     let path = url.split('?').next().unwrap_or_default();
     let digest = Sha256::new_with_prefix(path)
@@ -253,7 +253,7 @@ fn digest(url: &str, body: &str) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a call ends with: whatever a message was made of, no secret is in it.
+/// Removes secrets from the message of a failure, whatever it was built from.
 pub(crate) fn clean(endpoint: &Endpoint, mut failure: Failure) -> Failure {
     failure.message = without(&failure.message, secrets(endpoint));
     failure
@@ -283,7 +283,7 @@ fn unanswered(error: PostError) -> Failure {
         PostError::TimedOut(_) => Class::UpstreamTimeout,
         PostError::TooLarge(_) => Class::MalformedOutput,
     };
-    Failure::new(class, format!("the provider cannot be reached: {error}"))
+    Failure::new(class, format!("the call of the provider failed: {error}"))
 }
 
 fn interpret<T>(
@@ -323,7 +323,7 @@ fn interpret<T>(
             let kind: String = kind.chars().take(60).collect();
             unusable(format!("it is {kind}, not JSON; check the base URL"))
         }
-        _ => unusable(format!("it is no valid JSON: {error}")),
+        _ => unusable(format!("it is not valid JSON: {error}")),
     })?;
     read(exchange.endpoint, parsed)
         .map(|(reply, mut facts)| {

@@ -1,4 +1,4 @@
-//! Each exchange with a provider is announced and reported: budgets and records are kept by whoever listens.
+//! Observers of exchanges with providers. Budgets and records of calls are built on them.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What a request may cost at most, before it is sent.
+/// An estimate of a request before it is sent, for reservations in budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub connection_id: String,
@@ -87,7 +87,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderCall {
     pub model_asked: String,
-    /// Absent where the provider does not say, or failed.
+    /// Absent when the provider does not report it, or failed.
     pub model_answered: Option<String>,
     pub method: Structure,
     /// SHA-256 of the address's path and the body, in hex.
@@ -99,8 +99,8 @@ pub struct ProviderCall {
     pub number: u32,
     /// Re-asks for malformed replies so far.
     pub reask: u32,
-    /// The provider's finish reason, or why there is no usable answer. A reply that breaks the schema finished all the
-    /// same; the call's next exchange, or its failure, tells.
+    /// The provider's finish reason, or the failure. A reply that violates the schema is `Ok` here; it leads to a re-ask
+    /// or to `malformed_output` as the result of the call.
     pub outcome: Result<FinishReason, (Class, String)>,
     /// Zero for an exchange without an answer.
     pub usage: Usage,

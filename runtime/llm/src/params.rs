@@ -1,5 +1,5 @@
-//! The parameters of a request: what the user set for the model, then what the request says, then its `extra`.
-//! Nothing is added that neither of them set.
+//! Merges the parameters of a request: those of the user's model choice, those of the request, then its `extra`.
+//! There are no defaults.
 
 use perpend_protocol::host_call::CompletionRequest;
 use serde_json::{Map, Value};
@@ -81,7 +81,7 @@ impl Params {
         Ok(params)
     }
 
-    /// What the user set, for requests that have no parameters of their own.
+    /// The parameters of the user alone, for requests without parameters of their own.
     pub(crate) fn of_user(choice: &ModelChoice) -> Result<Self, Failure> {
         let mut params = Self::default();
         for (name, value) in &choice.params {

@@ -1,14 +1,14 @@
-//! Schemas that may be used in this process: those whose check takes time in proportion to the value, whoever wrote
-//! them. An allow-list: no references, no patterns, no combinations of schemas.
+//! Decides which user-supplied schemas may be used in this process: those that validate in time linear in the value.
+//! An allow-list of keywords: no references, no patterns, no combinations of schemas.
 
 use serde_json::{Map, Value};
 
 const MAX_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 16;
 const MAX_PROPERTIES: usize = 256;
-/// Each value is compared with each entry.
+/// Validation compares each value with each entry.
 const MAX_ENUM: usize = 256;
-/// Largest value that is checked here, in bytes: each fault of it takes memory.
+/// Largest value to validate in this process, in bytes: each violation takes memory.
 pub(crate) const MAX_VALUE_BYTES: usize = 128 << 10;
 
 /// Whether a schema is of linear cost. `text` is the JSON it was read from.
@@ -67,7 +67,7 @@ fn is_plain_keyword(
                 .is_some_and(is_small_enum),
             _ => false,
         },
-        // Said to people and models, checked by nobody.
+        // Annotations: they are not validated.
         "description" | "title" => value.is_string(),
         "default" => true,
         _ => false,

@@ -35,7 +35,7 @@ pub(crate) const fn methods(endpoint: &Endpoint) -> &'static [Structure] {
     }
 }
 
-/// The output limit that a protocol needs where nobody set one.
+/// The default output limit of a protocol that requires one.
 pub(crate) fn required_limit(endpoint: &Endpoint) -> Option<u32> {
     (endpoint.protocol == Protocol::Anthropic).then_some(anthropic::MAX_TOKENS)
 }

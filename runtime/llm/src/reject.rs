@@ -1,4 +1,4 @@
-//! From a provider's refusal to a class, or to another way of asking.
+//! Classifies error responses, and finds out how to change the request so that it may succeed.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl From<Failure> for Rejected {
     }
 }
 
-/// What a provider says in its body about an error, whatever the form.
+/// The error in a response body, independent of the provider's format.
 #[derive(Debug, Default)]
 struct Said {
     message: String,
@@ -53,8 +53,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) sent: &'a Value,
 }
 
-/// Ways in which providers say that nobody pays. Google's "exceeded your current quota" is not one: it says so for
-/// each limit per minute.
+/// Phrases for exhausted credit. Google's "exceeded your current quota" is not among them: Google sends it for every
+/// limit per minute.
 const BILLING: [&str; 9] = [
     "credit balance",
     "insufficient credit",
@@ -152,7 +152,7 @@ fn is_model_unknown(text: &str) -> bool {
         || text.contains("invalid model")
 }
 
-/// The request has something in it that the provider does not take: which, and whose idea was it?
+/// The provider rejects a part of the request. The answer depends on which part, and on who set it.
 fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
     let hinted = |hint| Rejected {
         failure: failure(answer, Class::ModelConfigInvalid, said),
@@ -173,7 +173,7 @@ fn bad_request(answer: &Answer<'_>, said: &Said, text: &str) -> Rejected {
     Rejected::from(failure(answer, class, said))
 }
 
-/// What can be left out or said otherwise, because the user did not ask for it in these words.
+/// A parameter that can be left out or renamed, because the user did not set it under this name.
 fn quirk(said: &Said, text: &str) -> Option<Quirk> {
     let is_about =
         |name: &str| said.param == name || (said.param.is_empty() && is_named(text, name));
@@ -254,7 +254,7 @@ fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
         Class::Refused => "the provider refused the content of the request",
         Class::UpstreamUnavailable | Class::UpstreamTimeout => "the provider failed",
         Class::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
-            "nothing is at this address: check the base URL"
+            "the provider has no such endpoint: check the base URL"
         }
         Class::ModelConfigInvalid => "the provider rejects a parameter",
         _ => "the provider rejects the request",

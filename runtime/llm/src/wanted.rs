@@ -1,4 +1,4 @@
-//! The schema of a wanted reply: the forms in which it is sent, and the check of what comes back.
+//! The response schema: the forms in which it is sent, and the validation of replies.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::failure::{Class, Failure};
 use crate::observe::ReplyCheck;
 use crate::plain;
 
-/// Violations that a model is told of, at most.
+/// Maximum number of violations in a re-ask.
 const MAX_VIOLATIONS: usize = 20;
 
 /// Keywords that providers reject in schemas they enforce. They are checked here.
@@ -33,7 +33,7 @@ const STRIPPED: [&str; 17] = [
     "$schema",
     "$id",
 ];
-/// Of those, the ones that the model should know all the same.
+/// Stripped keywords that the description mentions, so that the model knows the bounds.
 const TOLD: [&str; 10] = [
     "minimum",
     "maximum",
@@ -98,7 +98,7 @@ impl Wanted {
         self.schema.get("type").is_some_and(|of| of == "object")
     }
 
-    /// What is said to a model that is not bound by the schema itself.
+    /// The instruction for methods in which the provider does not enforce the schema.
     pub(crate) fn instruction(&self) -> String {
         format!(
             "Reply with one JSON value that matches this JSON Schema, and with nothing else:\n{}",
@@ -106,9 +106,9 @@ impl Wanted {
         )
     }
 
-    /// The JSON of a reply that matches the schema.
+    /// Finds the JSON in a reply that matches the schema.
     ///
-    /// The inner error lists what is wrong, for the model; the outer one is a schema that cannot be used.
+    /// The inner error lists the violations for the model. The outer error means that the schema is unusable.
     pub(crate) async fn find(
         &self,
         structured: Option<&str>,
@@ -161,7 +161,7 @@ impl Wanted {
     }
 }
 
-/// The schema without the keywords that providers reject, told in descriptions instead.
+/// Removes the keywords that providers reject and mentions them in the descriptions.
 fn stripped(schema: &Value) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();

@@ -60,7 +60,11 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     let (llm, endpoint) = (llm(), busy(0));
     let begun = Instant::now();
     limit(&llm, &endpoint).await;
-    let (result, _) = support::call(&llm, &endpoint, &quick(), &request()).await;
+    let at_once = CallLimits {
+        timeout: Duration::from_millis(1),
+        ..CallLimits::default()
+    };
+    let (result, _) = support::call(&llm, &endpoint, &at_once, &request()).await;
     let failure = result.unwrap_err();
     assert_eq!(failure.class, Class::RateLimited);
     assert!(failure.is_unsent);
@@ -71,7 +75,7 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     let mut other = busy(0);
     other.connection_id = "c2".to_owned();
     limit(&llm, &endpoint).await;
-    let (result, _) = support::call(&llm, &other, &quick(), &request()).await;
+    let (result, _) = support::call(&llm, &other, &CallLimits::default(), &request()).await;
     assert!(result.is_ok(), "another connection is open");
 }
 
@@ -101,7 +105,11 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
         assert!(dropped.is_err());
     }
     let endpoint = busy(0);
-    let (result, _) = support::call(&llm, &endpoint, &quick(), &request()).await;
+    let patient = CallLimits {
+        timeout: Duration::from_secs(10),
+        ..limits
+    };
+    let (result, _) = support::call(&llm, &endpoint, &patient, &request()).await;
     assert!(result.is_ok());
 }
 

@@ -76,7 +76,7 @@ async fn failures_of_providers_are_reported_once() {
         (
             page("application/json", "{\"choices\": ["),
             Class::UpstreamUnavailable,
-            "no valid JSON",
+            "not valid JSON",
         ),
         (
             page("text/html; charset=utf-8", "<html>"),

@@ -1,5 +1,5 @@
-//! JSON posted to an address that a user configured, such as a model provider: one deadline for the whole call,
-//! an answer that is cut at its limit, and redirects that take no secret to another origin.
+//! Posts JSON to a user-configured address, such as a model provider: one deadline for the whole call, a limit for the
+//! answer, and redirects that never carry a secret to another origin.
 
 use std::fmt;
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn headers(headers: &[Header]) -> Result<Headers, PostError> {
 
 fn request(at: &Url, headers: &Headers, body: &Bytes) -> Result<HttpRequest, PostError> {
     let uri: Uri = at.as_str().parse().map_err(|_| {
-        PostError::InvalidRequest("the address is invalid: it is no request target".to_owned())
+        PostError::InvalidRequest("the address is invalid: it cannot be requested".to_owned())
     })?;
     let mut request = HttpRequest::new(body.clone().into());
     *request.method_mut() = Method::POST;

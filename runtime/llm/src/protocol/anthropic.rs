@@ -11,7 +11,7 @@ use crate::observe::Usage;
 
 const VENDOR: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
-/// The protocol requires a limit: this one where nobody set any.
+/// The protocol requires an output limit. This is the default.
 pub(super) const MAX_TOKENS: u32 = 4096;
 
 #[derive(Serialize)]

@@ -94,7 +94,7 @@ fn wire(body: Value) -> Wire {
     }
 }
 
-/// What the script answers, in the form of OpenAI.
+/// The scripted answer, encoded like one of OpenAI.
 pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer, Failure> {
     if let Some(texts) = request.get("input").and_then(Value::as_array) {
         return Ok(embeddings(texts));

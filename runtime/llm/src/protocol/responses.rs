@@ -46,7 +46,7 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     });
     let json_mode = ask.is_json_mode().then(|| json!({ "type": "json_object" }));
     let tool = ask.tool().map(|wanted| {
-        // Strict unless told otherwise, unlike chat completions.
+        // Here the default is strict, unlike in chat completions.
         json!({
             "type": "function",
             "name": REPLY,

@@ -1,4 +1,4 @@
-//! What all protocols have in common: the request in our own terms, what is sent, and what came back.
+//! Types shared by all protocols: the request before encoding, the HTTP request, and the decoded reply.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ impl Ask<'_> {
     pub(crate) fn system_apart(&self) -> (Option<String>, Vec<&Message>) {
         let is_system = |message: &&Message| message.role == Role::System;
         let (mut system, mut others): (Vec<_>, Vec<_>) = self.messages.iter().partition(is_system);
-        // Providers want at least one message that is none of the system's.
+        // Providers require at least one message besides system messages.
         if others.is_empty() {
             others.extend(system.pop());
         }
@@ -74,7 +74,7 @@ impl Ask<'_> {
     }
 }
 
-/// What is sent. No `Debug`: the key is in it.
+/// An encoded request. It has no `Debug` because it contains the key.
 pub(crate) struct Wire {
     pub(crate) url: String,
     /// Of the protocol, the key among them.
@@ -82,7 +82,7 @@ pub(crate) struct Wire {
     pub(crate) body: Value,
 }
 
-/// What a model said.
+/// A decoded reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
@@ -185,7 +185,7 @@ pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, String> {
     serde_json::from_value(body).map_err(|error| format!("the answer has an unknown form: {error}"))
 }
 
-/// Reads what an answer can do without: odd values of compatible servers are left out.
+/// Reads an optional part of an answer. Compatible servers send odd values there; they count as absent.
 pub(crate) fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: DeserializeOwned,
