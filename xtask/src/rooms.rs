@@ -6,7 +6,8 @@ use crate::shell;
 
 /// Each room with the rooms it may name. An arrow that is not here is forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("perpend-domain", &[]),
+    ("perpend-template", &[]),
+    ("perpend-domain", &["perpend-template"]),
     ("perpend-stats", &[]),
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
@@ -231,11 +232,12 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),
 ];
 
-/// What `domain`, `stats`, `otlp`, `schema` and `ui` must not name: they are pure.
+/// What `template`, `domain`, `stats`, `otlp`, `schema` and `ui` must not name: they are pure.
 const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
 const PURE_ROOMS: &[&str] = &[
+    "perpend-template",
     "perpend-domain",
     "perpend-stats",
     "perpend-otlp",
@@ -253,6 +255,7 @@ const IMPURE_STD: &[&str] = &[
     "SystemTime",
 ];
 const PURE_FOLDERS: &[&str] = &[
+    "runtime/template/src",
     "runtime/domain/src",
     "runtime/stats/src",
     "runtime/otlp/src",

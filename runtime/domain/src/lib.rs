@@ -38,8 +38,9 @@ mod schema;
 pub mod score;
 pub mod score_config;
 pub mod telemetry;
-pub mod template;
 pub mod text;
 pub mod time;
 pub mod tool_calls;
 pub mod trace;
+
+pub use perpend_template as template;
