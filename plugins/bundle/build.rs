@@ -10,7 +10,7 @@ use std::process::{Command, Output, exit};
 use std::{env, fs};
 
 /// Each plug-in: what comes after `perpend/` in its name.
-const PLUGINS: [&str; 2] = ["text", "json"];
+const PLUGINS: [&str; 3] = ["text", "json", "judge"];
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "plugin";
 
@@ -63,6 +63,8 @@ fn watch(root: &Path) {
         "plugins/measures",
         "plugins/text",
         "plugins/json",
+        "plugins/judge",
+        "runtime/template",
         "plugin-sdk/rust",
     ];
     for folder in sources {

@@ -63,6 +63,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "perpend-plugin-json",
         &["perpend-plugin", "perpend-plugin-measures"],
     ),
+    (
+        "perpend-plugin-judge",
+        &["perpend-plugin", "perpend-template"],
+    ),
     ("perpend-plugins-bundle", &["perpend-domain"]),
     ("perpend-outbound", &["perpend-domain"]),
     (
@@ -264,6 +268,7 @@ const PURE_FOLDERS: &[&str] = &[
     "plugins/measures/src",
     "plugins/text/src",
     "plugins/json/src",
+    "plugins/judge/src",
 ];
 
 /// Every forbidden arrow found, as sentences.

@@ -13,6 +13,10 @@ pub const BUNDLE: Bundle = Bundle {
             name: "perpend/json",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/json.wasm")),
         },
+        Component {
+            name: "perpend/judge",
+            bytes: include_bytes!(concat!(env!("OUT_DIR"), "/judge.wasm")),
+        },
     ],
     optional: &[
         "perpend/javascript",

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use perpend_plugin::{Domain, Plugin, PluginInfo};
 
-fn plugins() -> [PluginInfo; 2] {
+fn plugins() -> [PluginInfo; 3] {
     [
         perpend_plugin_text::ThisPlugin::describe(),
         perpend_plugin_json::ThisPlugin::describe(),
+        perpend_plugin_judge::ThisPlugin::describe(),
     ]
 }
 
@@ -22,7 +23,8 @@ fn the_embedded_names_are_the_described_ones() {
 }
 
 #[test]
-fn each_evaluator_has_a_unique_id_and_one_score_named_after_it() {
+fn each_evaluator_has_a_unique_id_and_one_score_named_after_it_unless_its_configuration_names_them()
+{
     for plugin in plugins() {
         let ids: BTreeSet<_> = plugin
             .evaluators
@@ -31,6 +33,11 @@ fn each_evaluator_has_a_unique_id_and_one_score_named_after_it() {
             .collect();
         assert_eq!(ids.len(), plugin.evaluators.len());
         for evaluator in &plugin.evaluators {
+            if evaluator.dynamic_scores {
+                assert_eq!(evaluator.scores, [], "{}", evaluator.id);
+                assert_eq!(plugin.name, "perpend/judge");
+                continue;
+            }
             let [score] = evaluator.scores else {
                 panic!("{} has not one score", evaluator.id)
             };

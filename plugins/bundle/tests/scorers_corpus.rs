@@ -11,6 +11,8 @@
 use std::collections::BTreeSet;
 use std::path::{self, PathBuf};
 
+use perpend_plugin::host::{Host, with_host};
+use perpend_plugin::model::{Completion, ModelError, Request};
 use perpend_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
 use perpend_plugin_text::{Formula, TextStats};
 
@@ -25,9 +27,11 @@ enum Covered {
     By(Evaluate, bool),
     /// Counts and grades, which several evaluators use.
     Stats,
+    /// The judge, with the reply of the model given.
+    Reply,
 }
 
-const COVERED: [(&str, Covered); 12] = [
+const COVERED: [(&str, Covered); 13] = [
     ("exact_match", Covered::By(TEXT, true)),
     ("levenshtein", Covered::By(TEXT, true)),
     ("numeric_diff", Covered::By(TEXT, true)),
@@ -40,15 +44,15 @@ const COVERED: [(&str, Covered); 12] = [
     ("answer", Covered::By(TEXT, false)),
     ("pattern", Covered::By(TEXT, false)),
     ("text_stats", Covered::Stats),
+    ("llm_choice", Covered::Reply),
 ];
 
-const NOT_SHIPPED: [&str; 17] = [
+const NOT_SHIPPED: [&str; 16] = [
     "bleu",
     "chrf",
     "corpus_bleu_chrf",
     "embedding_similarity",
     "list_contains",
-    "llm_choice",
     "moderation",
     "pii_free",
     "precision_recall",
@@ -284,4 +288,83 @@ fn texts_are_counted_as_the_scorers_corpus_counts_them() {
             );
         }
     }
+}
+
+/// A provider that gives the reply of a case. What the host does with it here: it takes the arguments of the call of
+/// the tool that the schema names, and refuses what is not JSON.
+struct Provider(Json);
+
+impl Provider {
+    fn arguments(&self, tool: &str) -> Option<&str> {
+        let Some(Json::Array(choices)) = member(&self.0, "choices") else {
+            return None;
+        };
+        let calls = member(member(choices.first()?, "message")?, "tool_calls")?;
+        let Json::Array(calls) = calls else {
+            return None;
+        };
+        let called = calls.iter().filter_map(|call| member(call, "function"));
+        let mut called = called.filter(|function| text(member(function, "name")) == tool);
+        Some(text(member(called.next()?, "arguments")))
+    }
+}
+
+impl Host for Provider {
+    fn complete(&self, request: &Request) -> Result<Completion, ModelError> {
+        let schema = Json::parse(request.response_schema.as_deref().unwrap()).unwrap();
+        let arguments = self.arguments(text(member(&schema, "title")));
+        match arguments.filter(|arguments| Json::parse(arguments).is_ok()) {
+            None => Err(ModelError::InvalidResponse("no call of the tool".into())),
+            Some(arguments) => Ok(Completion {
+                structured: Some(arguments.to_owned()),
+                ..Completion::of("")
+            }),
+        }
+    }
+}
+
+#[test]
+fn replies_of_models_are_read_as_the_scorers_corpus_reads_them() {
+    let (cases, tolerance) = vectors("llm_choice");
+    for case in &cases {
+        let id = text(member(case, "id"));
+        let params = member(case, "params").unwrap();
+        let mut config = vec![
+            ("prompt".to_owned(), Json::from("?")),
+            (
+                "choice_scores".to_owned(),
+                member(params, "choice_scores").unwrap().clone(),
+            ),
+        ];
+        let thinks = member(params, "use_cot").cloned();
+        config.extend(thinks.map(|thinks| ("chain_of_thought".to_owned(), thinks)));
+        let config = Json::Object(config).to_string();
+        let provider = Provider(member(case, "reply").unwrap().clone());
+        let answer = with_host(provider, || {
+            perpend_plugin_judge::ThisPlugin::evaluate("judge", &Item::default(), &config)
+        });
+        let want = member(case, "want").unwrap();
+        if let Some(error) = member(want, "error") {
+            let Err(EvalError::Upstream(why)) = &answer else {
+                panic!("{id}: {answer:?}")
+            };
+            assert!(why.contains(text(Some(error))), "{id}: {why}");
+            continue;
+        }
+        let scores = answer.unwrap();
+        let wanted = member(want, "score").and_then(number).unwrap();
+        assert!(
+            (scores[0].as_f64().unwrap() - wanted).abs() <= tolerance,
+            "{id}"
+        );
+        let choice = scores[0].metadata.iter().find(|(key, _)| key == "choice");
+        assert_eq!(
+            choice.map(|(_, choice)| choice),
+            member(want, "choice"),
+            "{id}"
+        );
+        let comment = Json::from(scores[0].comment.clone());
+        assert_eq!(Some(&comment), member(want, "rationale"), "{id}");
+    }
+    assert!(cases.len() > 30, "only {} cases were found", cases.len());
 }

@@ -1,0 +1,285 @@
+//! The evaluator `judge`: one question, one score.
+
+use perpend_plugin::ConfigProblem;
+use perpend_plugin::model::{Completion, Request, Role, Slot};
+use perpend_plugin::prelude::*;
+
+use crate::answer::{Answer, Value, lines, member};
+use crate::ask::{Reply, SLOTS, Seat, ask, malformed, quorum};
+use crate::config::{JudgeConfig, Output};
+use crate::distribution::{Distribution, start_of_member, text_of};
+use crate::prompt::add_instruction;
+use crate::shape::{Shape, closed, object, text_schema};
+use crate::{check, graded, votes};
+
+/// The name of the score. The host stores it under the name of the evaluator.
+const SCORE: &str = "judge";
+/// As many alternatives as the providers give, where a distribution is needed and no number was configured.
+const MOST_ALTERNATIVES: u8 = 20;
+
+/// The parts that a prompt may name.
+pub(crate) const NEEDS: Parts = Parts {
+    input: true,
+    output: true,
+    expected_output: true,
+    metadata: true,
+    ..Parts::NONE
+};
+
+/// One question to a model, or to a panel of models.
+pub struct Judge;
+
+impl Evaluator for Judge {
+    const ID: &'static str = "judge";
+    const TITLE: &'static str = "Model judge";
+    const DESCRIPTION: &'static str = "A language model, or a panel of them, reads the item in a prompt and gives one score: \
+        a number, true or false, categories, or a choice that stands for a number. Its reasoning is the comment.";
+    const NEEDS: Parts = NEEDS;
+    const SLOTS: &'static [Slot] = SLOTS;
+    // The data type depends on the configuration.
+    const SCORES: &'static [ScoreSpec] = &[];
+    const DYNAMIC_SCORES: bool = true;
+    type Config = JudgeConfig;
+
+    fn evaluate(item: &Item, config: &JudgeConfig) -> Result<Vec<Score>, EvalError> {
+        let task = Task::of(config)?;
+        let seats = config.panel.seats();
+        let filled = config.asking.filled(item, None);
+        let mut requests = task.requests(filled.messages, &seats)?;
+        if let Some(swap) = &config.swap {
+            let swapped = config.asking.filled(item, Some(swap));
+            requests.extend(task.requests(swapped.messages, &seats)?);
+        }
+        let replies = task.replies(&requests)?.into_iter();
+        let mut answers = replies.map(|reply| reply.and_then(|completion| task.read(&completion)));
+        let mut cast: Vec<_> = answers.by_ref().take(seats.len()).collect();
+        if let Shape::Choice(scores) = task.shape
+            && config.swap.is_some()
+        {
+            cast = cast
+                .into_iter()
+                .zip(answers)
+                .map(|(plain, swapped)| Ok(both_orders(plain?, &swapped?, scores)))
+                .collect();
+        }
+        let cast: Vec<_> = seats.into_iter().zip(quorum(cast)?).collect();
+        let scores = votes::scores(SCORE, &cast, &config.panel)?.into_iter();
+        Ok(scores
+            .map(|score| with_truncated(score, &filled.truncated))
+            .collect())
+    }
+
+    fn check_config(config: &JudgeConfig) -> Vec<ConfigProblem> {
+        check::judge(config)
+    }
+}
+
+/// The score with what was left out of its prompt.
+pub(crate) fn with_truncated(score: Score, truncated: &[(String, Json)]) -> Score {
+    match truncated {
+        [] => score,
+        some => score.with("truncated", Json::Object(some.to_vec())),
+    }
+}
+
+impl JudgeConfig {
+    /// The values that an answer may take; `None` when there is neither `output` nor `choice_scores`.
+    pub(crate) fn shape(&self) -> Option<Shape<'_>> {
+        if let Some(scores) = &self.choice_scores {
+            return Some(Shape::Choice(&scores.0));
+        }
+        Some(match self.output.as_ref()? {
+            Output::Typed(typed) => Shape::of(typed.data_type, &typed.score),
+            Output::Legacy(_) => Shape::Number {
+                min: None,
+                max: None,
+            },
+        })
+    }
+
+    /// The schema of a reply, reasoning first. `None` for verdicts in free text.
+    fn schema(&self, shape: &Shape<'_>) -> Option<Json> {
+        if self.pattern.is_some() {
+            return None;
+        }
+        let (reasoning, score) = match &self.output {
+            _ if self.choice_scores.is_some() => {
+                let reasons = ("reasons", text_schema("Your reasons, step by step."));
+                let choice = (
+                    "choice",
+                    shape.schema("Your choice, exactly as it is written in the list of choices."),
+                );
+                let members = self
+                    .chain_of_thought
+                    .then_some(reasons)
+                    .into_iter()
+                    .chain([choice]);
+                let title = [("title", Json::from("select_choice"))];
+                return Some(object(title.into_iter().chain(closed(members))));
+            }
+            Some(Output::Typed(typed)) => (&typed.reasoning.description, &typed.score.description),
+            Some(Output::Legacy(legacy)) => (&legacy.reasoning, &legacy.score),
+            None => return None,
+        };
+        let members = [
+            ("reasoning", text_schema(reasoning)),
+            ("score", shape.schema(score)),
+        ];
+        Some(object(closed(members)))
+    }
+
+    /// What the model is told about choices.
+    fn instruction(&self) -> Option<String> {
+        let scores = self
+            .choice_scores
+            .as_ref()
+            .filter(|_| self.pattern.is_none())?;
+        let choices: Vec<String> = scores
+            .0
+            .iter()
+            .map(|(choice, _)| Json::from(choice.as_str()).to_string())
+            .collect();
+        let choices = choices.join(", ");
+        Some(match self.chain_of_thought {
+            true => format!(
+                "Think about the question step by step and write your reasons in `reasons` before you decide.\n\
+                 Then set `choice` to exactly one of: {choices}."
+            ),
+            false => format!(
+                "Decide without writing down your reasons.\nSet `choice` to exactly one of: {choices}."
+            ),
+        })
+    }
+
+    fn alternatives(&self) -> Option<u8> {
+        self.logprobs.or(self.weighted.then_some(MOST_ALTERNATIVES))
+    }
+}
+
+/// A configuration, ready to ask.
+struct Task<'c> {
+    config: &'c JudgeConfig,
+    shape: Shape<'c>,
+    schema: Option<Json>,
+    pattern: Option<regex::Regex>,
+}
+
+impl<'c> Task<'c> {
+    fn of(config: &'c JudgeConfig) -> Result<Self, EvalError> {
+        let shape = config.shape();
+        let shape = shape.ok_or_else(|| {
+            EvalError::invalid_config("neither output nor choice_scores is given")
+        })?;
+        let pattern = config.pattern.as_deref().map(graded::compile).transpose();
+        Ok(Self {
+            config,
+            schema: config.schema(&shape),
+            shape,
+            pattern: pattern.map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))?,
+        })
+    }
+
+    fn requests(
+        &self,
+        mut messages: Vec<(Role, String)>,
+        seats: &[Seat],
+    ) -> Result<Vec<Request>, EvalError> {
+        if let Some(instruction) = self.config.instruction() {
+            add_instruction(&mut messages, &instruction);
+        }
+        let mut question = self.config.asking.request(messages, self.schema.as_ref())?;
+        question.top_logprobs = self.config.alternatives();
+        Ok(seats.iter().map(|seat| seat.request(&question)).collect())
+    }
+
+    fn replies(&self, requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
+        match &self.pattern {
+            Some(pattern) => graded::replies(requests, pattern, &self.shape),
+            None => ask(requests),
+        }
+    }
+
+    fn read(&self, reply: &Completion) -> Result<Answer, String> {
+        let (answer, distribution) = match &self.pattern {
+            Some(pattern) => graded::read(pattern, &self.shape, reply)?,
+            None => (self.structured(reply)?, self.distribution(reply)),
+        };
+        let mut answer = answer.with("model", reply.model.as_str());
+        if let Some(distribution) = &distribution {
+            answer = answer.distributed(distribution);
+        }
+        let Shape::Choice(scores) = self.shape else {
+            return Ok(answer);
+        };
+        if !self.config.weighted {
+            return Ok(answer);
+        }
+        let expected = distribution.and_then(|distribution| distribution.expectation(scores));
+        answer.value = expected.map_or(answer.value, Value::Number);
+        Ok(answer.with("weighted", expected.is_some()))
+    }
+
+    fn structured(&self, reply: &Completion) -> Result<Answer, String> {
+        let text = reply
+            .structured
+            .as_deref()
+            .ok_or_else(|| malformed("the reply is not structured"))?;
+        let object = Json::parse(text).map_err(|why| malformed(&why.to_string()))?;
+        let (score, reasoning) = self.members();
+        let value =
+            member(&object, score).ok_or_else(|| malformed(&format!("{score} is missing")))?;
+        let answer = Answer::of(
+            self.shape.read(value).map_err(|why| malformed(&why))?,
+            lines(member(&object, reasoning)),
+        );
+        Ok(match (&self.shape, value) {
+            (Shape::Choice(_), Json::Text(choice)) => answer.with("choice", choice.trim()),
+            _ => answer,
+        })
+    }
+
+    fn distribution(&self, reply: &Completion) -> Option<Distribution> {
+        self.config.alternatives()?;
+        let start = start_of_member(&text_of(&reply.logprobs), self.members().0)?;
+        Distribution::of(&reply.logprobs, start, &self.shape.verdicts()?)
+    }
+
+    /// The members of a reply that hold the score and its explanation.
+    const fn members(&self) -> (&'static str, &'static str) {
+        match self.shape {
+            Shape::Choice(_) => ("choice", "reasons"),
+            _ => ("score", "reasoning"),
+        }
+    }
+}
+
+/// The mean of both orders. What speaks for the one side in the second order speaks for the other one in the first.
+fn both_orders(plain: Answer, swapped: &Answer, scores: &[(String, f64)]) -> Answer {
+    let numbers = scores.iter().map(|(_, score)| *score);
+    let ends =
+        numbers.clone().fold(f64::INFINITY, f64::min) + numbers.fold(f64::NEG_INFINITY, f64::max);
+    let value = match (&plain.value, &swapped.value) {
+        (Value::Number(one), Value::Number(other)) => {
+            Value::Number(f64::midpoint(*one, ends - other))
+        }
+        (value, _) => value.clone(),
+    };
+    let reasons = [
+        ("as given", &plain.reasoning),
+        ("swapped", &swapped.reasoning),
+    ];
+    let reasons = reasons
+        .into_iter()
+        .filter_map(|(order, reason)| Some(format!("{order}: {}", reason.as_ref()?)));
+    let reasons: Vec<String> = reasons.collect();
+    let details = swapped
+        .details
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.clone()));
+    Answer {
+        value,
+        reasoning: (!reasons.is_empty()).then(|| reasons.join("\n")),
+        details: plain.details,
+    }
+    .with("swapped", object(details))
+}

@@ -1,0 +1,221 @@
+//! The evaluator `questions`: several questions in one request, each with a score of its own.
+
+use perpend_plugin::ConfigProblem;
+use perpend_plugin::host::{Level, log_with};
+use perpend_plugin::model::{Completion, Request, Role, Slot};
+use perpend_plugin::prelude::*;
+
+use crate::answer::{Answer, lines, member};
+use crate::ask::{SLOTS, Seat, ask, malformed, quorum};
+use crate::config::{Question, QuestionsConfig};
+use crate::judge::{NEEDS, with_truncated};
+use crate::prompt::add_instruction;
+use crate::shape::{Shape, closed, object, text_schema};
+use crate::{check, votes};
+
+/// Several questions to a model, or to a panel of models.
+pub struct Questions;
+
+/// What a seat says to a question: `None` when the question does not apply.
+type Said = Result<Option<Answer>, String>;
+
+impl Evaluator for Questions {
+    const ID: &'static str = "questions";
+    const TITLE: &'static str = "Model judge, several questions";
+    const DESCRIPTION: &'static str = "A language model, or a panel of them, reads the item once and answers up to 50 \
+        questions. Each question gives a score of its own, named after the question.";
+    const NEEDS: Parts = NEEDS;
+    const SLOTS: &'static [Slot] = SLOTS;
+    const SCORES: &'static [ScoreSpec] = &[];
+    const DYNAMIC_SCORES: bool = true;
+    type Config = QuestionsConfig;
+
+    fn evaluate(item: &Item, config: &QuestionsConfig) -> Result<Vec<Score>, EvalError> {
+        let filled = config.asking.filled(item, None);
+        let seats = config.panel.seats();
+        let all: Vec<&Question> = config.questions.iter().collect();
+        let question = request(config, &filled.messages, &all)?;
+        let requests: Vec<_> = seats.iter().map(|seat| seat.request(&question)).collect();
+        let replies = ask(&requests)?;
+        let said = all.iter().map(|question| {
+            let replies = replies
+                .iter()
+                .map(|reply| reply.as_ref().map_err(Clone::clone));
+            replies.map(|reply| question.read(reply?)).collect()
+        });
+        let mut said: Vec<Vec<Said>> = said.collect();
+        // The only question was asked alone already.
+        if all.len() > 1 {
+            ask_alone(config, &filled.messages, &seats, &mut said)?;
+        }
+        let mut outcome = Outcome::default();
+        for (question, said) in all.into_iter().zip(said) {
+            outcome.add(question, of_question(config, question, &seats, said));
+        }
+        let scores = outcome.scores()?.into_iter();
+        Ok(scores
+            .map(|score| with_truncated(score, &filled.truncated))
+            .collect())
+    }
+
+    fn check_config(config: &QuestionsConfig) -> Vec<ConfigProblem> {
+        check::questions(config)
+    }
+}
+
+/// Scores, and what is said when there are none.
+#[derive(Default)]
+struct Outcome {
+    scores: Vec<Score>,
+    failed: Option<EvalError>,
+    skipped: Option<EvalError>,
+}
+
+impl Outcome {
+    /// A question fails alone: the log says why, and the others are scored.
+    fn add(&mut self, question: &Question, scores: Result<Vec<Score>, EvalError>) {
+        match scores {
+            Ok(scores) => self.scores.extend(scores),
+            Err(why) => {
+                let fields = [
+                    ("question", Json::from(question.name.as_str())),
+                    ("reason", Json::from(why.text())),
+                ];
+                let kept = match why {
+                    EvalError::NotApplicable(_) => {
+                        log_with(Level::Info, "the question has no score", fields);
+                        &mut self.skipped
+                    }
+                    _ => {
+                        log_with(Level::Warn, "the question failed", fields);
+                        &mut self.failed
+                    }
+                };
+                kept.get_or_insert(why);
+            }
+        }
+    }
+
+    fn scores(self) -> Result<Vec<Score>, EvalError> {
+        match self.failed.or(self.skipped) {
+            Some(why) if self.scores.is_empty() => Err(why),
+            _ => Ok(self.scores),
+        }
+    }
+}
+
+impl Question {
+    fn shape(&self) -> Shape<'_> {
+        Shape::of(self.data_type, &self.score)
+    }
+
+    fn schema(&self) -> Json {
+        let members = [
+            ("reasoning", text_schema("")),
+            ("score", self.shape().schema(&self.score.description)),
+        ];
+        let answer = object(closed(members));
+        match self.when {
+            None => answer,
+            Some(_) => object([(
+                "anyOf",
+                Json::Array(vec![answer, object([("type", Json::from("null"))])]),
+            )]),
+        }
+    }
+
+    /// How the model reads it.
+    fn line(&self) -> String {
+        let (name, description) = (&self.name, &self.description);
+        match &self.when {
+            None => format!("- `{name}`: {description}"),
+            Some(when) => format!("- `{name}`: {description} (only when: {when}; otherwise null)"),
+        }
+    }
+
+    fn read(&self, reply: &Completion) -> Said {
+        let text = reply
+            .structured
+            .as_deref()
+            .ok_or_else(|| malformed("the reply is not structured"))?;
+        let object = Json::parse(text).map_err(|why| malformed(&why.to_string()))?;
+        let answer = match member(&object, &self.name) {
+            None | Some(Json::Null) if self.when.is_some() => return Ok(None),
+            None => return Err(malformed(&format!("{} is missing", self.name))),
+            Some(answer) => answer,
+        };
+        let score = member(answer, "score").ok_or_else(|| malformed("score is missing"))?;
+        let value = self.shape().read(score).map_err(|why| malformed(&why))?;
+        let answer = Answer::of(value, lines(member(answer, "reasoning")));
+        Ok(Some(answer.with("model", reply.model.as_str())))
+    }
+}
+
+fn request(
+    config: &QuestionsConfig,
+    messages: &[(Role, String)],
+    questions: &[&Question],
+) -> Result<Request, EvalError> {
+    let lines: Vec<String> = questions.iter().map(|question| question.line()).collect();
+    let instruction = format!(
+        "Answer each of these questions under its name, with your reasoning before the score:\n{}",
+        lines.join("\n")
+    );
+    let mut messages = messages.to_vec();
+    add_instruction(&mut messages, &instruction);
+    let members = questions
+        .iter()
+        .map(|question| (question.name.as_str(), question.schema()));
+    config
+        .asking
+        .request(messages, Some(&object(closed(members))))
+}
+
+/// Asks again what has no answer: one question at a time, so that none spoils another.
+fn ask_alone(
+    config: &QuestionsConfig,
+    messages: &[(Role, String)],
+    seats: &[Seat],
+    said: &mut [Vec<Said>],
+) -> Result<(), EvalError> {
+    let mut places = Vec::new();
+    let mut requests = Vec::new();
+    for (at, question) in config.questions.iter().enumerate() {
+        for (n, seat) in seats.iter().enumerate() {
+            if said[at][n].is_err() {
+                places.push((at, n));
+                requests.push(seat.request(&request(config, messages, &[question])?));
+            }
+        }
+    }
+    if requests.is_empty() {
+        return Ok(());
+    }
+    for ((at, n), reply) in places.into_iter().zip(ask(&requests)?) {
+        said[at][n] = reply.and_then(|completion| config.questions[at].read(&completion));
+    }
+    Ok(())
+}
+
+/// The scores of one question.
+fn of_question(
+    config: &QuestionsConfig,
+    question: &Question,
+    seats: &[Seat],
+    said: Vec<Said>,
+) -> Result<Vec<Score>, EvalError> {
+    let said = quorum(said)?;
+    let n_not = said.iter().filter(|vote| matches!(vote, Ok(None))).count();
+    let n_yes = said
+        .iter()
+        .filter(|vote| matches!(vote, Ok(Some(_))))
+        .count();
+    if n_not >= n_yes {
+        return Err(EvalError::not_applicable("the question does not apply"));
+    }
+    let cast = seats.iter().copied().zip(said);
+    let cast: Vec<_> = cast
+        .filter_map(|(seat, vote)| Some((seat, vote.transpose()?)))
+        .collect();
+    votes::scores(&question.name, &cast, &config.panel)
+}

@@ -1,0 +1,157 @@
+//! Configurations that pass the schema and cannot be used.
+
+use perpend_plugin::Plugin;
+use perpend_plugin_judge::ThisPlugin;
+use serde_json::{Value, json};
+
+fn problems(evaluator: &str, config: &Value) -> Vec<String> {
+    let problems = ThisPlugin::check_config(evaluator, &config.to_string());
+    problems
+        .into_iter()
+        .map(|problem| problem.pointer)
+        .collect()
+}
+
+fn with(more: &Value) -> Vec<String> {
+    let mut config = json!({ "prompt": "Is {{output}} good?" });
+    config
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    problems("judge", &config)
+}
+
+fn typed(data_type: &str, score: &Value) -> Value {
+    json!({ "output": { "dataType": data_type, "score": score } })
+}
+
+#[test]
+fn usable_configurations_have_no_problem() {
+    let usable = [
+        typed("NUMERIC", &json!({ "minValue": 1, "maxValue": 1 })),
+        typed("BOOLEAN", &json!({})),
+        typed(
+            "CATEGORICAL",
+            &json!({ "categories": ["a", "b"], "shouldAllowMultipleMatches": true }),
+        ),
+        json!({ "output": { "score": "s", "reasoning": "r" } }),
+        json!({ "choice_scores": { "a": 1 }, "weighted": true, "pattern": "[ab]" }),
+        json!({ "choice_scores": { "a": 1, "b": 0 }, "panel": { "models": 3, "reducer": "median" } }),
+        json!({ "choice_scores": { "a": 1, "b": 0 }, "prompt": "no placeholder" }),
+    ];
+    for config in usable {
+        assert_eq!(with(&config), [""; 0], "{config}");
+    }
+}
+
+#[test]
+fn exactly_one_of_output_and_choices_is_required() {
+    assert_eq!(with(&json!({})), [""]);
+    let mut both = typed("BOOLEAN", &json!({}));
+    both["choice_scores"] = json!({ "a": 1 });
+    assert_eq!(with(&both), ["/choice_scores"]);
+}
+
+#[test]
+fn bounds_and_categories_have_to_fit_their_data_type() {
+    let at = |data_type, score| with(&typed(data_type, &score));
+    assert_eq!(
+        at("NUMERIC", json!({ "minValue": 2, "maxValue": 1 })),
+        ["/output/score/maxValue"]
+    );
+    assert_eq!(
+        at("BOOLEAN", json!({ "minValue": 2 })),
+        ["/output/score/minValue"]
+    );
+    assert_eq!(
+        at("BOOLEAN", json!({ "categories": ["a", "b"] })),
+        ["/output/score/categories"]
+    );
+    assert_eq!(
+        at("NUMERIC", json!({ "shouldAllowMultipleMatches": true })),
+        ["/output/score/shouldAllowMultipleMatches"]
+    );
+    for categories in [
+        json!(["a"]),
+        json!(["a", "a"]),
+        json!(["a", " b"]),
+        json!(["a", ""]),
+        Value::Null,
+    ] {
+        assert_eq!(
+            at("CATEGORICAL", json!({ "categories": categories })),
+            ["/output/score/categories"]
+        );
+    }
+    assert_eq!(
+        with(&json!({ "choice_scores": { " a": 1 } })),
+        ["/choice_scores"]
+    );
+}
+
+#[test]
+fn settings_of_variables_that_the_prompt_does_not_have_are_named() {
+    let scores = json!({ "a": 1, "b": 0 });
+    let config = json!({ "choice_scores": scores, "trusted": ["output", "criteria"], "truncate": { "a/b": { "tokens": 1 } } });
+    assert_eq!(with(&config), ["/trusted/1", "/truncate/a~1b"]);
+    assert_eq!(
+        with(&json!({ "choice_scores": scores, "swap": ["output", "other"] })),
+        ["/swap/1"]
+    );
+    assert_eq!(
+        with(&json!({ "choice_scores": scores, "swap": ["output", "output"] })),
+        ["/swap"]
+    );
+}
+
+#[test]
+fn what_needs_choices_is_refused_without_them() {
+    let mut numeric = typed("NUMERIC", &json!({}));
+    for (name, value) in [
+        ("weighted", json!(true)),
+        ("logprobs", json!(5)),
+        ("pattern", json!("x")),
+    ] {
+        let mut config = numeric.clone();
+        config[name] = value;
+        assert_eq!(with(&config), [format!("/{name}")]);
+    }
+    numeric["pattern"] = json!("(");
+    assert_eq!(with(&numeric), ["/pattern", "/pattern"]);
+    let mut boolean = typed("BOOLEAN", &json!({}));
+    boolean["panel"] = json!({ "models": 2, "reducer": "mean" });
+    assert_eq!(with(&boolean), ["/panel/reducer"]);
+}
+
+#[test]
+fn a_prompt_says_something_to_the_model() {
+    let output = json!({ "dataType": "BOOLEAN", "score": {} });
+    assert_eq!(
+        problems("judge", &json!({ "prompt": " ", "output": output })),
+        ["/prompt"]
+    );
+    let system = json!([{ "role": "system", "content": "Be strict." }]);
+    assert_eq!(
+        problems("judge", &json!({ "prompt": system, "output": output })),
+        ["/prompt"]
+    );
+}
+
+#[test]
+fn questions_have_different_names_and_usable_scores() {
+    let question =
+        |name, data_type| json!({ "name": name, "dataType": data_type, "description": "?" });
+    let config = json!({
+        "prompt": "?",
+        "questions": [question("a", "BOOLEAN"), question("a", "NUMERIC"), question("b", "CATEGORICAL")],
+        "panel": { "models": 2, "reducer": "mean" },
+    });
+    assert_eq!(
+        problems("questions", &config),
+        [
+            "/questions/1/name",
+            "/questions/2/score/categories",
+            "/panel/reducer"
+        ]
+    );
+}
