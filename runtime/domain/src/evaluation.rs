@@ -80,6 +80,10 @@ pub const PYTHON_INTERPRETER: &str = "perpend/python";
 pub const JAVASCRIPT_INTERPRETER: &str = "perpend/javascript";
 /// The evaluator of both interpreters that takes source text as its configuration.
 pub const SOURCE_EVALUATOR: &str = "code";
+/// The first-party plug-in of model judges.
+pub const JUDGES: &str = "perpend/judge";
+/// Its evaluator for one question: evaluators of type `llm_as_judge`.
+pub const JUDGE_EVALUATOR: &str = "judge";
 
 impl EvaluatorVersion {
     /// Whether it runs source text: evaluators of type `code`.
@@ -87,6 +91,12 @@ impl EvaluatorVersion {
     pub fn runs_source(&self) -> bool {
         self.plugin_evaluator == SOURCE_EVALUATOR
             && [PYTHON_INTERPRETER, JAVASCRIPT_INTERPRETER].contains(&self.plugin_name.as_str())
+    }
+
+    /// Whether it asks a model one question. The data type of its only score depends on the configuration.
+    #[must_use]
+    pub fn is_judge(&self) -> bool {
+        self.plugin_evaluator == JUDGE_EVALUATOR && self.plugin_name == JUDGES
     }
 }
 
@@ -96,7 +106,7 @@ impl EvaluatorVersion {
 pub enum ScoreNaming {
     /// The given name: source text names its scores itself.
     Given,
-    /// The evaluator's name: the function declares exactly one score.
+    /// The evaluator's name: the function declares exactly one score, or is the judge.
     Evaluator,
     /// The evaluator's name, a dot, the given name.
     Qualified,
@@ -108,6 +118,9 @@ impl ScoreNaming {
     pub fn of(version: &EvaluatorVersion, info: Option<&EvaluatorInfo>) -> Self {
         if version.runs_source() {
             return Self::Given;
+        }
+        if version.is_judge() {
+            return Self::Evaluator;
         }
         match info {
             Some(info) if info.scores.len() == 1 && !info.dynamic_scores => Self::Evaluator,
