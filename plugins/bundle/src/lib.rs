@@ -1,5 +1,7 @@
 //! The first-party plug-ins as components, embedded in whatever depends on this crate.
 
+mod presets;
+
 use perpend_domain::bundle::{Bundle, Component};
 
 /// Every plug-in that comes with the server; the optional ones by name alone.
@@ -24,6 +26,7 @@ pub const BUNDLE: Bundle = Bundle {
         "perpend/autoevals-js",
         "perpend/autoevals-py",
     ],
+    presets: presets::PRESETS,
 };
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 /// What a program brings.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle {
@@ -10,6 +13,40 @@ pub struct Bundle {
     /// Names of the interpreters and scorer libraries. Their components are files beside the program: an
     /// installation may lack them.
     pub optional: &'static [&'static str],
+    /// Ready-made judges, one JSON document each: see [`Bundle::presets`].
+    pub presets: &'static [&'static str],
+}
+
+/// A ready-made configuration of a judge, which a person takes over and changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// Unique: 1 to 64 of `a-z`, `0-9` and `-`.
+    pub name: String,
+    /// The name in lists and menus.
+    pub title: String,
+    /// What it measures, in plain text.
+    pub description: String,
+    /// The evaluator of `perpend/judge` that it configures.
+    pub evaluator: String,
+    /// The variables of its prompt.
+    pub variables: Vec<String>,
+    /// Which scores are better.
+    pub direction: Direction,
+    /// The configuration, which satisfies the schema of the evaluator.
+    pub config: Value,
+}
+
+/// Which scores of a preset are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Higher ones, or `true`.
+    Higher,
+    /// Lower ones, or `false`.
+    Lower,
+    /// Neither: the score describes and does not rate.
+    Neutral,
 }
 
 /// One plug-in, as a file would hold it.
@@ -28,6 +65,15 @@ impl fmt::Debug for Component {
 }
 
 impl Bundle {
+    /// The ready-made judges, in the order of their names.
+    ///
+    /// # Errors
+    /// When a document is not a preset. A test of the program's bundle keeps this from happening.
+    pub fn presets(&self) -> Result<Vec<Preset>, serde_json::Error> {
+        let documents = self.presets.iter();
+        documents.map(|text| serde_json::from_str(text)).collect()
+    }
+
     /// The embedded plug-in of this name.
     #[must_use]
     pub fn first_party(&self, name: &str) -> Option<&'static Component> {
