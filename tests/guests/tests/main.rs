@@ -7,6 +7,7 @@ mod c;
 mod go;
 mod javascript;
 mod javascript_source;
+mod judge;
 mod python;
 mod replay;
 mod rust;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         rust::all(),
         c::all(),
         javascript_source::all(),
+        judge::all(),
         autoevals_js::all(),
     ];
     perpend_tests_guests::run(of_each.into_iter().flatten().collect())
