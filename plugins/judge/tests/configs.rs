@@ -26,6 +26,19 @@ fn typed(data_type: &str, score: &Value) -> Value {
 }
 
 #[test]
+fn the_schemas_require_what_has_no_default() {
+    let required = |id: &str| {
+        let info = ThisPlugin::describe();
+        let found = info.evaluators.iter().find(|evaluator| evaluator.id == id);
+        let schema: Value = serde_json::from_str(&found.unwrap().config_schema).unwrap();
+        assert_eq!(schema["properties"]["fence"]["default"], true);
+        schema["required"].clone()
+    };
+    assert_eq!(required("judge"), json!(["prompt"]));
+    assert_eq!(required("questions"), json!(["prompt", "questions"]));
+}
+
+#[test]
 fn usable_configurations_have_no_problem() {
     let usable = [
         typed("NUMERIC", &json!({ "minValue": 1, "maxValue": 1 })),
