@@ -59,7 +59,7 @@ fn it_asks_for_a_model_and_lets_its_configurations_be_checked() -> Tested {
 
 fn a_preset_gives_a_score_with_its_choice_and_fences_what_it_judges() -> Tested {
     let model = Model::saying(r#"{"reasons":"the same","choice":"C"}"#);
-    let guest = guest().with(Arc::clone(&model) as _);
+    let guest = guest().through(Arc::clone(&model) as _);
     let scores = guest.scores("judge", &preset("factuality"), &question());
     assert_eq!(scores.len(), 1);
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
@@ -93,7 +93,7 @@ fn a_panel_is_asked_in_one_call_of_the_host() -> Tested {
         let reply = format!(r#"{{"reasoning":"r","score":{says}}}"#);
         Ok(Model::completion(request, &reply))
     });
-    let guest = guest().with(Arc::clone(&model) as _);
+    let guest = guest().through(Arc::clone(&model) as _);
     let config = json!({
         "prompt": "Is {{output}} polite?",
         "output": { "dataType": "BOOLEAN", "score": {} },
@@ -118,7 +118,7 @@ fn several_questions_give_several_scores_and_one_fails_alone() -> Tested {
         };
         Ok(Model::completion(request, reply))
     });
-    let guest = guest().with(Arc::clone(&model) as _);
+    let guest = guest().through(Arc::clone(&model) as _);
     let config = json!({
         "prompt": "{{output}}",
         "questions": [
@@ -139,7 +139,7 @@ fn several_questions_give_several_scores_and_one_fails_alone() -> Tested {
 }
 
 fn an_error_of_the_model_keeps_its_class() -> Tested {
-    let refusing = guest().with(Model::failing(ModelError::Refused("no".into())));
+    let refusing = guest().through(Model::failing(ModelError::Refused("no".into())));
     let failure = refusing.failure("judge", &preset("correctness"), &question());
     let busy = refusing.through(Model::failing(ModelError::Timeout("too slow".into())));
     let late = busy.failure("judge", &preset("correctness"), &question());
