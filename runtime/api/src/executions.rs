@@ -10,6 +10,7 @@ use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_ledger::ModelCall;
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -161,11 +162,42 @@ async fn get_execution(
         score: ScoreV3::new(&caller.project, &score, Groups::ALL),
         superseded_by: by,
     });
+    let calls = app.store.ledger.model_calls(&caller.project, id).await?;
+    let costs: Option<Vec<f64>> = calls
+        .iter()
+        .filter(|(_, call)| call.error.is_none())
+        .map(|(_, call)| call.cost)
+        .collect();
     Ok(Answer(ExecutionWithAttempts {
+        cost_usd: costs
+            .filter(|_| !calls.is_empty())
+            .map(|costs| costs.iter().sum()),
+        model_calls: calls.into_iter().map(model_call).collect(),
         execution: (&row).into(),
         failed_attempts: attempts.into_iter().map(Into::into).collect(),
         superseded_scores: aside.collect(),
     }))
+}
+
+fn model_call((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
+    let (class, message) = call.error.unzip();
+    contract::ModelCall {
+        attempt: attempt + 1,
+        provider: call.provider,
+        model: call.model,
+        model_answered: call.model_answered,
+        method: call.method,
+        started_at: call.started_at,
+        latency_ms: call.latency_ms,
+        input_tokens: call.input_tokens,
+        cached_tokens: call.cached_tokens,
+        output_tokens: call.output_tokens,
+        reasoning_tokens: call.reasoning_tokens,
+        estimated: call.is_estimated,
+        cost_usd: call.cost,
+        error_class: class,
+        error_message: message,
+    }
 }
 
 async fn requeue_execution(

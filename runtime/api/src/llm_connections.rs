@@ -2,33 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use perpend_catalog::connections::Connection;
+use perpend_catalog::connections::{Connection, ConnectionSecret, MAX_IN_FLIGHT};
 use perpend_catalog::sealed::SealedAt;
+use perpend_contract::connection::{
+    LlmConnection, LlmConnectionOptions, LlmConnectionWithOptions, NewLlmConnection,
+};
+use perpend_contract::list::{Done, Listed};
 use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
+use perpend_domain::slots::ModelChoice;
+use perpend_web::answer::{Answer, Either};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
 use perpend_web::page;
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use serde_json::{Value, json};
 
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/llm-connections";
+const ONE: &str = "/api/v1/llm-connections/{connectionId}";
+const DEFAULT: &str = "/api/v1/llm-connections/default-model";
 
 /// Protocols that providers speak.
-const ADAPTERS: [&str; 6] = [
+const ADAPTERS: [&str; 7] = [
     "anthropic",
     "openai",
     "azure",
     "bedrock",
     "google-vertex-ai",
     "google-ai-studio",
+    "mock",
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
@@ -44,9 +49,8 @@ pub(super) fn routes(routes: &mut Routes) {
         LIST,
         "Make or replace the connection of a provider",
         ConnectionWrite,
-    )
-    .also(&[201]);
-    routes.add(put.body::<ConnectionInput>(), put_connection);
+    );
+    routes.add(put.body::<NewLlmConnection>(), put_connection);
     let delete = Operation::delete(
         "deleteConnection",
         "/api/public/llm-connections/{connectionId}",
@@ -54,109 +58,116 @@ pub(super) fn routes(routes: &mut Routes) {
         ConnectionWrite,
     );
     routes.add(delete, delete_connection);
+    let get = Operation::get(
+        "getConnectionOptions",
+        ONE,
+        "One LLM connection with its options",
+        ConnectionRead,
+    );
+    routes.add(get, get_connection);
+    let patch = Operation::patch(
+        "updateConnectionOptions",
+        ONE,
+        "Change options of an LLM connection; evaluators that were paused for a fault of it resume",
+        ConnectionWrite,
+    );
+    routes.add(patch.body::<LlmConnectionOptions>(), patch_connection);
+    let get = Operation::get(
+        "getDefaultModel",
+        DEFAULT,
+        "The model that answers for evaluators without one of their own",
+        ConnectionRead,
+    );
+    routes.add(get, get_default_model);
+    let put = Operation::put(
+        "putDefaultModel",
+        DEFAULT,
+        "Set the default evaluation model; evaluators that were paused for want of it resume",
+        ConnectionWrite,
+    );
+    routes.add(put.body::<ModelChoice>(), put_default_model);
+    let delete = Operation::delete(
+        "deleteDefaultModel",
+        DEFAULT,
+        "Forget the default evaluation model; evaluators that ask it are paused",
+        ConnectionWrite,
+    );
+    routes.add(delete, delete_default_model);
 }
 
-/// A connection as clients send it.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct ConnectionInput {
-    /// The name models are asked for under.
-    provider: String,
-    /// anthropic, openai, azure, bedrock, google-vertex-ai or google-ai-studio.
-    adapter: String,
-    /// Never shown again.
-    secret_key: String,
-    #[serde(rename = "baseURL")]
-    #[schema(rename = "baseURL")]
-    base_url: Option<String>,
-    custom_models: Option<Vec<String>>,
-    with_default_models: Option<bool>,
-    /// Values are never shown again.
-    extra_headers: Option<BTreeMap<String, String>>,
-    #[schema(value_type = Option<Object>)]
-    config: Option<Map<String, Value>>,
-}
-
-/// What is encrypted.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Secret {
-    /// The provider's key.
-    pub(crate) key: String,
-    /// Further headers.
-    pub(crate) headers: BTreeMap<String, String>,
-}
-
-impl ConnectionInput {
-    fn check(&self) -> Result<(), Problem> {
-        let bad = |field, message: &str| Err(Problem::body(field, message));
-        if self.provider.trim().is_empty() {
-            return bad("provider", "is empty");
-        }
-        if !ADAPTERS.contains(&self.adapter.as_str()) {
-            return bad("adapter", &format!("is none of {}", ADAPTERS.join(", ")));
-        }
-        if self.secret_key.is_empty() {
-            return bad("secretKey", "is empty");
-        }
-        if let Some(url) = &self.base_url
-            && !["http://", "https://"]
-                .iter()
-                .any(|scheme| url.starts_with(scheme))
-        {
-            return bad("baseURL", "an http or https address is expected");
-        }
-        if self.adapter == "azure" && self.base_url.is_none() {
-            return bad("baseURL", "azure needs it");
-        }
-        let is_header = |name: &String| {
-            !name.is_empty()
-                && name
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-        };
-        let headers = self.extra_headers.iter().flat_map(BTreeMap::iter);
-        for (name, value) in headers {
-            if !is_header(name) || value.chars().any(char::is_control) {
-                return bad(
-                    "extraHeaders",
-                    &format!("{name:?} is no header with its value"),
-                );
-            }
-        }
-        self.check_config()
+fn check(input: &NewLlmConnection) -> Result<(), Problem> {
+    let bad = |field, message: &str| Err(Problem::body(field, message));
+    if input.provider.trim().is_empty() {
+        return bad("provider", "is empty");
     }
-
-    fn check_config(&self) -> Result<(), Problem> {
-        let known: &[&str] = match self.adapter.as_str() {
-            "bedrock" => &["region"],
-            "google-vertex-ai" => &["location"],
-            _ => &[],
-        };
-        let bad = |message: String| Err(Problem::body("config", message));
-        let is_region_there = self
-            .config
-            .as_ref()
-            .is_some_and(|config| config.contains_key("region"));
-        if self.adapter == "bedrock" && !is_region_there {
-            return bad("bedrock needs {\"region\": ...}".to_owned());
-        }
-        let Some(config) = &self.config else {
-            return Ok(());
-        };
-        if known.is_empty() {
-            return bad(format!("{} has no config", self.adapter));
-        }
-        for (name, value) in config {
-            if !known.contains(&name.as_str()) || value.as_str().is_none_or(str::is_empty) {
-                return bad(format!(
-                    "{} takes {} as text",
-                    self.adapter,
-                    known.join(", ")
-                ));
-            }
-        }
-        Ok(())
+    if !ADAPTERS.contains(&input.adapter.as_str()) {
+        return bad("adapter", &format!("is none of {}", ADAPTERS.join(", ")));
     }
+    if input.secret_key.is_empty() {
+        return bad("secretKey", "is empty");
+    }
+    if let Some(url) = &input.base_url
+        && !["http://", "https://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+    {
+        return bad("baseURL", "an http or https address is expected");
+    }
+    if input.adapter == "azure" && input.base_url.is_none() {
+        return bad("baseURL", "azure needs it");
+    }
+    let is_header = |name: &String| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    let headers = input.extra_headers.iter().flat_map(BTreeMap::iter);
+    for (name, value) in headers {
+        if !is_header(name) || value.chars().any(char::is_control) {
+            return bad(
+                "extraHeaders",
+                &format!("{name:?} is no header with its value"),
+            );
+        }
+    }
+    check_config(input)
+}
+
+fn check_config(input: &NewLlmConnection) -> Result<(), Problem> {
+    if input.adapter == "mock" {
+        // Replies, which are checked where they are used.
+        return Ok(());
+    }
+    let known: &[&str] = match input.adapter.as_str() {
+        "bedrock" => &["region"],
+        "google-vertex-ai" => &["location"],
+        _ => &[],
+    };
+    let bad = |message: String| Err(Problem::body("config", message));
+    let is_region_there = input
+        .config
+        .as_ref()
+        .is_some_and(|config| config.contains_key("region"));
+    if input.adapter == "bedrock" && !is_region_there {
+        return bad("bedrock needs {\"region\": ...}".to_owned());
+    }
+    let Some(config) = &input.config else {
+        return Ok(());
+    };
+    if known.is_empty() {
+        return bad(format!("{} has no config", input.adapter));
+    }
+    for (name, value) in config {
+        if !known.contains(&name.as_str()) || value.as_str().is_none_or(str::is_empty) {
+            return bad(format!(
+                "{} takes {} as text",
+                input.adapter,
+                known.join(", ")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Three dots and the end of the key, of short keys nothing.
@@ -169,46 +180,55 @@ fn hint(key: &str) -> String {
     format!("...{end}")
 }
 
-fn view(connection: &Connection) -> Value {
-    json!({
-        "id": connection.id,
-        "provider": connection.provider,
-        "adapter": connection.adapter,
-        "displaySecretKey": connection.display_secret,
-        "baseURL": connection.base_url,
-        "customModels": connection.custom_models,
-        "withDefaultModels": connection.with_default_models,
-        "extraHeaderKeys": connection.extra_header_keys,
-        "config": connection.config,
-        "createdAt": connection.created_at,
-        "updatedAt": connection.updated_at,
-    })
+fn view(connection: &Connection) -> LlmConnection {
+    let it = connection.clone();
+    LlmConnection {
+        id: it.id,
+        provider: it.provider,
+        adapter: it.adapter,
+        display_secret_key: it.display_secret,
+        base_url: it.base_url,
+        custom_models: it.custom_models,
+        with_default_models: it.with_default_models,
+        extra_header_keys: it.extra_header_keys,
+        config: it.config,
+        created_at: it.created_at,
+        updated_at: it.updated_at,
+    }
+}
+
+fn with_options(connection: &Connection) -> LlmConnectionWithOptions {
+    LlmConnectionWithOptions {
+        connection: view(connection),
+        max_in_flight: connection.max_in_flight,
+        use_responses_api: connection.use_responses_api,
+    }
 }
 
 async fn list_connections(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Listed<LlmConnection>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app
         .store
         .catalog
         .connections(&caller.project, paging)
         .await?;
-    Ok(page::answer(paging, &found, view))
+    Ok(Answer(Listed::new(paging, &found, view)))
 }
 
 async fn put_connection(
     State(app): State<App>,
     caller: Act,
-    Body(input): Body<ConnectionInput>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
-    input.check()?;
+    Body(input): Body<NewLlmConnection>,
+) -> Result<Either<Answer<LlmConnection>, Answer<LlmConnection, 201>>, Problem> {
+    check(&input)?;
     let headers = input.extra_headers.unwrap_or_default();
     let extra_header_keys = headers.keys().cloned().collect();
     let display_secret = hint(&input.secret_key);
-    let secret = json!(Secret {
+    let secret = json!(ConnectionSecret {
         key: input.secret_key,
         headers,
     });
@@ -232,6 +252,8 @@ async fn put_connection(
         with_default_models: input.with_default_models.unwrap_or(true),
         extra_header_keys,
         config: input.config.map(Value::Object),
+        max_in_flight: MAX_IN_FLIGHT,
+        use_responses_api: false,
         created_at: now,
         updated_at: now,
     };
@@ -245,26 +267,118 @@ async fn put_connection(
         .catalog
         .connection(&caller.project, &connection.provider)
         .await?;
-    let status = match is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
-    };
-    Ok((status, Json(view(stored.as_ref().unwrap_or(&connection)))))
+    let shown = view(stored.as_ref().unwrap_or(&connection));
+    Ok(match is_new {
+        true => Either::Other(Answer(shown)),
+        false => Either::One(Answer(shown)),
+    })
 }
 
 async fn delete_connection(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Done>, Problem> {
     let deleted = app
         .store
         .catalog
-        .delete_connection(&caller.project, &id)
+        .delete_connection(&caller.project, &id, app.web.clock.now())
         .await;
-    deleted.map_err(|error| match error {
+    deleted.map_err(missing)?;
+    Ok(Answer(Done::new("LLM connection deleted")))
+}
+
+fn missing(error: perpend_sql::Error) -> Problem {
+    match error {
         perpend_sql::Error::NotFound => Problem::not_found("LLM connection"),
         error => error.into(),
+    }
+}
+
+async fn get_connection(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<LlmConnectionWithOptions>, Problem> {
+    let catalog = &app.store.catalog;
+    let found = catalog.connection_by_id(&caller.project, &id).await?;
+    let found = found.ok_or_else(|| Problem::not_found("LLM connection"))?;
+    Ok(Answer(with_options(&found)))
+}
+
+async fn patch_connection(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    Body(options): Body<LlmConnectionOptions>,
+) -> Result<Answer<LlmConnectionWithOptions>, Problem> {
+    if options
+        .max_in_flight
+        .is_some_and(|n| !(1..=10_000).contains(&n))
+    {
+        return Err(Problem::body("maxInFlight", "1 to 10,000 is expected"));
+    }
+    let catalog = &app.store.catalog;
+    let found = catalog.connection_by_id(&caller.project, &id).await?;
+    let found = found.ok_or_else(|| Problem::not_found("LLM connection"))?;
+    if options.use_responses_api == Some(true) && found.adapter != "openai" {
+        let message = format!(
+            "the adapter {} has no such protocol, openai has",
+            found.adapter
+        );
+        return Err(Problem::body("useResponsesApi", message));
+    }
+    let wanted = (options.max_in_flight, options.use_responses_api);
+    let now = app.web.clock.now();
+    let changed = catalog.set_connection_options(&caller.project, &id, wanted, now);
+    Ok(Answer(with_options(&changed.await.map_err(missing)?)))
+}
+
+async fn get_default_model(
+    State(app): State<App>,
+    caller: Act,
+) -> Result<Answer<ModelChoice>, Problem> {
+    let found = app.store.catalog.default_model(&caller.project).await?;
+    found
+        .map(Answer)
+        .ok_or_else(|| Problem::not_found("default evaluation model"))
+}
+
+async fn put_default_model(
+    State(app): State<App>,
+    caller: Act,
+    Body(choice): Body<ModelChoice>,
+) -> Result<Answer<ModelChoice>, Problem> {
+    if choice.model.trim().is_empty() {
+        return Err(Problem::body("model", "is empty"));
+    }
+    let catalog = &app.store.catalog;
+    let connection = catalog
+        .connection(&caller.project, &choice.provider)
+        .await?;
+    if connection.is_none() {
+        let message = format!(
+            "the project has no LLM connection {:?}: PUT /api/public/llm-connections makes one",
+            choice.provider
+        );
+        return Err(Problem::body("provider", message));
+    }
+    let now = app.web.clock.now();
+    catalog
+        .put_default_model(&caller.project, &choice, now)
+        .await?;
+    Ok(Answer(choice))
+}
+
+async fn delete_default_model(
+    State(app): State<App>,
+    caller: Act,
+) -> Result<Answer<Done>, Problem> {
+    let now = app.web.clock.now();
+    let deleted = app.store.catalog.delete_default_model(&caller.project, now);
+    deleted.await.map_err(|error| match error {
+        perpend_sql::Error::NotFound => Problem::not_found("default evaluation model"),
+        error => error.into(),
     })?;
-    Ok(Json(json!({ "message": "LLM connection deleted" })))
+    Ok(Answer(Done::new("default evaluation model deleted")))
 }

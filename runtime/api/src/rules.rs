@@ -17,7 +17,7 @@ use perpend_web::filters::filter_problem;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
-use super::evaluators::{self, PAGE, mapping_problem};
+use super::evaluators::{self, PAGE, check_mapping, mapping_problem, variables_of};
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
@@ -236,6 +236,9 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
             .as_ref()
             .unwrap_or(&evaluator.version.mapping);
         compile(mapping, rule.target).map_err(|errors| mapping_problem(&field, errors))?;
+        if evaluator.version.is_judge() {
+            check_mapping(&field, &variables_of(&evaluator.version.config), mapping)?;
+        }
     }
     Ok(())
 }

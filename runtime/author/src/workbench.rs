@@ -187,7 +187,7 @@ impl Workbench<'_> {
             })?;
         let configured = Configured {
             text: config.to_string().into(),
-            fingerprint: fingerprint(&component.digest, &evaluator.id, &config),
+            fingerprint: fingerprint(&component.digest, &evaluator.id, &config, &[]),
             evaluator,
             config,
         };

@@ -1,10 +1,13 @@
 //! LLM connections: how model providers are reached. Secrets arrive here encrypted.
 
+use std::collections::BTreeMap;
+
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, default_models};
 use perpend_domain::list::{Numbered, Paging};
 use perpend_sql::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
 
@@ -31,14 +34,37 @@ pub struct Connection {
     pub extra_header_keys: Vec<String>,
     /// What the adapter needs to know.
     pub config: Option<Value>,
+    /// The most requests at a time, until the provider itself limits them.
+    pub max_in_flight: u32,
+    /// Whether an OpenAI endpoint is asked by the protocol `responses`.
+    pub use_responses_api: bool,
     /// Made at.
     pub created_at: Timestamp,
     /// Last changed at.
     pub updated_at: Timestamp,
 }
 
+/// What is encrypted of a connection.
+#[derive(Serialize, Deserialize)]
+pub struct ConnectionSecret {
+    /// The provider's key.
+    pub key: String,
+    /// Values of the extra headers by name.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Requests at a time where nothing else was set.
+pub const MAX_IN_FLIGHT: u32 = 8;
+
 const COLUMNS: &str = "id, provider, adapter, secret, display_secret, base_url, custom_models, \
-    with_default_models, extra_header_keys, config, created_at, updated_at";
+    with_default_models, extra_header_keys, config, max_in_flight, use_responses_api, created_at, \
+    updated_at";
+/// What the upsert of a provider leaves as it is.
+const OPTIONS: &str = "
+    UPDATE llm_connections
+       SET max_in_flight = COALESCE($3, max_in_flight),
+           use_responses_api = COALESCE($4, use_responses_api), updated_at = $5
+     WHERE project_id = $1 AND id = $2";
 const UPSERT: &str = "
     INSERT INTO llm_connections (project_id, id, provider, adapter, secret, display_secret, base_url,
                                  custom_models, with_default_models, extra_header_keys, config,
@@ -52,7 +78,9 @@ const UPSERT: &str = "
            extra_header_keys = excluded.extra_header_keys, config = excluded.config,
            updated_at = excluded.updated_at";
 const STANDING: &str = "SELECT id FROM llm_connections WHERE project_id = $1 AND provider = $2";
-const DELETE: &str = "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2";
+const DELETE: &str =
+    "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2 RETURNING provider";
+const PROVIDER: &str = "SELECT provider FROM llm_connections WHERE project_id = $1 AND id = $2";
 
 perpend_sql::record! {
     struct ConnectionRow {
@@ -66,6 +94,8 @@ perpend_sql::record! {
         with_default_models: i16,
         extra_header_keys: String,
         config: Option<String>,
+        max_in_flight: i32,
+        use_responses_api: i16,
         created_at: i64,
         updated_at: i64,
     }
@@ -89,6 +119,8 @@ impl TryFrom<ConnectionRow> for Connection {
             with_default_models: row.with_default_models != 0,
             extra_header_keys: from_json(WHAT, &row.extra_header_keys)?,
             config,
+            max_in_flight: row.max_in_flight.max(1).cast_unsigned(),
+            use_responses_api: row.use_responses_api != 0,
             created_at: Timestamp::from_micros(row.created_at),
             updated_at: Timestamp::from_micros(row.updated_at),
         })
@@ -96,8 +128,9 @@ impl TryFrom<ConnectionRow> for Connection {
 }
 
 impl Catalog {
-    /// Writes the connection of a provider, which replaces the one there is, all but its id and the time
-    /// it was made at. True when there was none.
+    /// Writes the connection of a provider, which replaces the one there is, all but its id, its options and the
+    /// time it was made at. Evaluators that were paused for a fault of the connection resume. True when there was
+    /// none.
     ///
     /// # Errors
     /// When the database fails.
@@ -133,6 +166,8 @@ impl Catalog {
                 .bind(&connection.provider)
                 .fetch_one(&mut tx)
                 .await?;
+            let now = connection.updated_at;
+            default_models::connection_saved(&mut tx, project, &connection.provider, now).await?;
             standing == connection.id
         }))
     }
@@ -150,6 +185,22 @@ impl Catalog {
             "SELECT {COLUMNS} FROM llm_connections WHERE project_id = $1 AND provider = $2"
         );
         let args = [project.as_str().into(), provider.into()];
+        let mut rows: Vec<ConnectionRow> = self.pool.select(&sql, &args).await?;
+        rows.pop().map(TryInto::try_into).transpose()
+    }
+
+    /// The connection with this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn connection_by_id(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<Connection>, Error> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM llm_connections WHERE project_id = $1 AND id = $2");
+        let args = [project.as_str().into(), id.into()];
         let mut rows: Vec<ConnectionRow> = self.pool.select(&sql, &args).await?;
         rows.pop().map(TryInto::try_into).transpose()
     }
@@ -175,16 +226,61 @@ impl Catalog {
             .await
     }
 
-    /// Deletes a connection.
+    /// Changes options of a connection, those that are given. Evaluators that were paused for a fault of the
+    /// connection resume.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such connection.
-    pub async fn delete_connection(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
-        let args = [project.as_str().into(), id.into()];
-        match self.pool.change(DELETE, &args).await? {
-            0 => Err(Error::NotFound),
-            _ => Ok(()),
-        }
+    pub async fn set_connection_options(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        (max_in_flight, use_responses_api): (Option<u32>, Option<bool>),
+        now: Timestamp,
+    ) -> Result<Connection, Error> {
+        let provider = in_transaction!(&self.pool, |tx| {
+            query(OPTIONS)
+                .bind(project.as_str())
+                .bind(id)
+                .bind(max_in_flight.map(i64::from))
+                .bind(use_responses_api.map(i64::from))
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            let provider: Option<String> = query_scalar(PROVIDER)
+                .bind(project.as_str())
+                .bind(id)
+                .fetch_optional(&mut tx)
+                .await?;
+            let provider = provider.ok_or(Error::NotFound)?;
+            default_models::connection_saved(&mut tx, project, &provider, now).await?;
+            provider
+        });
+        self.connection(project, &provider)
+            .await?
+            .ok_or(Error::NotFound)
+    }
+
+    /// Deletes a connection and pauses the evaluators whose current version asks it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such connection.
+    pub async fn delete_connection(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            let provider: Option<String> = query_scalar(DELETE)
+                .bind(project.as_str())
+                .bind(id)
+                .fetch_optional(&mut tx)
+                .await?;
+            let provider = provider.ok_or(Error::NotFound)?;
+            default_models::connection_deleted(&mut tx, project, &provider, now).await?;
+        });
+        Ok(())
     }
 }
 
@@ -209,6 +305,8 @@ mod tests {
                 with_default_models: true,
                 extra_header_keys: Vec::new(),
                 config: None,
+                max_in_flight: MAX_IN_FLIGHT,
+                use_responses_api: false,
                 created_at: at,
                 updated_at: at,
             };
@@ -244,8 +342,18 @@ mod tests {
                 store.catalog.connection(&theirs, "main").await.unwrap(),
                 None
             );
-            assert!(store.catalog.delete_connection(&theirs, "1").await.is_err());
-            store.catalog.delete_connection(&ours, "1").await.unwrap();
+            assert!(
+                store
+                    .catalog
+                    .delete_connection(&theirs, "1", at)
+                    .await
+                    .is_err()
+            );
+            store
+                .catalog
+                .delete_connection(&ours, "1", at)
+                .await
+                .unwrap();
             let left = store
                 .catalog
                 .connections(&ours, Paging::default())

@@ -3,6 +3,7 @@
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::plugin::{Digest, Grants};
+use perpend_domain::slots::Slot;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -45,6 +46,8 @@ pub struct NewVersion {
     pub mapping: Vec<Mapping>,
     /// Capabilities it may use.
     pub grants: Grants,
+    /// Its models.
+    pub slots: Vec<Slot>,
     /// Digest of everything that produces its scores.
     pub fingerprint: Fingerprint,
 }
@@ -100,6 +103,7 @@ perpend_sql::record! {
         config: String,
         mapping: String,
         grants: String,
+        slots: String,
         fingerprint: Vec<u8>,
         version_created_at: i64,
     }
@@ -119,6 +123,7 @@ impl TryFrom<VersionRow> for EvaluatorVersion {
             config: from_json("evaluator version", &row.config)?,
             mapping: from_json("evaluator version", &row.mapping)?,
             grants: from_json("evaluator version", &row.grants)?,
+            slots: from_json("evaluator version", &row.slots)?,
             fingerprint: digest("evaluator version", &row.fingerprint)?,
             created_at: Timestamp::from_micros(row.version_created_at),
         })
@@ -153,7 +158,7 @@ perpend_sql::record! {
 macro_rules! version_columns {
     () => {
         "v.evaluator_id, v.id AS version_id, v.number, v.plugin, v.plugin_name, v.plugin_version,
-         v.plugin_evaluator, v.config, v.mapping, v.grants, v.fingerprint,
+         v.plugin_evaluator, v.config, v.mapping, v.grants, v.slots, v.fingerprint,
          v.created_at AS version_created_at"
     };
 }
@@ -210,8 +215,8 @@ const INSERT: &str = "
 const INSERT_VERSION: &str = "
     INSERT INTO evaluator_versions
         (project_id, evaluator_id, number, id, plugin, plugin_name, plugin_version, plugin_evaluator,
-         config, mapping, grants, fingerprint, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+         config, mapping, grants, slots, fingerprint, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const NEXT_NUMBER: &str = "
     UPDATE evaluators SET version = version + 1, updated_at = $3
      WHERE project_id = $1 AND id = $2
@@ -269,6 +274,7 @@ async fn insert_version(
         .bind(to_json("evaluator version", &version.config)?)
         .bind(to_json("evaluator version", &version.mapping)?)
         .bind(to_json("evaluator version", &version.grants)?)
+        .bind(to_json("evaluator version", &version.slots)?)
         .bind(version.fingerprint.as_bytes().as_slice())
         .bind(now.as_micros())
         .execute(tx)

@@ -15,6 +15,7 @@ pub mod comments;
 pub mod connections;
 pub mod dashboards;
 pub mod datasets;
+mod default_models;
 mod evaluators;
 mod keys;
 mod looked_up;

@@ -3,6 +3,7 @@
 use perpend_domain::evaluation::{self, Fingerprint, Mapping};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId};
 use perpend_domain::plugin::Digest;
+use perpend_domain::slots::Slot;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewEvaluator {
-    /// `code` or `plugin`.
+    /// `llm_as_judge`, `code` or `plugin`.
     #[serde(rename = "type")]
     pub kind: String,
     /// 1 to 200 characters.
@@ -31,10 +32,207 @@ pub struct NewEvaluator {
     /// Of a plug-in: capabilities it may use: `model`, `trace`. What the evaluator cannot do without has to be
     /// here.
     pub grants: Option<Vec<String>>,
+    /// Of a plug-in: its models. Slots that are left out ask the default evaluation model.
+    pub slots: Option<Vec<Slot>>,
+    /// Of a judge: text with `{{variables}}`, or a list of messages with `role` and `content`.
+    #[schema(value_type = Option<Vec<PromptMessage>>)]
+    pub prompt: Option<Value>,
+    /// Of a judge: its model; the default evaluation model when absent.
+    pub model_config: Option<ModelConfig>,
+    /// Of a judge: what it answers with.
+    pub output_definition: Option<OutputDefinition>,
     /// Of code: the source of a function `evaluate(ctx)`, at most 256 KB.
     pub source_code: Option<String>,
     /// Of code: PYTHON, TYPESCRIPT or JAVASCRIPT.
     pub source_code_language: Option<String>,
+}
+
+/// One message of a judge's prompt.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptMessage {
+    /// `system`, `user` or `assistant`.
+    pub role: String,
+    /// Text with `{{variables}}`.
+    pub content: String,
+}
+
+impl PromptMessage {
+    /// A message of the user.
+    #[must_use]
+    pub fn user(content: String) -> Self {
+        Self {
+            role: "user".to_owned(),
+            content,
+        }
+    }
+}
+
+/// What a judge's score is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum JudgeDataType {
+    /// A number.
+    #[default]
+    Numeric,
+    /// True or false.
+    Boolean,
+    /// One or more of given categories.
+    Categorical,
+}
+
+/// What a judge answers with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OutputDefinition {
+    /// The type of the score.
+    pub data_type: JudgeDataType,
+    /// What the model is told about the reasoning that it gives before the score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub score_reasoning_instructions: Option<String>,
+    /// What the model is told about the score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub score_value_instructions: Option<String>,
+    /// Of NUMERIC: the least score, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub min_value: Option<f64>,
+    /// Of NUMERIC: the greatest score, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max_value: Option<f64>,
+    /// Of CATEGORICAL: two or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub categories: Option<Vec<String>>,
+    /// Of CATEGORICAL: whether several may hold at once; each gives a score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub should_allow_multiple_matches: Option<bool>,
+}
+
+/// What a judge answers with, as the configuration of the plug-in and older clients write it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NestedOutput {
+    /// The type of the score.
+    pub data_type: JudgeDataType,
+    /// What the model is told about the reasoning that it gives before the score.
+    pub reasoning: NestedField,
+    /// What the model is told about the score.
+    pub score: NestedScore,
+}
+
+/// What the model is told about a member of its answer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NestedField {
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+}
+
+/// The score of a judge.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NestedScore {
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+    /// Of NUMERIC: the least score, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub min_value: Option<f64>,
+    /// Of NUMERIC: the greatest score, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max_value: Option<f64>,
+    /// Of CATEGORICAL: two or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub categories: Option<Vec<String>>,
+    /// Of CATEGORICAL: whether several may hold at once; each gives a score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub should_allow_multiple_matches: Option<bool>,
+}
+
+impl From<OutputDefinition> for NestedOutput {
+    fn from(flat: OutputDefinition) -> Self {
+        Self {
+            data_type: flat.data_type,
+            reasoning: NestedField {
+                description: flat.score_reasoning_instructions,
+            },
+            score: NestedScore {
+                description: flat.score_value_instructions,
+                min_value: flat.min_value,
+                max_value: flat.max_value,
+                categories: flat.categories,
+                should_allow_multiple_matches: flat.should_allow_multiple_matches,
+            },
+        }
+    }
+}
+
+impl From<NestedOutput> for OutputDefinition {
+    fn from(nested: NestedOutput) -> Self {
+        Self {
+            data_type: nested.data_type,
+            score_reasoning_instructions: nested.reasoning.description,
+            score_value_instructions: nested.score.description,
+            min_value: nested.score.min_value,
+            max_value: nested.score.max_value,
+            categories: nested.score.categories,
+            should_allow_multiple_matches: nested.score.should_allow_multiple_matches,
+        }
+    }
+}
+
+/// The model of a judge.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ModelConfig {
+    /// The name of a connection.
+    pub provider: String,
+    /// As the provider names it.
+    pub model: String,
+}
+
+/// What an evaluator of type `llm_as_judge` shows besides; of other types nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Judge {
+    /// A prompt that was sent as text is one message of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub prompt: Option<Vec<PromptMessage>>,
+    /// Names of the prompt's placeholders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub variables: Option<Vec<String>>,
+    /// Absent where the project's default evaluation model judges, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model_config: Option<ModelConfig>,
+    /// What it answers with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub output_definition: Option<OutputDefinition>,
+}
+
+/// What a version is shown as, besides a plug-in.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    /// A plug-in alone.
+    Plugin,
+    /// Source text.
+    Code(Source),
+    /// A judge.
+    Judge(Judge),
 }
 
 /// An evaluator to be made by the endpoint that takes the name for the identity; further members follow from its
@@ -44,9 +242,15 @@ pub struct NewEvaluator {
 pub struct NewEvaluatorByName {
     /// One that exists gets its next version.
     pub name: String,
-    /// `code` or `plugin`. Older clients leave it out and mean `llm_as_judge`, which this server does not run.
+    /// `llm_as_judge`, which is meant when it is absent, or `code`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: Option<String>,
+    /// Of a judge: text with `{{variables}}`.
+    pub prompt: Option<String>,
+    /// Of a judge: its model; the default evaluation model when absent.
+    pub model_config: Option<ModelConfig>,
+    /// Of a judge: what it answers with.
+    pub output_definition: Option<NestedOutput>,
     /// Of code: the source of a function `evaluate(ctx)`.
     pub source_code: Option<String>,
     /// Of code: PYTHON or TYPESCRIPT.
@@ -66,7 +270,7 @@ pub struct PluginOfEvaluator {
 #[serde(rename_all = "camelCase")]
 #[schema(as = EvaluatorDefinition)]
 pub struct Definition {
-    /// `plugin` or `code`.
+    /// `llm_as_judge`, `code` or `plugin`.
     #[serde(rename = "type")]
     kind: String,
     plugin: PluginOfEvaluator,
@@ -78,6 +282,9 @@ pub struct Definition {
     variable_mapping: Vec<Mapping>,
     /// Capabilities it may use.
     grants: Vec<String>,
+    /// Its models, where it asks any. A slot without a model asks the project's default evaluation model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    slots: Vec<Slot>,
     fingerprint: Fingerprint,
     /// Of code: the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,15 +306,15 @@ pub struct Source {
 }
 
 impl Definition {
-    /// Of a version; with `source` it is shown as code.
-    #[must_use]
-    pub fn new(version: &evaluation::EvaluatorVersion, source: Option<Source>) -> Self {
-        let kind = match source {
-            Some(_) => "code",
-            None => "plugin",
+    /// Of a version, with what it shows as a judge.
+    fn new(version: &evaluation::EvaluatorVersion, shown: Shown) -> (Self, Judge) {
+        let (kind, source, judge) = match shown {
+            Shown::Plugin => ("plugin", None, None),
+            Shown::Code(source) => ("code", Some(source), None),
+            Shown::Judge(judge) => ("llm_as_judge", None, Some(judge)),
         };
         let (code, language) = source.map(|it| (it.code, it.language)).unzip();
-        Self {
+        let definition = Self {
             kind: kind.to_owned(),
             plugin: PluginOfEvaluator {
                 name: version.plugin_name.clone(),
@@ -123,10 +330,12 @@ impl Definition {
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),
+            slots: version.slots.clone(),
             fingerprint: version.fingerprint,
             source_code: code,
             source_code_language: language.map(str::to_owned),
-        }
+        };
+        (definition, judge.unwrap_or_default())
     }
 }
 
@@ -140,17 +349,21 @@ pub struct EvaluatorVersion {
     created_at: Timestamp,
     #[serde(flatten)]
     definition: Definition,
+    #[serde(flatten)]
+    judge: Judge,
 }
 
 impl EvaluatorVersion {
     /// As stored.
     #[must_use]
-    pub fn new(version: &evaluation::EvaluatorVersion, source: Option<Source>) -> Self {
+    pub fn new(version: &evaluation::EvaluatorVersion, shown: Shown) -> Self {
+        let (definition, judge) = Definition::new(version, shown);
         Self {
             id: version.id.clone(),
             version: version.number,
             created_at: version.created_at,
-            definition: Definition::new(version, source),
+            definition,
+            judge,
         }
     }
 }
@@ -165,10 +378,10 @@ pub struct UseOfEvaluator {
     pub variable_mapping_override: Option<Vec<Mapping>>,
 }
 
-/// An evaluator with its newest version.
+/// What an evaluator is, whatever it is made of.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Evaluator {
+pub struct EvaluatorHead {
     id: EvaluatorId,
     name: String,
     description: Option<String>,
@@ -185,25 +398,30 @@ pub struct Evaluator {
     version_id: EvaluatorVersionId,
     version: u32,
     version_created_at: Timestamp,
+}
+
+/// An evaluator with its newest version.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Evaluator {
+    #[serde(flatten)]
+    head: EvaluatorHead,
     #[serde(flatten)]
     definition: Definition,
+    #[serde(flatten)]
+    judge: Judge,
 }
 
 impl Evaluator {
     /// As stored, with the rules that use it.
     #[must_use]
-    pub fn new(
-        evaluator: &evaluation::Evaluator,
-        uses: Vec<UseOfEvaluator>,
-        source: Option<Source>,
-    ) -> Self {
+    pub fn new(evaluator: &evaluation::Evaluator, uses: Vec<UseOfEvaluator>, shown: Shown) -> Self {
         let paused = evaluator.paused.as_ref();
         let version = &evaluator.version;
         let status = match paused {
             Some(_) => "paused",
             None => "active",
         };
-        Self {
+        let head = EvaluatorHead {
             id: evaluator.id.clone(),
             name: evaluator.name.clone(),
             description: evaluator.description.clone(),
@@ -217,7 +435,12 @@ impl Evaluator {
             version_id: version.id.clone(),
             version: version.number,
             version_created_at: version.created_at,
-            definition: Definition::new(version, source),
+        };
+        let (definition, judge) = Definition::new(version, shown);
+        Self {
+            head,
+            definition,
+            judge,
         }
     }
 }
@@ -227,20 +450,57 @@ impl Evaluator {
 #[serde(rename_all = "camelCase")]
 pub struct EvaluatorByName {
     #[serde(flatten)]
-    evaluator: Evaluator,
+    head: EvaluatorHead,
     evaluation_rule_count: usize,
-    /// Always empty.
+    /// Of a judge: names of the prompt's placeholders.
     variables: Vec<String>,
     mapping: Vec<Mapping>,
+    #[serde(flatten)]
+    definition: Definition,
+    #[serde(flatten)]
+    judge: JudgeByName,
+}
+
+/// A judge as older clients read it; of other types nothing.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeByName {
+    /// The text of its messages, one below the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    prompt: Option<String>,
+    /// What it answers with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    output_definition: Option<NestedOutput>,
+    /// Absent where the project's default evaluation model judges, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    model_config: Option<ModelConfig>,
 }
 
 impl From<Evaluator> for EvaluatorByName {
     fn from(evaluator: Evaluator) -> Self {
+        let Evaluator {
+            head,
+            definition,
+            judge,
+        } = evaluator;
+        let text = |prompt: Vec<PromptMessage>| {
+            let texts: Vec<String> = prompt.into_iter().map(|message| message.content).collect();
+            texts.join("\n\n")
+        };
         Self {
-            evaluation_rule_count: evaluator.evaluation_rule_assignments.len(),
-            variables: Vec::new(),
-            mapping: evaluator.definition.variable_mapping.clone(),
-            evaluator,
+            evaluation_rule_count: head.evaluation_rule_assignments.len(),
+            head,
+            variables: judge.variables.unwrap_or_default(),
+            mapping: definition.variable_mapping.clone(),
+            definition,
+            judge: JudgeByName {
+                prompt: judge.prompt.map(text),
+                output_definition: judge.output_definition.map(Into::into),
+                model_config: judge.model_config,
+            },
         }
     }
 }

@@ -148,6 +148,49 @@ pub struct ExecutionWithAttempts {
     pub failed_attempts: Vec<FailedAttempt>,
     /// Scores that a later execution took the place of.
     pub superseded_scores: Vec<SupersededScore>,
+    /// Exchanges with model providers, of all attempts, the first 1,000; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model_calls: Vec<ModelCall>,
+    /// What they cost together, in US dollars. Absent where there are none, or the price of one is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cost_usd: Option<f64>,
+}
+
+/// One exchange with a model provider.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCall {
+    /// From 1.
+    pub attempt: u32,
+    /// The name of the connection.
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// The model that answered, where the provider says so.
+    pub model_answered: Option<String>,
+    /// How a structured reply was asked for: `json_schema`, `tool`, `json_mode`, `prompt` or `none`.
+    pub method: String,
+    /// When the request was sent.
+    pub started_at: Timestamp,
+    /// To the end of the answer, milliseconds.
+    pub latency_ms: u64,
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Of these, read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Tokens of the reply.
+    pub output_tokens: u64,
+    /// Of these, spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// The provider counted no tokens: they are estimated from bytes.
+    pub estimated: bool,
+    /// US dollars; `null` where the price of the model is not known.
+    pub cost_usd: Option<f64>,
+    /// Why there was no usable answer, such as `rate_limited`; `null` where there was one.
+    pub error_class: Option<String>,
+    /// The same for people.
+    pub error_message: Option<String>,
 }
 
 /// How often something happened to the targets of a rule within an hour.

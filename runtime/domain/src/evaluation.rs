@@ -12,6 +12,7 @@ use crate::ids::{
 };
 use crate::named::named_enum;
 use crate::plugin::{Digest, EvaluatorInfo, FailureClass, Grants};
+use crate::slots::Slot;
 use crate::time::Timestamp;
 
 /// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
@@ -68,6 +69,8 @@ pub struct EvaluatorVersion {
     pub mapping: Vec<Mapping>,
     /// Capabilities it may use.
     pub grants: Grants,
+    /// Its models, one entry per slot of the plug-in that it uses.
+    pub slots: Vec<Slot>,
     /// Digest of everything that produces its scores.
     pub fingerprint: Fingerprint,
     /// Made at.
@@ -106,7 +109,7 @@ impl EvaluatorVersion {
 pub enum ScoreNaming {
     /// The given name: source text names its scores itself.
     Given,
-    /// The evaluator's name: the function declares exactly one score, or is the judge.
+    /// The evaluator's name: a judge, or a function that declares exactly one score.
     Evaluator,
     /// The evaluator's name, a dot, the given name.
     Qualified,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
-use crate::named::named_enum;
+pub use crate::failure::FailureClass;
+use crate::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId};
 use crate::payload::Payload;
+use crate::slots::{ModelNotes, Slot};
 
 /// SHA-256 of a component's bytes, shown as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -325,8 +326,8 @@ pub struct Call {
     pub limits: Limits,
     /// What is asked.
     pub purpose: Purpose,
-    /// In whose name; `None` has no capability. Never crosses to a worker: who asks is known by the
-    /// number of the call, which the server gave.
+    /// On whose behalf; `None` has no capability. Never crosses to a worker: the server knows who asks by
+    /// the number of the call, which it gave itself.
     #[serde(skip)]
     pub origin: Option<Arc<Origin>>,
 }
@@ -342,9 +343,9 @@ pub enum Purpose {
     CheckConfig,
 }
 
-/// In whose name a call is made, and what was granted for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+/// The evaluator version that makes calls, with what was granted to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maker {
     /// The tenant.
     pub project: ProjectId,
     /// The evaluator.
@@ -353,6 +354,38 @@ pub struct Origin {
     pub version: EvaluatorVersionId,
     /// Capabilities of that version.
     pub grants: Grants,
+    /// Its models. A slot without one had no default model to fall back on when this was resolved.
+    pub slots: Vec<Slot>,
+}
+
+/// On whose behalf one call is made, and what the host notes of its model calls.
+#[derive(Debug)]
+pub struct Origin {
+    /// The evaluator version.
+    pub maker: Arc<Maker>,
+    /// The execution and its attempt, counted from 0; `None` in a trial, which stores nothing.
+    pub execution: Option<(ExecutionId, u32)>,
+    /// Filled while the call runs.
+    pub notes: ModelNotes,
+}
+
+impl Origin {
+    /// The origin of one attempt of an execution, or of a trial.
+    #[must_use]
+    pub fn new(maker: &Arc<Maker>, execution: Option<(ExecutionId, u32)>) -> Self {
+        Self {
+            maker: Arc::clone(maker),
+            execution,
+            notes: ModelNotes::default(),
+        }
+    }
+}
+
+/// Two calls have the same origin when they are the same attempt; what was noted meanwhile does not count.
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        self.maker == other.maker && self.execution == other.execution
+    }
 }
 
 /// Limits of one call (plugins.md 3).
@@ -448,45 +481,6 @@ pub struct Failure {
     /// For people.
     pub message: String,
 }
-
-named_enum!(
-    /// Kinds of failure of a call, named as they are stored (evaluation.md 1.8; the names in
-    /// plugins.md 4 that differ stand behind).
-    FailureClass {
-        /// The configuration passed its schema and still cannot be used.
-        InvalidConfig = "invalid_config",
-        /// A part of the item is absent or has a wrong shape.
-        InvalidInput = "invalid_input",
-        /// Nothing to measure (`skipped`).
-        NotApplicable = "not_applicable",
-        /// A host call failed (`upstream`).
-        UpstreamUnavailable = "upstream_unavailable",
-        /// The plug-in judges that another attempt may work.
-        Transient = "transient",
-        /// Anything else the plug-in reports (`internal`): it is not retried.
-        PluginError = "plugin_error",
-        /// A trap, stack overflow, or exit.
-        PluginTrap = "plugin_trap",
-        /// CPU limit (`timeout`).
-        FuelExhausted = "fuel_exhausted",
-        /// Wall-clock limit (`timeout`).
-        WallTimeout = "wall_timeout",
-        /// Memory limit (`memory`).
-        MemoryLimit = "memory_limit",
-        /// One of the data limits (`limit`).
-        OutputLimit = "output_limit",
-        /// The answer breaks the rules of scores (`bad-result`).
-        InvalidResult = "invalid_result",
-        /// The run was cancelled.
-        Cancelled = "cancelled",
-        /// The worker process ended under the call.
-        WorkerLost = "worker_lost",
-        /// A fault of the server (`host`).
-        Internal = "internal",
-        /// The worker had no memory for all of its calls, and this one held most.
-        WorkerFull = "worker_full",
-    }
-);
 
 /// A line a plug-in logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -181,6 +181,15 @@ impl PriceTable {
         })
     }
 
+    /// What one call of a model costs, in US dollars; `None` where no price is known.
+    #[must_use]
+    pub fn cost_of_call(&self, model: &str, usage: &Usage, at: Timestamp) -> Option<f64> {
+        let entry = self.find(model, None, at)?;
+        cost_of(usage, entry.prices_for_usage(usage))
+            .get("total")
+            .copied()
+    }
+
     /// The prices that the cost of an observation was computed with. None where its cost was given, and where
     /// its model has gone or has other prices now.
     #[must_use]

@@ -21,6 +21,7 @@ fn version(plugin: &str, evaluator: &str) -> EvaluatorVersion {
         config: json!({}),
         mapping: Vec::new(),
         grants: Grants::NONE,
+        slots: Vec::new(),
         fingerprint: Digest::of(b""),
         created_at: Timestamp::parse("2026-01-01T00:00:00Z").unwrap(),
     }

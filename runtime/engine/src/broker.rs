@@ -15,7 +15,8 @@ mod traces;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
-use perpend_domain::plugin::{Call, Origin};
+use perpend_domain::plugin::{Call, FailureClass, Origin};
+use perpend_domain::slots::ModelFailure;
 use perpend_host::Port;
 use perpend_protocol::host_call::{Allowance, ModelError};
 use perpend_protocol::{HostReply, HostRequest};
@@ -78,8 +79,8 @@ impl Broker {
             HostRequest::Complete(_) | HostRequest::Embed { .. }
         );
         let is_granted = |origin: &&Origin| match is_model {
-            true => origin.grants.model,
-            false => origin.grants.trace_reader,
+            true => origin.maker.grants.model,
+            false => origin.maker.grants.trace_reader,
         };
         let Some(origin) = origin.filter(is_granted) else {
             return request.not_granted();
@@ -91,19 +92,27 @@ impl Broker {
                 HostReply::Complete(requests.iter().map(refused).collect())
             }
             HostRequest::Complete(requests) => {
+                let first = allowance.n_model_calls();
                 if let Err(spent) = allowance.ask_models(requests.len()) {
+                    origin.notes.failed(over_allowance(&spent));
                     let refused = |_| Err(spent.clone());
                     return HostReply::Complete(requests.iter().map(refused).collect());
                 }
-                let all = requests
-                    .into_iter()
-                    .map(|request| self.models.complete(origin, request));
+                let all = requests.into_iter().enumerate().map(async |(at, request)| {
+                    let answer = self.models.complete(origin, first + at, request).await;
+                    answer.map_err(|failure| noted(origin, failure))
+                });
                 HostReply::Complete(join_all(all).await)
             }
-            HostRequest::Embed { slot, texts } => HostReply::Embed(match allowance.ask_models(1) {
-                Ok(()) => self.models.embed(origin, slot, texts).await,
-                Err(spent) => Err(spent),
-            }),
+            HostRequest::Embed { slot, texts } => {
+                let number = allowance.n_model_calls();
+                if let Err(spent) = allowance.ask_models(1) {
+                    origin.notes.failed(over_allowance(&spent));
+                    return HostReply::Embed(Err(spent));
+                }
+                let answer = self.models.embed(origin, number, slot, texts).await;
+                HostReply::Embed(answer.map_err(|failure| noted(origin, failure)))
+            }
             of_trace => {
                 // Nothing more is read where the allowance is spent.
                 if let Err(spent) = allowance.read(0) {
@@ -114,7 +123,7 @@ impl Broker {
                 };
                 let reader = traces::Reader {
                     telemetry: &self.telemetry,
-                    project: &origin.project,
+                    project: &origin.maker.project,
                     readable: trace_id,
                 };
                 let reply = reader.answer(of_trace.clone()).await;
@@ -125,6 +134,38 @@ impl Broker {
             }
         }
     }
+}
+
+fn over_allowance(error: &ModelError) -> ModelFailure {
+    let message = match error {
+        ModelError::BudgetExhausted(message) => message.clone(),
+        _ => "too many model calls".to_owned(),
+    };
+    ModelFailure {
+        class: FailureClass::PluginError,
+        message,
+        retry_after_ms: None,
+    }
+}
+
+/// Notes a failure with the call and says as much of it as the contract of guests knows.
+fn noted(origin: &Origin, failure: ModelFailure) -> ModelError {
+    let text = failure.message.clone();
+    let error = match failure.class {
+        FailureClass::RateLimited => ModelError::RateLimited(text),
+        FailureClass::UpstreamTimeout => ModelError::Timeout(text),
+        FailureClass::MalformedOutput => ModelError::InvalidResponse(text),
+        FailureClass::Refused => ModelError::Refused(text),
+        FailureClass::BudgetExhausted => ModelError::BudgetExhausted(text),
+        FailureClass::ContextTooLong | FailureClass::InvalidInput => {
+            ModelError::InvalidRequest(text)
+        }
+        FailureClass::PluginError => ModelError::NotGranted(text),
+        FailureClass::Cancelled => ModelError::Cancelled,
+        _ => ModelError::Unavailable(text),
+    };
+    origin.notes.failed(failure);
+    error
 }
 
 fn trace_of(call: &Call) -> Option<String> {

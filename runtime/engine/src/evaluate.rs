@@ -17,7 +17,7 @@ use perpend_scheduler::Evaluate;
 use perpend_store::Store;
 use perpend_workers::{Components, Workers};
 
-use crate::broker::{Broker, NoModels};
+use crate::broker::{Broker, Models};
 
 /// Runs evaluators and looks into components.
 #[derive(Debug)]
@@ -66,13 +66,14 @@ impl Engine {
         program: PathBuf,
         cache_dir: PathBuf,
         settings: &Evaluation,
+        models: Arc<dyn Models>,
     ) -> Self {
         let mut options = perpend_workers::Options::new(program, cache_dir);
         options.n_workers = settings.n_workers;
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_walls = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.catalog.clone()));
-        let broker = Broker::new(&store.telemetry, Arc::new(NoModels));
+        let broker = Broker::new(&store.telemetry, models);
         Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
@@ -80,10 +81,14 @@ impl Engine {
     ///
     /// # Errors
     /// When the WebAssembly engine cannot start.
-    pub fn in_process(store: &Store, cache_dir: &Path) -> Result<Self, HostError> {
+    pub fn in_process(
+        store: &Store,
+        cache_dir: &Path,
+        models: Arc<dyn Models>,
+    ) -> Result<Self, HostError> {
         Ok(Self::InProcess(InProcess {
             host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
-            broker: Broker::new(&store.telemetry, Arc::new(NoModels)),
+            broker: Broker::new(&store.telemetry, models),
             catalog: store.catalog.clone(),
             cache_dir: cache_dir.to_owned(),
             loaded: Mutex::default(),

@@ -7,9 +7,13 @@
 
 mod broker;
 pub mod components;
+mod connected;
 mod evaluate;
+mod reply_check;
 pub mod walls;
 
 pub use broker::{Broker, Models, NoModels};
 pub use components::Components;
+pub use connected::ConnectedModels;
 pub use evaluate::{Engine, InProcess};
+pub use reply_check::EngineReplyCheck;

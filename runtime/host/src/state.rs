@@ -141,13 +141,13 @@ impl State {
         self.port.ask(request).await
     }
 
+    /// The server noted itself what went wrong there; without its note these are the nearest classes.
     fn upstream(&mut self, error: &ModelError) {
         self.last_upstream = Some(match error {
-            ModelError::Timeout(_) | ModelError::RateLimited(_) | ModelError::Unavailable(_) => {
-                FailureClass::UpstreamUnavailable
-            }
             ModelError::Cancelled => FailureClass::Cancelled,
-            _ => FailureClass::PluginError,
+            ModelError::NotGranted(_) => FailureClass::PluginError,
+            ModelError::Refused(_) => FailureClass::Refused,
+            _ => FailureClass::UpstreamUnavailable,
         });
     }
 

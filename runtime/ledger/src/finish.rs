@@ -2,44 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
+use perpend_domain::evaluation::NoScores;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
-use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
 use super::counts;
+use super::model_calls::forget_replies;
+use super::outcome::{Finished, Outcome};
 use super::row::state_code;
 use crate::{Error, Ledger};
 use perpend_sql::in_transaction;
 use perpend_sql::{Arg, As, Sized, Tx, query, value_list};
-
-/// The end of one lease of an execution.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finished<'e> {
-    /// The execution, as it was claimed.
-    pub execution: &'e Execution,
-    /// The version that was used; none when it came to none.
-    pub version: Option<EvaluatorVersionId>,
-    /// CPU time in the guest.
-    pub cpu_us: u64,
-    /// What it ended in.
-    pub outcome: Outcome,
-}
-
-/// What a lease ended in.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// Scores, at least one.
-    Completed(Vec<NewScore>),
-    /// Nothing to measure.
-    Skipped(NoScores),
-    /// To be tried again at this time.
-    Delayed(NoScores, Timestamp),
-    /// For good. `true` when it speaks against the evaluator: so many in a row pause its rule.
-    Failed(NoScores, bool),
-    /// By deletion or the loop guard.
-    Cancelled(NoScores),
-}
 
 /// What became of a batch of ends.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,36 +54,6 @@ const FAILURES: &str = "
     ON CONFLICT (project_id, rule_id) DO UPDATE SET n = rule_failures.n + excluded.n
     RETURNING CAST(n AS BIGINT)";
 const FORGET_FAILURES: &str = "DELETE FROM rule_failures WHERE project_id = $1 AND rule_id = $2";
-
-impl Outcome {
-    const fn state(&self) -> ExecutionState {
-        match self {
-            Self::Completed(_) => ExecutionState::Completed,
-            Self::Skipped(_) => ExecutionState::Skipped,
-            Self::Delayed(..) => ExecutionState::Delayed,
-            Self::Failed(..) => ExecutionState::Failed,
-            Self::Cancelled(_) => ExecutionState::Cancelled,
-        }
-    }
-
-    const fn due_at(&self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::Delayed(_, at) => *at,
-            _ => now,
-        }
-    }
-
-    /// Why there are no scores; none for completed ones.
-    const fn no_scores(&self) -> Option<&NoScores> {
-        match self {
-            Self::Completed(_) => None,
-            Self::Skipped(why)
-            | Self::Delayed(why, _)
-            | Self::Failed(why, _)
-            | Self::Cancelled(why) => Some(why),
-        }
-    }
-}
 
 /// How a rule's executions of one batch speak for or against it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -299,6 +242,7 @@ pub async fn end(
             mine.insert(each.execution.seq);
         }
     }
+    forget_replies(tx, finished, &mine).await?;
     Ok(mine)
 }
 

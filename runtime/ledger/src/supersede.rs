@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, TraceId};
 use sha2::{Digest as _, Sha256};
 
-use super::finish::{Finished, Outcome};
+use super::outcome::{Finished, Outcome};
 use super::row::id_of;
 use crate::Error;
 use perpend_sql::{Arg, As, Tx};

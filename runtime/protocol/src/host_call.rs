@@ -34,6 +34,12 @@ impl Allowance {
         Ok(())
     }
 
+    /// Model calls that were counted so far.
+    #[must_use]
+    pub fn n_model_calls(&self) -> usize {
+        self.n_model_calls.load(Ordering::Relaxed)
+    }
+
     /// Counts bytes of a trace that are about to be handed over.
     ///
     /// # Errors

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use perpend_domain::evaluation::{Evaluator, Lane, Rule, ScoreNaming, TargetKind};
 use perpend_domain::filter::Filter;
+use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{ItemParts, Origin};
+use perpend_domain::plugin::{ItemParts, Maker};
+use perpend_domain::slots::FingerprintSlot;
 use perpend_sql::Error;
 use perpend_store::Store;
 use tokio::sync::Mutex;
@@ -64,8 +66,8 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) config: Arc<str>,
     pub(crate) needs: ItemParts,
     pub(crate) naming: ScoreNaming,
-    /// In whose name its calls are made.
-    pub(crate) origin: Arc<Origin>,
+    /// On whose behalf its calls are made.
+    pub(crate) maker: Arc<Maker>,
 }
 
 impl PreparedEvaluator {
@@ -75,7 +77,7 @@ impl PreparedEvaluator {
 
     /// Where its calls run: one that may ask a model may have to wait for it.
     pub(crate) fn lane(&self) -> Lane {
-        match self.origin.grants.model {
+        match self.maker.grants.model {
             true => Lane::Model,
             false => Lane::Code,
         }
@@ -156,8 +158,9 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
 pub(crate) async fn prepare_evaluator(
     store: &Store,
     project: &ProjectId,
-    evaluator: Evaluator,
+    mut evaluator: Evaluator,
 ) -> Result<PreparedEvaluator, Error> {
+    resolve_models(store, project, &mut evaluator).await?;
     let version = &evaluator.version;
     let plugin = store.catalog.plugin(project, &version.plugin).await?;
     let info = plugin.and_then(|plugin| {
@@ -171,14 +174,57 @@ pub(crate) async fn prepare_evaluator(
         config: Arc::from(version.config.to_string()),
         needs,
         naming: ScoreNaming::of(version, info.as_ref()),
-        origin: Arc::new(Origin {
+        maker: Arc::new(Maker {
             project: project.clone(),
             evaluator: evaluator.id.clone(),
             version: version.id.clone(),
             grants: version.grants,
+            slots: version.slots.clone(),
         }),
         evaluator,
     })
+}
+
+/// Puts the default model of the project into slots that have none of their own. It is part of what produces the
+/// scores, and so of their fingerprint.
+async fn resolve_models(
+    store: &Store,
+    project: &ProjectId,
+    evaluator: &mut Evaluator,
+) -> Result<(), Error> {
+    let version = &mut evaluator.version;
+    if version.slots.iter().all(|slot| slot.model.is_some()) {
+        return Ok(());
+    }
+    let Some(default) = store.catalog.default_model(project).await? else {
+        return Ok(());
+    };
+    for slot in &mut version.slots {
+        slot.model.get_or_insert_with(|| default.clone());
+    }
+    let protocols = store.catalog.protocols(project).await?;
+    let slots: Vec<_> = version
+        .slots
+        .iter()
+        .map(|slot| {
+            let provider = slot.model.as_ref().map(|choice| choice.provider.as_str());
+            FingerprintSlot {
+                name: &slot.name,
+                protocol: provider
+                    .and_then(|provider| protocols.get(provider))
+                    .map(String::as_str),
+                model: slot.model.as_ref(),
+                limits: slot.limits,
+            }
+        })
+        .collect();
+    version.fingerprint = fingerprint(
+        &version.plugin,
+        &version.plugin_evaluator,
+        &version.config,
+        &slots,
+    );
+    Ok(())
 }
 
 pub(crate) fn prepare_rule<'e>(

@@ -15,13 +15,14 @@ use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::mapping::Subject;
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Purpose};
+use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Origin, Purpose};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
+use crate::failures::as_noted;
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
@@ -585,7 +586,10 @@ impl Inner {
                 run_time_ms: u64::try_from(made_at.min(now).as_millis()).unwrap_or_default(),
                 limits: self.deps.options.limits,
                 purpose: Purpose::Evaluate,
-                origin: Some(Arc::clone(&evaluator.origin)),
+                origin: Some(Arc::new(Origin::new(
+                    &evaluator.maker,
+                    Some((execution.made.id.clone(), execution.attempts)),
+                ))),
             },
         })
     }
@@ -640,70 +644,23 @@ impl Inner {
                 Outcome::Completed(scores)
             }
             Err(failure) => {
+                let (failure, retry_after_ms) = as_noted(failure, prepared.call.origin.as_deref());
                 let why = NoScores::new(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
-                match retry::after_failure(failure.class, &tried) {
+                match retry::after_failure(failure.class, retry_after_ms, &tried) {
                     Next::Skip => Outcome::Skipped(why),
                     Next::Retry(at) => Outcome::Delayed(why, at),
                     Next::Fail(against) => Outcome::Failed(why, against),
+                    Next::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
                     Next::GiveBack => return None,
                 }
             }
         };
         let version = Some(&evaluator.evaluator.version.id);
-        Some(ended(prepared.execution, version, result.cpu_us, outcome))
-    }
-
-    /// Pauses what keeps failing: an evaluator whose configuration cannot be used, a rule after so many
-    /// failures in a row.
-    async fn pause(
-        &self,
-        finished: &[Finished<'_>],
-        ended: &Ended,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let store = &self.deps.store;
-        for (project, rule, n) in &ended.failures {
-            if *n < self.deps.options.n_failures_to_pause {
-                continue;
-            }
-            let pause = Pause {
-                reason: "PLUGIN_FAILING".to_owned(),
-                message: format!("{n} evaluations in a row failed; see the failed executions"),
-                at: now,
-            };
-            if store.catalog.pause_rule(project, rule, &pause).await? {
-                store.ledger.forget_failures(project, rule).await?;
-                tracing::warn!(project.id = %project, rule.id = %rule, "rule paused: plug-in failing");
-            }
-        }
-        let invalid = finished.iter().find(|each| {
-            let class = FailureClass::InvalidConfig.into();
-            ended.mine.contains(&each.execution.seq)
-                && matches!(&each.outcome, Outcome::Failed(why, _) if why.class == class)
-        });
-        if let Some(invalid) = invalid
-            && let Outcome::Failed(why, _) = &invalid.outcome
-        {
-            let pause = Pause {
-                reason: "PLUGIN_CONFIG_INVALID".to_owned(),
-                message: why.message.clone(),
-                at: now,
-            };
-            let evaluator = &invalid.execution.made.evaluator_id;
-            if store
-                .catalog
-                .pause_evaluator(&invalid.execution.project, evaluator, &pause)
-                .await?
-            {
-                tracing::warn!(
-                    project.id = %invalid.execution.project,
-                    evaluator.id = %evaluator,
-                    "evaluator paused: invalid configuration"
-                );
-            }
-        }
-        Ok(())
+        Some(Finished {
+            asks_models: evaluator.maker.grants.model,
+            ..ended(prepared.execution, version, result.cpu_us, outcome)
+        })
     }
 }
 
@@ -747,6 +704,7 @@ fn ended<'e>(
     outcome: Outcome,
 ) -> Finished<'e> {
     Finished {
+        asks_models: false,
         execution,
         version: version.cloned(),
         cpu_us,

@@ -16,6 +16,7 @@ mod completeness;
 mod decide;
 mod executor;
 mod explain;
+mod failures;
 mod matcher;
 mod parts;
 mod pointers;

@@ -7,6 +7,8 @@ use perpend_domain::time::Timestamp;
 pub(crate) const HELD_MS: i64 = 7 * 24 * 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 const WINDOW_MS: i64 = 120 * MINUTE_MS;
+/// The longest wait that a provider may ask for.
+const MAX_RETRY_AFTER_MS: u64 = 15 * MINUTE_MS.cast_unsigned();
 /// Waits for a target that cannot be read yet.
 const MISSING_TARGET_MS: [i64; 4] = [30_000, MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS];
 
@@ -19,6 +21,8 @@ pub(crate) enum Next {
     Retry(Timestamp),
     /// For good; `true` when it speaks against the evaluator.
     Fail(bool),
+    /// Wait until what is wrong outside is put right.
+    Hold,
     /// As if it had not been tried.
     GiveBack,
 }
@@ -50,11 +54,35 @@ impl Tried {
     }
 }
 
-/// What follows from a failed call.
-pub(crate) fn after_failure(class: FailureClass, tried: &Tried) -> Next {
+/// What follows from a failed call, after which a provider may have asked to wait for so long.
+pub(crate) fn after_failure(
+    class: FailureClass,
+    retry_after_ms: Option<u64>,
+    tried: &Tried,
+) -> Next {
     let retry = match class {
         FailureClass::NotApplicable => return Next::Skip,
         FailureClass::Cancelled => return Next::GiveBack,
+        FailureClass::AuthInvalid
+        | FailureClass::BillingExhausted
+        | FailureClass::ModelUnavailable
+        | FailureClass::ConnectionMissing
+        | FailureClass::DefaultModelMissing
+        | FailureClass::ModelConfigInvalid
+        | FailureClass::EndpointUnreachable
+        | FailureClass::AccountNotReady
+        | FailureClass::BudgetExhausted => return Next::Hold,
+        FailureClass::RateLimited => {
+            let backoff = tried.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
+            backoff.map(|at| match retry_after_ms {
+                Some(asked) => tried
+                    .now
+                    .plus_millis(asked.min(MAX_RETRY_AFTER_MS).cast_signed()),
+                None => at,
+            })
+        }
+        FailureClass::UpstreamTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 3, WINDOW_MS),
+        FailureClass::MalformedOutput => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
         FailureClass::UpstreamUnavailable => tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS),
         FailureClass::Transient | FailureClass::WorkerFull => {
             tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS)
@@ -65,6 +93,8 @@ pub(crate) fn after_failure(class: FailureClass, tried: &Tried) -> Next {
         FailureClass::WallTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
         FailureClass::InvalidConfig
         | FailureClass::InvalidInput
+        | FailureClass::Refused
+        | FailureClass::ContextTooLong
         | FailureClass::PluginError
         | FailureClass::PluginTrap
         | FailureClass::FuelExhausted
@@ -88,6 +118,18 @@ const fn speaks_against_evaluator(class: FailureClass) -> bool {
             | FailureClass::WallTimeout
             | FailureClass::Transient
             | FailureClass::UpstreamUnavailable
+            | FailureClass::UpstreamTimeout
+            | FailureClass::MalformedOutput
+    )
+}
+
+/// Whether a failure is the provider's, not the plug-in's.
+pub(crate) const fn is_upstream(class: FailureClass) -> bool {
+    matches!(
+        class,
+        FailureClass::UpstreamUnavailable
+            | FailureClass::UpstreamTimeout
+            | FailureClass::MalformedOutput
     )
 }
 
@@ -112,10 +154,11 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_their_cap_and_end_after_the_last_attempt() {
-        let wait = |n_before| match after_failure(FailureClass::Transient, &tried(n_before, 0)) {
-            Next::Retry(at) => Some(at.as_millis()),
-            _ => None,
-        };
+        let wait =
+            |n_before| match after_failure(FailureClass::Transient, None, &tried(n_before, 0)) {
+                Next::Retry(at) => Some(at.as_millis()),
+                _ => None,
+            };
         assert_eq!(
             [wait(0), wait(1), wait(3), wait(4)],
             [Some(1_000), Some(2_000), Some(8_000), None]
@@ -124,27 +167,54 @@ mod tests {
 
     #[test]
     fn the_window_counts_from_the_first_attempt() {
-        let late = after_failure(FailureClass::UpstreamUnavailable, &tried(1, WINDOW_MS + 1));
+        let late = after_failure(
+            FailureClass::UpstreamUnavailable,
+            None,
+            &tried(1, WINDOW_MS + 1),
+        );
         assert_eq!(late, Next::Fail(true));
     }
 
     #[test]
     fn deterministic_failures_are_final_and_data_does_not_blame_the_evaluator() {
         assert_eq!(
-            after_failure(FailureClass::PluginTrap, &tried(0, 0)),
+            after_failure(FailureClass::PluginTrap, None, &tried(0, 0)),
             Next::Fail(true)
         );
         assert_eq!(
-            after_failure(FailureClass::InvalidInput, &tried(0, 0)),
+            after_failure(FailureClass::InvalidInput, None, &tried(0, 0)),
             Next::Fail(false)
         );
         assert_eq!(
-            after_failure(FailureClass::NotApplicable, &tried(0, 0)),
+            after_failure(FailureClass::NotApplicable, None, &tried(0, 0)),
             Next::Skip
         );
         assert_eq!(
-            after_failure(FailureClass::Cancelled, &tried(0, 0)),
+            after_failure(FailureClass::Cancelled, None, &tried(0, 0)),
             Next::GiveBack
         );
+    }
+
+    #[test]
+    fn a_provider_that_names_a_wait_gets_it_up_to_fifteen_minutes() {
+        let wait = |asked| match after_failure(FailureClass::RateLimited, asked, &tried(0, 0)) {
+            Next::Retry(at) => at.as_millis(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(None), 2_500);
+        assert_eq!(wait(Some(7_000)), 7_000);
+        assert_eq!(wait(Some(86_400_000)), 900_000);
+        let eighth = after_failure(FailureClass::RateLimited, Some(1), &tried(7, 0));
+        assert_eq!(eighth, Next::Fail(false));
+    }
+
+    #[test]
+    fn what_a_person_has_to_put_right_is_held_whatever_was_tried() {
+        for class in [FailureClass::AuthInvalid, FailureClass::ConnectionMissing] {
+            assert_eq!(
+                after_failure(class, None, &tried(99, 9 * WINDOW_MS)),
+                Next::Hold
+            );
+        }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct NewApp {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) vault: Vault,
+    pub(crate) outbound: Outbound,
+    pub(crate) prices: Arc<Prices>,
     pub(crate) home_project: ProjectId,
     pub(crate) bundle: Bundle,
     pub(crate) components: Components,
@@ -66,8 +68,7 @@ pub(crate) struct NewApp {
 impl App {
     /// Gives each room its part.
     pub(crate) fn new(new: NewApp) -> Self {
-        let prices = Arc::new(Prices::default());
-        let outbound = Outbound::new(&new.config.exports.private_endpoints);
+        let (prices, outbound) = (new.prices, new.outbound);
         let sweep_wanted = Arc::new(Notify::new());
         let max_file_bytes = new.config.exports.max_file_bytes;
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));

@@ -6,14 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use perpend_catalog::Prices;
 use perpend_config::{Config, Evaluation, Isolation};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_engine::{Components, Engine, components, walls};
+use perpend_engine::{
+    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, walls,
+};
 use perpend_ingress::Decoders;
 use perpend_jobs::exports;
+use perpend_llm::Llm;
+use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::{Deps, Scheduler};
 use perpend_sql::DatabaseUrl;
 use perpend_store::Store;
@@ -108,6 +113,26 @@ async fn give_back_leases(
     Ok(())
 }
 
+/// What evaluators reach models through, and the check of replies that waits for the engine.
+fn models(
+    store: &Store,
+    vault: &Vault,
+    outbound: &Outbound,
+    prices: &Arc<Prices>,
+    clock: &Arc<dyn Clock>,
+) -> (Arc<dyn Models>, EngineReplyCheck) {
+    let reply_check = EngineReplyCheck::default();
+    let check = Arc::new(reply_check.clone());
+    let models = ConnectedModels {
+        store: store.clone(),
+        vault: vault.clone(),
+        llm: Llm::new(outbound.clone(), Arc::clone(clock), check),
+        prices: Arc::clone(prices),
+        clock: Arc::clone(clock),
+    };
+    (Arc::new(models), reply_check)
+}
+
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
 async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> anyhow::Result<()> {
     for component in bundle.first_party {
@@ -163,14 +188,19 @@ impl Server {
             .with_context(|| unopened(&url, options.wait))?;
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
-        let now = clock.now();
-        let home = first_start(&store, &config.init, ids.as_ref(), now, show).await?;
+        let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
+        let outbound = Outbound::new(&config.exports.private_endpoints);
+        let prices = Arc::new(Prices::default());
+        let (models, reply_check) = models(&store, &vault, &outbound, &prices, &clock);
         let engine = match config.evaluation.isolation {
-            Isolation::Process => Engine::processes(&store, program, cache_dir, &config.evaluation),
-            Isolation::InProcess => Engine::in_process(&store, &cache_dir)?,
+            Isolation::Process => {
+                Engine::processes(&store, program, cache_dir, &config.evaluation, models)
+            }
+            Isolation::InProcess => Engine::in_process(&store, &cache_dir, models)?,
         };
         walls::announce(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
+        reply_check.bind(&engine);
         let scheduler = Scheduler::new(Deps {
             store: store.clone(),
             evaluate: Arc::clone(&engine) as Arc<dyn perpend_scheduler::Evaluate>,
@@ -182,6 +212,8 @@ impl Server {
         let home_project = home.id;
         let app = App::new(NewApp {
             vault,
+            outbound,
+            prices,
             store,
             engine,
             scheduler,

@@ -40,6 +40,7 @@ pub const STEPS: &[Step] = &[
     step!("given names", "0024_given_names.sql"),
     step!("public halves", "0025_public_halves.sql"),
     step!("execution queues", "0026_execution_queues.sql"),
+    step!("judges", "0027_judges.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -74,6 +74,8 @@ codes! {
         "A JSONPath is wrong", "Paths follow RFC 9535 and begin with `$`.";
     InvalidMapping, "invalid_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
         "A variable mapping is wrong", "`details.allowedValues` lists the sources of this target.";
+    MissingMapping, "missing_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
+        "A variable of the prompt is not mapped", "`details.variables` lists them. Map each variable once.";
     DuplicateMapping, "duplicate_variable_mapping", BAD_REQUEST, "invalid_request", "InvalidRequestError",
         "A variable is mapped twice", "Map each variable once.";
     AuthenticationFailed, "authentication_failed", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
@@ -100,6 +102,8 @@ codes! {
         "Well-formed, and not something this server can do", "The message says what is missing.";
     InvalidConfig, "invalid_config", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
         "The configuration does not fit the evaluator", "`details.issues` has a JSON Pointer for each problem; the schema is in `GET /api/v1/plugins`.";
+    PreflightFailed, "evaluator_preflight_failed", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
+        "The evaluator's model does not answer", "`details.provider` and `details.model` name it; the message says what is wrong with the connection, the model or its parameters.";
     InvalidComponent, "invalid_component", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
         "The component cannot be used as a plug-in", "`details.problems` lists everything that is wrong with it.";
     RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",

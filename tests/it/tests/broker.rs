@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
-use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Origin, Purpose, TraceRef};
+use perpend_domain::plugin::{
+    Call, Digest, Grants, Item, Limits, Maker, Origin, Purpose, TraceRef,
+};
+use perpend_domain::slots::ModelFailure;
 use perpend_engine::{Broker, Models};
 use perpend_it::{TestApp, Trace};
 use perpend_protocol::host_call::{
@@ -30,11 +33,15 @@ impl Models for Parrot {
     fn complete<'a>(
         &'a self,
         origin: &'a Origin,
+        _: usize,
         request: CompletionRequest,
-    ) -> BoxFuture<'a, Result<Completion, ModelError>> {
+    ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
         let asked: String = request.messages.into_iter().map(|m| m.content).collect();
         let text = format!("answer to {asked}");
-        self.0.lock().unwrap().push((origin.project.clone(), asked));
+        self.0
+            .lock()
+            .unwrap()
+            .push((origin.maker.project.clone(), asked));
         Box::pin(std::future::ready(Ok(Completion {
             text,
             structured: None,
@@ -50,9 +57,10 @@ impl Models for Parrot {
     fn embed<'a>(
         &'a self,
         _: &'a Origin,
+        _: usize,
         _: Option<String>,
         texts: Vec<String>,
-    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelError>> {
+    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>> {
         let vectors = texts.iter().map(|text| vec![text.len() as f32]).collect();
         Box::pin(std::future::ready(Ok(vectors)))
     }
@@ -107,12 +115,16 @@ impl Asked {
             run_time_ms: 1_000,
             limits: Limits::default(),
             purpose: Purpose::Evaluate,
-            origin: Some(Arc::new(Origin {
-                project: self.project.clone(),
-                evaluator: EvaluatorId::new("evaluator").unwrap(),
-                version: EvaluatorVersionId::new("version").unwrap(),
-                grants,
-            })),
+            origin: Some(Arc::new(Origin::new(
+                &Arc::new(Maker {
+                    project: self.project.clone(),
+                    evaluator: EvaluatorId::new("evaluator").unwrap(),
+                    version: EvaluatorVersionId::new("version").unwrap(),
+                    grants,
+                    slots: Vec::new(),
+                }),
+                None,
+            ))),
         }
     }
 

@@ -200,8 +200,11 @@ async fn a_model_that_nobody_configured_says_so() {
     let refused = app.client.json(Method::POST, path, &unused).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(refused.text().contains("never asks"), "{}", refused.text());
-    let said = comment(&app, &reference, json!(["model"]), &two_steps(1)).await;
-    assert!(said.contains("no model provider is configured"), "{said}");
+    let without = evaluator(&reference, &json!(["model"]));
+    let refused = app.client.json(Method::POST, path, &without).await.unwrap();
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    let said = refused.text();
+    assert!(said.contains("no default evaluation model"), "{said}");
     app.stop().await.unwrap();
 }
 

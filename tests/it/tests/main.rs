@@ -21,6 +21,7 @@ mod grants;
 mod http;
 mod ingestion;
 mod installation;
+mod judges;
 mod large_traces;
 mod lifecycle;
 mod limits;

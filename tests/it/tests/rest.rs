@@ -428,7 +428,7 @@ async fn an_evaluator_is_checked_against_its_plug_in() {
         ),
         (json!({ "config": { "target": 5, "max": 9 } }), 422, "anyOf"),
         (json!({ "type": "code", "sourceCode": "x" }), 400, "unknown"),
-        (json!({ "type": "llm_as_judge" }), 422, "plug-in"),
+        (json!({ "type": "llm_as_judge" }), 400, "unknown"),
         (json!({ "typo": 1 }), 400, "typo"),
         (
             json!({ "variableMapping": [{ "variable": "output", "source": "nowhere" }] }),

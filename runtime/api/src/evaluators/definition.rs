@@ -3,12 +3,12 @@
 use futures_util::StreamExt as _;
 use perpend_catalog::{NewVersion, Plugin};
 use perpend_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
-use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
 use perpend_domain::mapping::{MappingError, MappingFault, compile};
 use perpend_domain::plugin::{
     Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
 };
+use perpend_domain::slots::Slot;
 use perpend_scheduler::Evaluate as _;
 use perpend_web::problem::{Code, Issue, Problem};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::config::checked_config;
+use super::models::Models;
 use crate::optional;
 use crate::state::App;
 
@@ -37,6 +38,9 @@ pub(crate) struct Definition {
     /// Capabilities it may use: `model`, `trace`. What the evaluator cannot do without has to be here.
     #[serde(default)]
     grants: Option<Vec<String>>,
+    /// The models of its slots. A required slot that is left out asks the project's default evaluation model.
+    #[serde(default)]
+    slots: Vec<Slot>,
 }
 
 impl Definition {
@@ -48,6 +52,17 @@ impl Definition {
             config: Some(config),
             variable_mapping: None,
             grants: None,
+            slots: Vec::new(),
+        }
+    }
+
+    /// The same with models, which it may ask, and a mapping.
+    pub(super) fn asking(self, slots: Vec<Slot>, mapping: Option<Vec<Mapping>>) -> Self {
+        Self {
+            slots,
+            variable_mapping: mapping,
+            grants: Some(vec!["model".to_owned()]),
+            ..self
         }
     }
 
@@ -60,6 +75,7 @@ impl Definition {
         Self {
             variable_mapping: Some(version.mapping.clone()),
             grants: Some(kept.map(str::to_owned).collect()),
+            slots: version.slots.clone(),
             ..Self::of(
                 &plugin.digest.to_string(),
                 &version.plugin_evaluator,
@@ -105,11 +121,13 @@ impl Definition {
             compile(&mapping, TargetKind::Observation)
                 .map_err(|errors| mapping_problem("variableMapping", errors))?;
         }
+        let models = Models::of(app, project, info, self.slots).await?;
         let id = EvaluatorVersionId::new(&app.web.ids.uuid().to_string());
         Ok(NewVersion {
             id: id.map_err(|_| Problem::internal())?,
             plugin: plugin.digest,
-            fingerprint: fingerprint(&plugin.digest, &self.evaluator, &config),
+            fingerprint: models.fingerprint(&plugin.digest, &self.evaluator, &config),
+            slots: models.slots,
             plugin_name: plugin.info.name,
             plugin_version: plugin.info.version,
             plugin_evaluator: self.evaluator,

@@ -1,7 +1,6 @@
 //! What people send to make or change an evaluator.
 
 use perpend_web::extract::from_value;
-use perpend_web::problem::Code;
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::evaluators::Definition;
 use crate::evaluators::code::SourceCode;
+use crate::evaluators::judge::JudgeInput;
 
 /// An evaluator to be made.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct EvaluatorInput {
 pub(crate) struct EvaluatorPatch {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
-    /// `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
+    /// `llm_as_judge`, `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     #[serde(flatten)]
@@ -39,16 +39,17 @@ pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition,
     match kind {
         Some("plugin") => from_value(members),
         Some("code") => from_value::<SourceCode>(members)?.definition(),
-        Some("llm_as_judge") => Err(Problem::new(
-            Code::Unprocessable,
-            "this server version runs code and plug-in evaluators, not type \"llm_as_judge\"; use type \
-             \"plugin\" with a plug-in of GET /api/v1/plugins",
-        )),
+        Some("llm_as_judge") => from_value::<JudgeInput>(members)?.definition(),
         Some(other) => Err(Problem::body(
             "type",
-            format!("{other:?} is not a type of evaluator; use \"code\" or \"plugin\""),
+            format!(
+                "{other:?} is not a type of evaluator; use \"llm_as_judge\", \"code\" or \"plugin\""
+            ),
         )),
-        None => Err(Problem::body("type", "needed: \"code\" or \"plugin\"")),
+        None => Err(Problem::body(
+            "type",
+            "\"llm_as_judge\", \"code\" or \"plugin\" is required",
+        )),
     }
 }
 
@@ -62,7 +63,7 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     let kind = body["type"].as_str().map(str::to_owned);
     // What cannot run is refused before anything else is wrong with it.
     let head = from_value::<Head>(&body);
-    if kind.as_deref() != Some("code") && kind.as_deref() != Some("plugin") {
+    if !matches!(kind.as_deref(), Some("llm_as_judge" | "code" | "plugin")) {
         let refused = of_kind(kind.as_deref(), &Value::Null).err();
         let problems = refused
             .into_iter()

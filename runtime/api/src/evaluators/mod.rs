@@ -1,7 +1,8 @@
 //! Evaluators: a plug-in with a checked configuration, in versions.
 //!
-//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. A code
-//! evaluator is one whose plug-in is the interpreter of its language, and is shown as it was made. The
+//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. A judge is
+//! one whose plug-in is `perpend/judge`, a code evaluator one whose plug-in is the interpreter of its
+//! language, and both are shown as they were made. The
 //! contract's clients parse a closed union, so one that says it is such a client is shown any other plug-in
 //! evaluator as a `code` evaluator whose source is a comment that says what it really is; everyone else
 //! gets `type: "plugin"`. All forms carry the same further members.
@@ -10,6 +11,8 @@ mod code;
 mod config;
 mod definition;
 mod input;
+mod judge;
+mod models;
 mod view;
 
 use axum::extract::{Path, State};
@@ -32,6 +35,7 @@ use crate::evaluators::input::EvaluatorPatch;
 use crate::state::{App, Routes};
 
 pub(super) use definition::{Definition, mapping_problem};
+pub(super) use judge::{check_mapping, variables_of};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),

@@ -2,8 +2,10 @@
 
 use axum::http::HeaderMap;
 use perpend_catalog::RuleUse;
-use perpend_contract::evaluator::{self as contract, Source, UseOfEvaluator};
+use perpend_contract::evaluator::{self as contract, Shown, Source, UseOfEvaluator};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER};
+
+use super::judge;
 
 /// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
@@ -16,9 +18,12 @@ pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
     .any(|name| headers.contains_key(*name))
 }
 
-/// The source that a version is shown with: its own, or for a client that knows code alone a comment that says
-/// what it really is.
-fn source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
+/// How a version is shown: as it was made, and to a client that knows no plug-ins as source text which says what it
+/// really is.
+fn shown(version: &EvaluatorVersion, is_closed: bool) -> Shown {
+    if version.is_judge() {
+        return Shown::Judge(judge::view(&version.config, &version.slots));
+    }
     let own = own_source(version, is_closed);
     let comment = || Source {
         language: "PYTHON",
@@ -27,24 +32,25 @@ fn source(version: &EvaluatorVersion, is_closed: bool) -> Option<Source> {
             version.plugin_name, version.plugin_version, version.plugin, version.plugin_evaluator
         ),
     };
-    own.or_else(|| is_closed.then(comment))
+    let source = own.or_else(|| is_closed.then(comment));
+    source.map_or(Shown::Plugin, Shown::Code)
 }
 
 /// Why a definition of this kind cannot take the place of a version.
 pub(super) fn changes_kind(version: &EvaluatorVersion, kind: &str) -> Option<String> {
-    let is = if version.runs_source() {
-        "code"
-    } else {
-        "plugin"
+    let is = match (version.is_judge(), version.runs_source()) {
+        (true, _) => "llm_as_judge",
+        (_, true) => "code",
+        _ => "plugin",
     };
-    // Whoever sees code as a plug-in too may replace it by one.
+    // A judge and code are plug-ins too and may be replaced by one.
     (kind != is && kind != "plugin")
         .then(|| format!("the type of an evaluator cannot change: this one is {is:?}"))
 }
 
 /// One version in a list of them.
 pub(super) fn version(version: &EvaluatorVersion, is_closed: bool) -> contract::EvaluatorVersion {
-    contract::EvaluatorVersion::new(version, source(version, is_closed))
+    contract::EvaluatorVersion::new(version, shown(version, is_closed))
 }
 
 /// An evaluator with its newest version.
@@ -53,12 +59,12 @@ pub(super) fn evaluator(
     uses: Vec<RuleUse>,
     is_closed: bool,
 ) -> contract::Evaluator {
-    let shown = |rule: RuleUse| UseOfEvaluator {
+    let assigned = |rule: RuleUse| UseOfEvaluator {
         evaluation_rule_id: rule.rule_id,
         variable_mapping_override: rule.mapping,
     };
-    let uses = uses.into_iter().map(shown).collect();
-    contract::Evaluator::new(evaluator, uses, source(&evaluator.version, is_closed))
+    let uses = uses.into_iter().map(assigned).collect();
+    contract::Evaluator::new(evaluator, uses, shown(&evaluator.version, is_closed))
 }
 
 /// What a version runs that runs source. `None` for any other.

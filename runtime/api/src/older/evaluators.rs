@@ -17,6 +17,8 @@ use super::all::{all_evaluators, cut};
 use crate::evaluators::{self, shown};
 use crate::state::{App, Routes};
 
+/// The type of an evaluator that names none.
+const JUDGE: &str = "llm_as_judge";
 const ALL: &str = "/api/public/unstable/evaluators";
 const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";
 
@@ -57,8 +59,12 @@ async fn create_evaluator(
     State(app): State<App>,
     caller: Act,
     headers: HeaderMap,
-    Body(body): Body<Value>,
+    Body(mut body): Body<Value>,
 ) -> Result<Answer<EvaluatorByName>, Problem> {
+    // These clients know a judge without its type.
+    if let Some(members) = body.as_object_mut() {
+        members.entry("type").or_insert_with(|| JUDGE.into());
+    }
     let project = &caller.project;
     let name = body["name"].as_str().unwrap_or_default().trim();
     let all = all_evaluators(&app, project).await?;

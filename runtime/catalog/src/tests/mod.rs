@@ -77,6 +77,7 @@ pub(super) fn info(name: &str, version: &str) -> PluginInfo {
 
 pub(super) fn version(id: &str) -> NewVersion {
     NewVersion {
+        slots: Vec::new(),
         id: EvaluatorVersionId::new(id).unwrap(),
         plugin: Digest::of(b"component"),
         plugin_name: "perpend/text".to_owned(),

@@ -2,19 +2,29 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::evaluation::Fingerprint;
 use crate::plugin::Digest;
+use crate::slots::FingerprintSlot;
 
 /// The fingerprint of one version.
 #[must_use]
-pub fn fingerprint(plugin: &Digest, evaluator: &str, config: &Value) -> Fingerprint {
+pub fn fingerprint(
+    plugin: &Digest,
+    evaluator: &str,
+    config: &Value,
+    slots: &[FingerprintSlot<'_>],
+) -> Fingerprint {
+    let slots = slots
+        .iter()
+        .map(|slot| (slot.name.to_owned(), slot.value()));
+    let slots: Map<String, Value> = slots.collect();
     let made_of = json!({
         "plugin_digest": plugin,
         "evaluator_id": evaluator,
         "config": config,
-        "slots": {},
+        "slots": slots,
         "prompt_text": null,
     });
     Digest::of(canonical(&made_of).as_bytes())
@@ -129,16 +139,22 @@ mod tests {
     fn the_order_of_members_does_not_matter_and_each_part_does() {
         let digest = Digest::of(b"x");
         let config = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        let one = fingerprint(&digest, "e", &config(r#"{"a":1,"b":2}"#));
+        let one = fingerprint(&digest, "e", &config(r#"{"a":1,"b":2}"#), &[]);
         assert_eq!(
             one,
-            fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#))
+            fingerprint(&digest, "e", &config(r#"{"b":2.0,"a":1}"#), &[])
         );
-        assert_ne!(one, fingerprint(&digest, "f", &config(r#"{"a":1,"b":2}"#)));
-        assert_ne!(one, fingerprint(&digest, "e", &config(r#"{"a":1,"b":3}"#)));
         assert_ne!(
             one,
-            fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#))
+            fingerprint(&digest, "f", &config(r#"{"a":1,"b":2}"#), &[])
+        );
+        assert_ne!(
+            one,
+            fingerprint(&digest, "e", &config(r#"{"a":1,"b":3}"#), &[])
+        );
+        assert_ne!(
+            one,
+            fingerprint(&Digest::of(b"y"), "e", &config(r#"{"a":1,"b":2}"#), &[])
         );
     }
 }

@@ -133,6 +133,17 @@ impl PriceEntry {
             })
     }
 
+    /// The prices for so many tokens, where nothing but the tokens is known.
+    pub(super) fn prices_for_usage(&self, usage: &Usage) -> &Prices {
+        let holds = |tier: &&Tier| {
+            tier.conditions
+                .iter()
+                .all(|c| c.holds_for(usage) == Some(true))
+        };
+        let tier = self.tiers.iter().find(holds);
+        tier.map_or(&self.prices, |tier| &tier.prices)
+    }
+
     pub(super) fn all_tiers(&self) -> impl Iterator<Item = (&str, &Prices)> {
         let conditional = self.tiers.iter();
         let conditional = conditional.map(|tier| (tier.name.as_ref(), &tier.prices));
@@ -150,19 +161,29 @@ impl Condition {
         }
     }
 
-    pub(super) fn holds(&self, observation: &Observation) -> bool {
+    /// Whether the tokens alone make it hold; `None` where they do not tell.
+    fn holds_for(&self, usage: &Usage) -> Option<bool> {
         match self {
             Self::InputAbove(above) => {
                 let is_input = |name: &str| name.starts_with("input") || name.starts_with("cache_");
-                tokens_of(&observation.usage, is_input) > *above
+                Some(tokens_of(usage, is_input) > *above)
             }
             Self::Tokens {
                 buckets,
                 operator,
                 value,
             } => {
-                let sum = tokens_of(&observation.usage, |bucket| buckets.is_match(bucket));
-                operator.holds(sum as f64, *value)
+                let sum = tokens_of(usage, |bucket| buckets.is_match(bucket));
+                Some(operator.holds(sum as f64, *value))
+            }
+            Self::Attribute { .. } | Self::Service(_) => None,
+        }
+    }
+
+    pub(super) fn holds(&self, observation: &Observation) -> bool {
+        match self {
+            Self::InputAbove(_) | Self::Tokens { .. } => {
+                self.holds_for(&observation.usage) == Some(true)
             }
             Self::Attribute {
                 source,

@@ -1,59 +1,66 @@
-//! Language models as evaluators reach them: a port, and what stands there while none is configured.
+//! Language models as evaluators reach them: a port, and what answers where none can be reached.
 
 use futures_util::future::BoxFuture;
-use perpend_domain::plugin::Origin;
-use perpend_protocol::host_call::{Completion, CompletionRequest, ModelError};
+use perpend_domain::plugin::{FailureClass, Origin};
+use perpend_domain::slots::ModelFailure;
+use perpend_protocol::host_call::{Completion, CompletionRequest};
 
-/// Calls models in the name of an evaluator that was granted them. Limits, budgets, retries and the
-/// choice of provider are the implementor's; several requests of one evaluation come at the same time.
+/// Calls models on behalf of an evaluator that was granted them. Limits, budgets and the choice of provider are the
+/// implementor's; several requests of one evaluation come at the same time. `number` counts the model calls of the
+/// attempt from 0.
 pub trait Models: Send + Sync {
     /// One chat completion.
     fn complete<'a>(
         &'a self,
         origin: &'a Origin,
+        number: usize,
         request: CompletionRequest,
-    ) -> BoxFuture<'a, Result<Completion, ModelError>>;
+    ) -> BoxFuture<'a, Result<Completion, ModelFailure>>;
 
     /// One vector per text, in order.
     fn embed<'a>(
         &'a self,
         origin: &'a Origin,
+        number: usize,
         slot: Option<String>,
         texts: Vec<String>,
-    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelError>>;
+    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>>;
 }
 
-/// A server without model providers.
+/// For tests of what comes before a model.
 #[derive(Clone, Copy, Debug)]
 pub struct NoModels;
 
-fn nothing_in(slot: Option<&str>) -> ModelError {
+fn nothing_in(slot: Option<&str>) -> ModelFailure {
     let slot = slot.map_or("the default slot".to_owned(), |slot| {
         format!("slot {slot:?}")
     });
-    // Not `unavailable`: that would be retried, and no retry configures a provider.
-    ModelError::NotGranted(format!(
-        "no model provider is configured on this server, so {slot} has no model"
-    ))
+    ModelFailure {
+        class: FailureClass::PluginError,
+        message: format!("this server asks no models, so {slot} has none"),
+        retry_after_ms: None,
+    }
 }
 
 impl Models for NoModels {
     fn complete<'a>(
         &'a self,
         _: &'a Origin,
+        _: usize,
         request: CompletionRequest,
-    ) -> BoxFuture<'a, Result<Completion, ModelError>> {
-        let error = nothing_in(request.slot.as_deref());
-        Box::pin(std::future::ready(Err(error)))
+    ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
+        let failure = nothing_in(request.slot.as_deref());
+        Box::pin(std::future::ready(Err(failure)))
     }
 
     fn embed<'a>(
         &'a self,
         _: &'a Origin,
+        _: usize,
         slot: Option<String>,
         _: Vec<String>,
-    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelError>> {
-        let error = nothing_in(slot.as_deref());
-        Box::pin(std::future::ready(Err(error)))
+    ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>> {
+        let failure = nothing_in(slot.as_deref());
+        Box::pin(std::future::ready(Err(failure)))
     }
 }

@@ -401,6 +401,7 @@ impl World {
             name: format!("evaluator of {id}"),
             description: None,
             version: NewVersion {
+                slots: Vec::new(),
                 id: format!("ver-{id}").parse().unwrap(),
                 plugin: self.plugin,
                 plugin_name: self.info.name.clone(),

@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -14,8 +15,8 @@ use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_domain::time::Clock as _;
-use perpend_engine::Engine;
 use perpend_engine::components::{self, VENDOR};
+use perpend_engine::{Engine, NoModels};
 use perpend_protocol::Problem;
 use perpend_store::Store;
 use serde_json::json;
@@ -71,7 +72,8 @@ async fn add_to(
     let scratch = Scratch((!is_own).then(|| std::env::temp_dir().join(name)));
     let cache = scratch.0.clone().unwrap_or(cache);
     let program = std::env::current_exe().context("the path of this program is not known")?;
-    let engine = Engine::processes(store, program, cache, &config.evaluation);
+    let models = Arc::new(NoModels);
+    let engine = Engine::processes(store, program, cache, &config.evaluation, models);
     let inspected = engine.inspect(component).await;
     engine.shutdown().await;
     let info = inspected.map_err(|problems| refusal(&problems))?;

@@ -55,6 +55,8 @@ async fn seal(store: &Store, vault: &Vault, provider: &str) {
         with_default_models: true,
         extra_header_keys: Vec::new(),
         config: None,
+        max_in_flight: 8,
+        use_responses_api: false,
         created_at: Timestamp::from_millis(1),
         updated_at: Timestamp::from_millis(1),
     };

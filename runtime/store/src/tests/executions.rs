@@ -100,6 +100,7 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
 
 fn failed(execution: &Execution) -> Finished<'_> {
     Finished {
+        asks_models: false,
         execution,
         version: None,
         cpu_us: 1,
@@ -149,6 +150,7 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
             .iter()
             .chain(&others)
             .map(|leased| Finished {
+                asks_models: false,
                 outcome: Outcome::Completed(Vec::new()),
                 ..failed(leased)
             })

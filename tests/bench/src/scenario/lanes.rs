@@ -243,6 +243,7 @@ impl World {
             name: format!("evaluator of {project}"),
             description: None,
             version: NewVersion {
+                slots: Vec::new(),
                 id: format!("ver-{project}").parse()?,
                 plugin,
                 plugin_name: info.name.clone(),

@@ -1,0 +1,216 @@
+//! `type: "llm_as_judge"`: a prompt and the kind of answer that is wanted, which the plug-in `perpend/judge` runs.
+
+use perpend_contract::evaluator::{
+    Judge, ModelConfig, NestedOutput, OutputDefinition, PromptMessage,
+};
+use perpend_domain::evaluation::{JUDGE_EVALUATOR, JUDGES, Mapping};
+use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
+use perpend_domain::template;
+use perpend_web::problem::{Code, Issue, Problem};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::definition::Definition;
+
+/// The slot of the judge that every definition fills.
+const SLOT: &str = "judge";
+const MAX_PROMPT_BYTES: usize = 256 << 10;
+/// Variables that are filled without a mapping: they are the parts of an item.
+const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+
+/// A judge as clients of the compat API send it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct JudgeInput {
+    /// Text, which is one user message, or a list of messages.
+    #[schema(value_type = Object)]
+    prompt: Prompt,
+    /// `None`: the project's default evaluation model.
+    model_config: Option<ModelInput>,
+    #[serde(alias = "mapping")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    variable_mapping: Option<Vec<Mapping>>,
+    #[schema(value_type = OutputDefinition)]
+    output_definition: Output,
+    /// Put marks around what is inserted into the prompt, and say that it is data. Off when absent.
+    fence: Option<bool>,
+    #[schema(value_type = Option<Object>)]
+    limits: Option<ModelLimits>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Prompt {
+    Text(String),
+    Messages(Vec<PromptMessage>),
+}
+
+/// Both spellings of what a judge answers with.
+#[derive(Debug)]
+struct Output(NestedOutput);
+
+impl<'de> Deserialize<'de> for Output {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        let is_nested = value.get("score").is_some() || value.get("reasoning").is_some();
+        let read = match is_nested {
+            true => serde_json::from_value(value).map(Self),
+            false => {
+                serde_json::from_value::<OutputDefinition>(value).map(|flat| Self(flat.into()))
+            }
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
+/// A model, named by the connection it is reached through.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ModelInput {
+    provider: String,
+    model: String,
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    params: Map<String, Value>,
+}
+
+impl JudgeInput {
+    /// The plug-in evaluator that judges.
+    ///
+    /// # Errors
+    /// When the prompt is empty or too long, or the mapping does not fill its variables.
+    pub(super) fn definition(self) -> Result<Definition, Problem> {
+        let prompt = self.prompt.messages()?;
+        if let Some(mapping) = &self.variable_mapping {
+            check_mapping("variableMapping", &variables(&prompt), mapping)?;
+        }
+        let config = json!({
+            "prompt": prompt,
+            "output": self.output_definition.0,
+            "fence": self.fence.unwrap_or(false),
+        });
+        let model = self.model_config.map(|model| ModelChoice {
+            provider: model.provider,
+            model: model.model,
+            params: model.params,
+        });
+        let slot = Slot {
+            name: SLOT.to_owned(),
+            model,
+            limits: self.limits.unwrap_or_default(),
+        };
+        let definition = Definition::of(JUDGES, JUDGE_EVALUATOR, config);
+        Ok(definition.asking(vec![slot], self.variable_mapping))
+    }
+}
+
+impl Prompt {
+    fn messages(self) -> Result<Vec<PromptMessage>, Problem> {
+        let messages = match self {
+            Self::Text(content) => vec![PromptMessage::user(content)],
+            Self::Messages(messages) => messages,
+        };
+        if messages
+            .iter()
+            .all(|message| message.content.trim().is_empty())
+        {
+            return Err(Problem::body("prompt", "a prompt is required"));
+        }
+        let n_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+        if MAX_PROMPT_BYTES < n_bytes {
+            let message = format!("{n_bytes} bytes, the limit is {MAX_PROMPT_BYTES}");
+            return Err(Problem::body("prompt", message));
+        }
+        for (at, message) in messages.iter().enumerate() {
+            if !["system", "user", "assistant"].contains(&message.role.as_str()) {
+                let field = format!("prompt[{at}].role");
+                let text = "system, user or assistant is expected";
+                return Err(Problem::body(&field, text));
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// The names of the variables of a prompt, in order of first appearance.
+fn variables(prompt: &[PromptMessage]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for message in prompt {
+        for name in template::names(&message.content) {
+            if !found.iter().any(|known| known == name) {
+                found.push(name.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// How the configuration of a judge reads over REST.
+pub(super) fn view(config: &Value, slots: &[Slot]) -> Judge {
+    let prompt = messages(config);
+    let output = NestedOutput::deserialize(&config["output"]).ok();
+    let model = slots.iter().find(|slot| slot.name == SLOT);
+    let model = model.and_then(|slot| slot.model.as_ref());
+    Judge {
+        variables: Some(variables(&prompt)),
+        prompt: Some(prompt),
+        model_config: model.map(|choice| ModelConfig {
+            provider: choice.provider.clone(),
+            model: choice.model.clone(),
+        }),
+        output_definition: output.map(Into::into),
+    }
+}
+
+/// The prompt in a configuration of the judge.
+fn messages(config: &Value) -> Vec<PromptMessage> {
+    match &config["prompt"] {
+        Value::String(text) => vec![PromptMessage::user(text.clone())],
+        list => serde_json::from_value(list.clone()).unwrap_or_default(),
+    }
+}
+
+/// The variables of the prompt in a configuration of the judge.
+pub(crate) fn variables_of(config: &Value) -> Vec<String> {
+    variables(&messages(config))
+}
+
+/// Each variable is filled exactly once. Without any mapping the parts of an item fill the variables of their names.
+///
+/// # Errors
+/// Every variable without an entry, and every entry without a variable.
+pub(crate) fn check_mapping(
+    field: &str,
+    variables: &[String],
+    mapping: &[Mapping],
+) -> Result<(), Problem> {
+    let is_filled = |name: &&String| match mapping.is_empty() {
+        true => PARTS.contains(&name.as_str()),
+        false => mapping.iter().any(|entry| entry.variable == **name),
+    };
+    let missing: Vec<_> = variables.iter().filter(|name| !is_filled(name)).collect();
+    if !missing.is_empty() {
+        let issues = missing.iter().map(|name| {
+            Issue::new(
+                field,
+                format!("the variable `{name}` of the prompt is not mapped"),
+            )
+        });
+        let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
+        return Err(problem
+            .with("field", field)
+            .with("variables", json!(missing)));
+    }
+    for (at, entry) in mapping.iter().enumerate() {
+        if !variables.contains(&entry.variable) {
+            let field = format!("{field}[{at}]");
+            let message = format!("the prompt has no variable `{}`", entry.variable);
+            let problem = Problem::issues(Code::InvalidMapping, vec![Issue::new(&field, message)]);
+            let problem = problem.with("field", field);
+            return Err(problem.with("variable", entry.variable.clone()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! The default evaluation model of a project, and what a change of models means for the evaluators that ask them.
+
+use std::collections::HashMap;
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Tx, from_json, in_transaction, query, to_json};
+
+use crate::{Catalog, Error, revision};
+
+const WHAT: &str = "default model";
+const GET: &str = "SELECT provider, model, params FROM default_models WHERE project_id = $1";
+const PUT: &str = "
+    INSERT INTO default_models (project_id, provider, model, params, updated_at)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (project_id) DO UPDATE
+       SET provider = excluded.provider, model = excluded.model, params = excluded.params,
+           updated_at = excluded.updated_at";
+const DELETE: &str = "DELETE FROM default_models WHERE project_id = $1";
+const PROTOCOLS: &str = "SELECT provider, adapter FROM llm_connections WHERE project_id = $1";
+/// Evaluators whose current version asks a model.
+const ASKING: &str = "
+    SELECT e.id, e.paused_reason, v.slots
+      FROM evaluators e
+      JOIN evaluator_versions v
+        ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version
+     WHERE e.project_id = $1 AND v.slots <> '[]'";
+const PAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
+const UNPAUSE: &str = "
+    UPDATE evaluators
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
+
+/// An evaluator whose current version asks a model.
+struct Asking {
+    id: String,
+    paused_reason: Option<String>,
+    slots: Vec<Slot>,
+}
+
+impl Asking {
+    /// Whether a slot asks this provider; `default` is the provider of the default model.
+    fn asks(&self, provider: &str, default: Option<&str>) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| match &slot.model {
+            Some(choice) => choice.provider == provider,
+            None => default == Some(provider),
+        })
+    }
+
+    fn asks_default(&self) -> bool {
+        self.slots.iter().any(|slot| slot.model.is_none())
+    }
+
+    fn waits_for_connection(&self) -> bool {
+        let reason = self.paused_reason.as_deref();
+        reason.is_some_and(|reason| CONNECTION_REASONS.contains(&reason))
+    }
+}
+
+async fn default_model(tx: &mut Tx, project: &ProjectId) -> Result<Option<ModelChoice>, Error> {
+    let row: Option<(String, String, String)> =
+        query(GET).bind(project.as_str()).fetch_optional(tx).await?;
+    row.map(choice).transpose()
+}
+
+fn choice((provider, model, params): (String, String, String)) -> Result<ModelChoice, Error> {
+    Ok(ModelChoice {
+        provider,
+        model,
+        params: from_json(WHAT, &params)?,
+    })
+}
+
+async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<Asking>, Error> {
+    let rows: Vec<(String, Option<String>, String)> =
+        query(ASKING).bind(project.as_str()).fetch_all(tx).await?;
+    let asking = rows.into_iter().map(|(id, paused_reason, slots)| {
+        Ok(Asking {
+            id,
+            paused_reason,
+            slots: from_json("evaluator version", &slots)?,
+        })
+    });
+    asking.collect()
+}
+
+async fn pause(
+    tx: &mut Tx,
+    project: &ProjectId,
+    evaluator: &Asking,
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(PAUSE)
+        .bind(project.as_str())
+        .bind(&evaluator.id)
+        .bind(reason)
+        .bind(message)
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+async fn unpause(
+    tx: &mut Tx,
+    project: &ProjectId,
+    evaluator: &Asking,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(UNPAUSE)
+        .bind(project.as_str())
+        .bind(&evaluator.id)
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+/// Resumes evaluators that were paused for a reason which saving the connection of this provider may have removed.
+/// Belongs into the transaction that saves it.
+pub(crate) async fn connection_saved(
+    tx: &mut Tx,
+    project: &ProjectId,
+    provider: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(revision::RAISE).execute(&mut *tx).await?;
+    let default = default_model(tx, project).await?;
+    let default = default.as_ref().map(|choice| choice.provider.as_str());
+    for evaluator in asking(tx, project).await? {
+        if evaluator.waits_for_connection() && evaluator.asks(provider, default) {
+            unpause(tx, project, &evaluator, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Pauses evaluators whose current version asks this provider. Belongs into the transaction that deletes its
+/// connection.
+pub(crate) async fn connection_deleted(
+    tx: &mut Tx,
+    project: &ProjectId,
+    provider: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(revision::RAISE).execute(&mut *tx).await?;
+    let default = default_model(tx, project).await?;
+    let default = default.as_ref().map(|choice| choice.provider.as_str());
+    let message = format!("the LLM connection {provider:?} was deleted");
+    for evaluator in asking(tx, project).await? {
+        if evaluator.asks(provider, default) {
+            let why = ("LLM_CONNECTION_MISSING", message.as_str());
+            pause(tx, project, &evaluator, why, now).await?;
+        }
+    }
+    Ok(())
+}
+
+impl Catalog {
+    /// The model that answers for slots without one of their own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn default_model(&self, project: &ProjectId) -> Result<Option<ModelChoice>, Error> {
+        let rows: Vec<(String, String, String)> =
+            self.pool.select(GET, &[project.as_str().into()]).await?;
+        rows.into_iter().next().map(choice).transpose()
+    }
+
+    /// Sets the default model. Evaluators that ask it and were paused for want of it, or for a fault of its
+    /// connection, resume.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn put_default_model(
+        &self,
+        project: &ProjectId,
+        choice: &ModelChoice,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let params = to_json(WHAT, &choice.params)?;
+        in_transaction!(&self.pool, |tx| {
+            query(revision::RAISE).execute(&mut tx).await?;
+            query(PUT)
+                .bind(project.as_str())
+                .bind(&choice.provider)
+                .bind(&choice.model)
+                .bind(&params)
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            for evaluator in asking(&mut tx, project).await? {
+                if evaluator.waits_for_connection() && evaluator.asks_default() {
+                    unpause(&mut tx, project, &evaluator, now).await?;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Forgets the default model and pauses the evaluators that ask it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has none.
+    pub async fn delete_default_model(
+        &self,
+        project: &ProjectId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            query(revision::RAISE).execute(&mut tx).await?;
+            let n_gone = query(DELETE)
+                .bind(project.as_str())
+                .execute(&mut tx)
+                .await?;
+            if n_gone == 0 {
+                return Err(Error::NotFound);
+            }
+            for evaluator in asking(&mut tx, project).await? {
+                if evaluator.asks_default() {
+                    let why = (
+                        "DEFAULT_EVAL_MODEL_MISSING",
+                        "the project's default evaluation model was deleted",
+                    );
+                    pause(&mut tx, project, &evaluator, why, now).await?;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// The protocol of each provider of a project.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn protocols(&self, project: &ProjectId) -> Result<HashMap<String, String>, Error> {
+        let args = [project.as_str().into()];
+        let rows: Vec<(String, String)> = self.pool.select(PROTOCOLS, &args).await?;
+        Ok(rows.into_iter().collect())
+    }
+}

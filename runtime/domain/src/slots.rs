@@ -1,0 +1,188 @@
+//! Models of evaluators: which one answers for a slot, and what the host notes of their calls.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::failure::FailureClass;
+
+/// A model of a provider, and the parameters that its user set. No other parameter is ever sent.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelChoice {
+    /// The name of a connection of the project.
+    pub provider: String,
+    /// As the provider names it.
+    pub model: String,
+    /// Sent as they are, such as `temperature`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub params: Map<String, Value>,
+}
+
+/// Bounds of one call of a model.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ModelLimits {
+    /// A longer prompt is refused, in tokens as estimated before the call; `None`: whatever the model takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_input_tokens: Option<u32>,
+    /// Sent to the provider where the plug-in sets no limit itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    /// From the request to the end of the answer, milliseconds: 1,000 to 600,000.
+    pub timeout_ms: u32,
+    /// How often a reply that breaks its schema is asked for again: 0 to 5.
+    pub reasks: u32,
+}
+
+impl Default for ModelLimits {
+    fn default() -> Self {
+        Self {
+            max_input_tokens: None,
+            max_output_tokens: None,
+            timeout_ms: 120_000,
+            reasks: 2,
+        }
+    }
+}
+
+/// A slot of an evaluator version and what answers for it.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Slot {
+    /// As the plug-in declares it.
+    pub name: String,
+    /// `None`: the default evaluation model of the project, as it is when the call is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelChoice>,
+    /// Bounds of its calls.
+    #[serde(default)]
+    pub limits: ModelLimits,
+}
+
+/// A slot as the fingerprint names it: a connection's id, key and address are not part of what produces a score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FingerprintSlot<'s> {
+    /// As the plug-in declares it.
+    pub name: &'s str,
+    /// The protocol of the connection; `None` where the project has no such connection.
+    pub protocol: Option<&'s str>,
+    /// The model, default resolved.
+    pub model: Option<&'s ModelChoice>,
+    /// Bounds of its calls.
+    pub limits: ModelLimits,
+}
+
+impl FingerprintSlot<'_> {
+    /// Its part of the fingerprint. Bounds stand there only where they are not the default.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let mut slot = json!({
+            "protocol": self.protocol,
+            "model": self.model.map(|choice| &choice.model),
+            "params": self.model.map(|choice| &choice.params),
+        });
+        if self.limits != ModelLimits::default() {
+            slot["limits"] = json!(self.limits);
+        }
+        slot
+    }
+}
+
+/// Why a model gave no answer, as the server found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFailure {
+    /// Decides what happens next.
+    pub class: FailureClass,
+    /// For people.
+    pub message: String,
+    /// How long the provider asked to wait.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// What the host noted of the model calls of one attempt. A worker is not believed: the class of a failed
+/// model call is the one noted here.
+#[derive(Debug, Default)]
+pub struct ModelNotes(Mutex<Option<ModelFailure>>);
+
+impl ModelNotes {
+    /// Notes a failure. The last one counts.
+    pub fn failed(&self, failure: ModelFailure) {
+        *self.lock() = Some(failure);
+    }
+
+    /// The failure that was noted last.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<ModelFailure> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<ModelFailure>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The reason for which a failure pauses its evaluator at once (evaluation.md 1.8, 1.9); `None` where it does not.
+#[must_use]
+pub const fn pause_reason(class: FailureClass) -> Option<&'static str> {
+    Some(match class {
+        FailureClass::AuthInvalid => "LLM_CONNECTION_AUTH_INVALID",
+        FailureClass::BillingExhausted => "LLM_CONNECTION_BILLING_EXHAUSTED",
+        FailureClass::EndpointUnreachable => "LLM_CONNECTION_ENDPOINT_UNREACHABLE",
+        FailureClass::ConnectionMissing => "LLM_CONNECTION_MISSING",
+        FailureClass::DefaultModelMissing => "DEFAULT_EVAL_MODEL_MISSING",
+        FailureClass::ModelConfigInvalid => "EVAL_MODEL_CONFIG_INVALID",
+        FailureClass::ModelUnavailable => "EVAL_MODEL_UNAVAILABLE",
+        FailureClass::AccountNotReady => "PROVIDER_ACCOUNT_NOT_READY",
+        FailureClass::InvalidConfig => "PLUGIN_CONFIG_INVALID",
+        _ => return None,
+    })
+}
+
+/// Reasons that saving a connection or the default model may have removed.
+pub const CONNECTION_REASONS: [&str; 8] = [
+    "LLM_CONNECTION_AUTH_INVALID",
+    "LLM_CONNECTION_BILLING_EXHAUSTED",
+    "LLM_CONNECTION_ENDPOINT_UNREACHABLE",
+    "LLM_CONNECTION_MISSING",
+    "DEFAULT_EVAL_MODEL_MISSING",
+    "EVAL_MODEL_CONFIG_INVALID",
+    "EVAL_MODEL_UNAVAILABLE",
+    "PROVIDER_ACCOUNT_NOT_READY",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_reads_with_its_defaults_and_refuses_what_it_does_not_know() {
+        let slot: Slot = serde_json::from_value(json!({ "name": "judge" })).unwrap();
+        assert_eq!((slot.model, slot.limits.reasks), (None, 2));
+        let unknown = json!({ "name": "judge", "limits": { "retries": 3 } });
+        assert!(serde_json::from_value::<Slot>(unknown).is_err());
+    }
+
+    #[test]
+    fn every_reason_of_a_connection_comes_from_a_class_that_pauses() {
+        let all = [
+            FailureClass::AuthInvalid,
+            FailureClass::BillingExhausted,
+            FailureClass::EndpointUnreachable,
+            FailureClass::ConnectionMissing,
+            FailureClass::DefaultModelMissing,
+            FailureClass::ModelConfigInvalid,
+            FailureClass::ModelUnavailable,
+            FailureClass::AccountNotReady,
+        ];
+        for class in all {
+            assert!(CONNECTION_REASONS.contains(&pause_reason(class).unwrap()));
+        }
+        assert_eq!(pause_reason(FailureClass::RateLimited), None);
+    }
+}

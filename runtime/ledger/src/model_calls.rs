@@ -1,0 +1,252 @@
+//! Exchanges with model providers, and replies that are kept until their execution has ended.
+
+use std::collections::HashSet;
+
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId};
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Arg, Tx, in_transaction, query};
+
+use super::Ledger;
+use super::outcome::Finished;
+use super::row::id_bytes;
+use crate::Error;
+
+const KEPT: &str =
+    "SELECT reply FROM kept_replies WHERE execution_id = $1 AND call = $2 AND request = $3";
+const KEEP: &str = "
+    INSERT INTO kept_replies (execution_id, call, request, project_id, reply, kept_at)
+    VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (execution_id, call, request) DO NOTHING";
+const NOTE: &str = "
+    INSERT INTO model_calls (project_id, execution_id, evaluator_id, attempt, provider, model, model_answered, method,
+                             started_at, latency_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+                             estimated, cost, error_class, error_message)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+const CALLS: &str = "
+    SELECT attempt, provider, model, model_answered, method, started_at, latency_ms, input_tokens, cached_tokens,
+           output_tokens, reasoning_tokens, estimated, cost, error_class, error_message
+      FROM model_calls
+     WHERE execution_id = $1 AND project_id = $2
+     ORDER BY seq
+     LIMIT 1000";
+
+const FORGET: &str = "DELETE FROM kept_replies WHERE execution_id = $1";
+
+/// Forgets the kept replies of executions that have ended for good, inside the transaction that ends them.
+pub(super) async fn forget_replies(
+    tx: &mut Tx,
+    finished: &[Finished<'_>],
+    mine: &HashSet<i64>,
+) -> Result<(), Error> {
+    for each in finished.iter().filter(|each| each.may_have_replies()) {
+        if mine.contains(&each.execution.seq)
+            && let Some(id) = id_bytes(&each.execution.made.id)
+        {
+            tx.execute(FORGET, &[id.as_slice().into()]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The attempt that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskingAttempt {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Of which evaluator.
+    pub evaluator: EvaluatorId,
+    /// Counted from 0.
+    pub attempt: u32,
+}
+
+/// One exchange with a provider, answered or failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCall {
+    /// The name of the connection.
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// The model that answered, where the provider says so.
+    pub model_answered: Option<String>,
+    /// How a structured reply was asked for, such as `json_schema`.
+    pub method: String,
+    /// When the request was sent.
+    pub started_at: Timestamp,
+    /// To the end of the answer, milliseconds.
+    pub latency_ms: u64,
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Of these, read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Tokens of the reply.
+    pub output_tokens: u64,
+    /// Of these, spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// The provider counted no tokens: they are estimated from bytes.
+    pub is_estimated: bool,
+    /// US dollars; `None` where the price of the model is not known.
+    pub cost: Option<f64>,
+    /// Class and message, where no usable answer came.
+    pub error: Option<(String, String)>,
+}
+
+/// A reply as it is kept: the place of the call in its attempt, the digest of the request, and the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptReply {
+    /// Counted from 0.
+    pub call: u32,
+    /// SHA-256 of the request.
+    pub request: Digest,
+    /// As whoever keeps it reads it back.
+    pub reply: String,
+}
+
+perpend_sql::record! {
+    struct CallRow {
+        attempt: i32,
+        provider: String,
+        model: String,
+        model_answered: Option<String>,
+        method: String,
+        started_at: i64,
+        latency_ms: i64,
+        input_tokens: i64,
+        cached_tokens: i64,
+        output_tokens: i64,
+        reasoning_tokens: i64,
+        estimated: i16,
+        cost: Option<f64>,
+        error_class: Option<String>,
+        error_message: Option<String>,
+    }
+}
+
+fn count(n: i64) -> u64 {
+    n.max(0).cast_unsigned()
+}
+
+fn stored(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+impl From<CallRow> for (u32, ModelCall) {
+    fn from(row: CallRow) -> Self {
+        let call = ModelCall {
+            provider: row.provider,
+            model: row.model,
+            model_answered: row.model_answered,
+            method: row.method,
+            started_at: Timestamp::from_micros(row.started_at),
+            latency_ms: count(row.latency_ms),
+            input_tokens: count(row.input_tokens),
+            cached_tokens: count(row.cached_tokens),
+            output_tokens: count(row.output_tokens),
+            reasoning_tokens: count(row.reasoning_tokens),
+            is_estimated: row.estimated != 0,
+            cost: row.cost,
+            error: row.error_class.zip(row.error_message),
+        };
+        (row.attempt.max(0).cast_unsigned(), call)
+    }
+}
+
+impl Ledger {
+    /// The reply that an earlier attempt of this execution got for the same call.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn kept_reply(
+        &self,
+        execution: &ExecutionId,
+        call: u32,
+        request: &Digest,
+    ) -> Result<Option<String>, Error> {
+        let Some(id) = id_bytes(execution) else {
+            return Ok(None);
+        };
+        let args: [Arg<'_>; 3] = [
+            id.as_slice().into(),
+            i64::from(call).into(),
+            request.as_bytes().as_slice().into(),
+        ];
+        let rows: Vec<(String,)> = self.pool.select(KEPT, &args).await?;
+        Ok(rows.into_iter().next().map(|(reply,)| reply))
+    }
+
+    /// Writes exchanges of an attempt, and the reply that they led to, in one transaction: a reply that is used is
+    /// paid for and kept.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn note_model_calls(
+        &self,
+        asking: &AskingAttempt,
+        calls: &[ModelCall],
+        reply: Option<&KeptReply>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Some(id) = id_bytes(&asking.execution) else {
+            return Ok(());
+        };
+        in_transaction!(&self.pool, |tx| {
+            for call in calls {
+                let (class, message) = call.error.clone().unzip();
+                query(NOTE)
+                    .bind(asking.project.as_str())
+                    .bind(id.as_slice())
+                    .bind(asking.evaluator.as_str())
+                    .bind(i64::from(asking.attempt))
+                    .bind(&call.provider)
+                    .bind(&call.model)
+                    .bind(&call.model_answered)
+                    .bind(&call.method)
+                    .bind(call.started_at.as_micros())
+                    .bind(stored(call.latency_ms))
+                    .bind(stored(call.input_tokens))
+                    .bind(stored(call.cached_tokens))
+                    .bind(stored(call.output_tokens))
+                    .bind(stored(call.reasoning_tokens))
+                    .bind(call.is_estimated)
+                    .bind(call.cost)
+                    .bind(class)
+                    .bind(message)
+                    .execute(&mut tx)
+                    .await?;
+            }
+            if let Some(kept) = reply {
+                query(KEEP)
+                    .bind(id.as_slice())
+                    .bind(i64::from(kept.call))
+                    .bind(kept.request.as_bytes().as_slice())
+                    .bind(asking.project.as_str())
+                    .bind(&kept.reply)
+                    .bind(now.as_micros())
+                    .execute(&mut tx)
+                    .await?;
+            }
+            tx.reach("asking: kept")?;
+        });
+        Ok(())
+    }
+
+    /// Exchanges with providers of an execution, in order, each with the number of its attempt from 0. At most
+    /// 1,000.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn model_calls(
+        &self,
+        project: &ProjectId,
+        execution: &ExecutionId,
+    ) -> Result<Vec<(u32, ModelCall)>, Error> {
+        let Some(id) = id_bytes(execution) else {
+            return Ok(Vec::new());
+        };
+        let args: [Arg<'_>; 2] = [id.as_slice().into(), project.as_str().into()];
+        let rows: Vec<CallRow> = self.pool.select(CALLS, &args).await?;
+        Ok(rows.into_iter().map(Into::into).collect())
+    }
+}

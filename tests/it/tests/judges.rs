@@ -1,0 +1,355 @@
+//! Model judges over HTTP: from a connection to a score that says what it cost, and what happens when the provider
+//! fails.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{PROCESSES, TestApp, Trace, count};
+use perpend_sql::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
+use serde_json::{Value, json};
+
+const CONNECTIONS: &str = "/api/public/llm-connections";
+const EVALUATORS: &str = "/api/public/v2/evaluators";
+const RULES: &str = "/api/public/v2/evaluation-rules";
+
+async fn call(app: &TestApp, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let answer = app.client.json(method, path, &body).await.unwrap();
+    (answer.status.into(), answer.json())
+}
+
+/// Connects a scripted provider; the id of the connection.
+async fn connect(app: &TestApp, provider: &str, replies: Value) -> String {
+    let body = json!({
+        "provider": provider, "adapter": "mock", "secretKey": "sk-never-shown-again",
+        "config": { "replies": replies },
+    });
+    let (status, made) = call(app, Method::PUT, CONNECTIONS, body).await;
+    assert!(status == 200 || status == 201, "{made}");
+    made["id"].as_str().unwrap().to_owned()
+}
+
+/// A judge as the official clients send it.
+fn judge(model: Option<&str>) -> Value {
+    let config = model.map(|model| json!({ "provider": "main", "model": model }));
+    json!({
+        "type": "llm_as_judge", "name": "politeness",
+        "prompt": "How polite is this answer?\n{{output}}",
+        "modelConfig": config,
+        "variableMapping": [{ "variable": "output", "source": "output" }],
+        "outputDefinition": {
+            "dataType": "NUMERIC", "minValue": 0, "maxValue": 1,
+            "scoreReasoningInstructions": "One sentence.",
+            "scoreValueInstructions": "1 is very polite.",
+        },
+    })
+}
+
+/// A rule for generations alone: the root of the trace has no output.
+fn generations() -> Value {
+    let generation = json!({
+        "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"],
+    });
+    json!({ "filter": [generation] })
+}
+
+fn polite() -> Value {
+    json!([
+        { "contains": "rude", "reply": { "reasoning": "It insults.", "score": 0.1 },
+          "usage": { "input": 100, "output": 10 } },
+        { "reply": { "reasoning": "It thanks.", "score": 0.9 }, "usage": { "input": 100, "output": 10 } },
+    ])
+}
+
+async fn main_story(app: TestApp) {
+    connect(&app, "main", polite()).await;
+    let (status, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(made["type"], "llm_as_judge");
+    assert_eq!(made["variables"], json!(["output"]));
+    assert_eq!(made["prompt"][0]["role"], "user");
+    assert_eq!(
+        made["modelConfig"],
+        json!({ "provider": "main", "model": "gpt-4o-mini" })
+    );
+    assert_eq!(made["outputDefinition"]["maxValue"], 1.0);
+    let evaluator = made["id"].as_str().unwrap();
+    app.rule(evaluator, generations()).await.unwrap();
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you for waiting.");
+    app.ingest(&trace).await.unwrap();
+
+    let scores = app.scores(1).await.unwrap();
+    let score = &scores[0];
+    assert_eq!(score["name"], "politeness");
+    assert_eq!(
+        (&score["value"], &score["source"]),
+        (&json!(0.9), &json!("EVAL"))
+    );
+    assert_eq!(score["comment"], "It thanks.");
+    let execution = score["origin"]["executionId"].as_str().unwrap();
+    let path = format!("/api/v1/executions/{execution}");
+    let shown = app.client.get(&path).await.unwrap().json();
+    let exchange = &shown["modelCalls"][0];
+    assert_eq!(exchange["model"], "gpt-4o-mini", "{shown}");
+    assert_eq!(
+        (&exchange["inputTokens"], &exchange["outputTokens"]),
+        (&json!(100), &json!(10))
+    );
+    // 100 tokens at 0.15 and 10 at 0.60 dollars for a million.
+    let cost = shown["costUsd"].as_f64().unwrap();
+    assert!((cost - 0.000_021).abs() < 1e-12, "{cost}");
+    assert!(!shown.to_string().contains("sk-never"));
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_judge_as_the_official_clients_send_it_scores_live_traces_and_says_what_it_cost() {
+    main_story(TestApp::new().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn in_worker_processes_a_judge_scores_as_in_the_server() {
+    main_story(TestApp::with(&[PROCESSES]).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_a_judge_scores_as_on_sqlite() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url() else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    let settings = [("database.url", url.as_str())];
+    main_story(TestApp::with(&settings).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gone() {
+    let app = TestApp::new().await.unwrap();
+    let (status, refused) = call(&app, Method::POST, EVALUATORS, judge(None)).await;
+    assert_eq!(status, 422, "{refused}");
+    connect(&app, "main", polite()).await;
+    let default = "/api/v1/llm-connections/default-model";
+    let choice = json!({ "provider": "main", "model": "gpt-4o-mini" });
+    let (status, _) = call(
+        &app,
+        Method::PUT,
+        default,
+        json!({ "provider": "other", "model": "m" }),
+    )
+    .await;
+    assert_eq!(status, 400);
+    let (status, put) = call(&app, Method::PUT, default, choice.clone()).await;
+    assert_eq!((status, &put), (200, &choice));
+    let (status, made) = call(&app, Method::POST, EVALUATORS, judge(None)).await;
+    assert_eq!(status, 200, "{made}");
+    let evaluator = made["id"].as_str().unwrap();
+    app.rule(evaluator, generations()).await.unwrap();
+    app.ingest(&Trace::new(1, "ticket").generation("answer", "Thanks."))
+        .await
+        .unwrap();
+    app.scores(1).await.unwrap();
+
+    let (status, _) = call(&app, Method::DELETE, default, Value::Null).await;
+    assert_eq!(status, 200);
+    let one = format!("{EVALUATORS}/{evaluator}");
+    let paused = app.client.get(&one).await.unwrap().json();
+    assert_eq!(
+        paused["pausedReason"], "DEFAULT_EVAL_MODEL_MISSING",
+        "{paused}"
+    );
+    app.ingest(&Trace::new(2, "ticket").generation("answer", "Thanks."))
+        .await
+        .unwrap();
+    let (status, _) = call(&app, Method::PUT, default, choice).await;
+    assert_eq!(status, 200);
+    let resumed = app.client.get(&one).await.unwrap().json();
+    assert_eq!(resumed["status"], "active", "{resumed}");
+    // What came meanwhile was refused and counted; what comes now is judged.
+    let third = Trace::new(3, "ticket").generation("answer", "Thanks.");
+    app.ingest(&third).await.unwrap();
+    app.scores(2).await.unwrap();
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "error": { "status": 401 } }])).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    let evaluator = made["id"].as_str().unwrap();
+    app.rule(evaluator, generations()).await.unwrap();
+    let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
+    app.ingest(&trace).await.unwrap();
+    let one = format!("{EVALUATORS}/{evaluator}");
+    let is_paused = |answer: &Value| answer["status"] == "paused";
+    let paused = app.wait_for(&one, is_paused).await.unwrap();
+    assert_eq!(
+        paused["pausedReason"], "LLM_CONNECTION_AUTH_INVALID",
+        "{paused}"
+    );
+    let executions = format!("/api/v1/executions?traceId={}", trace.id);
+    let shown = app.client.get(&executions).await.unwrap().json();
+    assert_eq!(
+        (count(&shown), &shown["data"][0]["state"]),
+        (1, &json!("held")),
+        "{shown}"
+    );
+    assert_eq!(shown["data"][0]["errorClass"], "auth_invalid", "{shown}");
+
+    connect(&app, "main", polite()).await;
+    let scores = app.scores(1).await.unwrap();
+    assert_eq!((scores.len(), &scores[0]["value"]), (1, &json!(0.9)));
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_is_deleted_pauses_its_judges_at_once() {
+    let app = TestApp::new().await.unwrap();
+    let id = connect(&app, "main", polite()).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    let one = format!("{EVALUATORS}/{}", made["id"].as_str().unwrap());
+    let (status, _) = call(
+        &app,
+        Method::DELETE,
+        &format!("{CONNECTIONS}/{id}"),
+        Value::Null,
+    )
+    .await;
+    assert_eq!(status, 200);
+    let paused = app.client.get(&one).await.unwrap().json();
+    assert_eq!(paused["pausedReason"], "LLM_CONNECTION_MISSING", "{paused}");
+    connect(&app, "main", polite()).await;
+    let resumed = app.client.get(&one).await.unwrap().json();
+    assert_eq!(resumed["status"], "active", "{resumed}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
+    let app = TestApp::new().await.unwrap();
+    connect(
+        &app,
+        "main",
+        json!([{ "reply": { "reasoning": "Too good.", "score": 7 } }]),
+    )
+    .await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    app.rule(made["id"].as_str().unwrap(), generations())
+        .await
+        .unwrap();
+    let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
+    app.ingest(&trace).await.unwrap();
+    let executions = format!("/api/v1/executions?traceId={}", trace.id);
+    let has_failed = |answer: &Value| {
+        let state = &answer["data"][0]["state"];
+        state == "failed" || state == "delayed"
+    };
+    let shown = app.wait_for(&executions, has_failed).await.unwrap();
+    assert_eq!(
+        shown["data"][0]["errorClass"], "malformed_output",
+        "{shown}"
+    );
+    let one = format!(
+        "/api/v1/executions/{}",
+        shown["data"][0]["id"].as_str().unwrap()
+    );
+    let exchanges = app.client.get(&one).await.unwrap().json();
+    // The first answer and two re-asks, each paid for.
+    assert!(
+        3 <= exchanges["modelCalls"].as_array().unwrap().len(),
+        "{exchanges}"
+    );
+    assert_eq!(
+        count(
+            &app.client
+                .get("/api/public/v3/scores")
+                .await
+                .unwrap()
+                .json()
+        ),
+        0
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", polite()).await;
+    let with = |member: &str, value: Value| {
+        let mut body = judge(Some("m"));
+        body[member] = value;
+        body
+    };
+    let output = |more: Value| with("outputDefinition", more);
+    let mapping = |value: Value| with("variableMapping", value);
+    let entry = json!({ "variable": "output", "source": "output" });
+    for (body, status, part) in [
+        (with("prompt", json!("")), 400, "prompt"),
+        (
+            with("prompt", json!([{ "role": "robot", "content": "x" }])),
+            400,
+            "prompt[0].role",
+        ),
+        (
+            with("modelConfig", json!({ "provider": "nobody", "model": "m" })),
+            422,
+            "nobody",
+        ),
+        (with("typo", json!(1)), 400, "typo"),
+        (
+            output(json!({ "dataType": "NUMERIC", "minValue": 2, "maxValue": 1 })),
+            422,
+            "config",
+        ),
+        (
+            output(json!({ "dataType": "CATEGORICAL", "categories": ["one"] })),
+            422,
+            "config",
+        ),
+        (
+            output(json!({ "dataType": "GRADE" })),
+            400,
+            "outputDefinition",
+        ),
+        (mapping(json!([])), 200, ""),
+        (
+            mapping(json!([entry, { "variable": "other", "source": "input" }])),
+            400,
+            "other",
+        ),
+        (mapping(json!([entry, entry])), 400, "twice"),
+        (
+            mapping(json!([{ "variable": "output", "source": "nowhere" }])),
+            400,
+            "nowhere",
+        ),
+        (
+            mapping(json!([{ "variable": "output", "source": "output", "jsonPath": "a[" }])),
+            400,
+            "JSONPath",
+        ),
+    ] {
+        let (answered, said) = call(&app, Method::POST, EVALUATORS, body.clone()).await;
+        let is_right = answered == status && said.to_string().contains(part);
+        // A variable that is mapped more than once has a text of its own.
+        let is_right = is_right || (part == "twice" && answered == 400);
+        assert!(is_right, "{body}: {answered} {said}");
+    }
+    // A rule may not leave a variable empty.
+    let body = with("prompt", json!("{{question}} {{output}}"));
+    let mut body = body;
+    body.as_object_mut().unwrap().remove("variableMapping");
+    let (status, made) = call(&app, Method::POST, EVALUATORS, body).await;
+    assert_eq!(status, 200, "{made}");
+    let rule = json!({
+        "name": "r", "enabled": true,
+        "evaluatorAssignments": [{ "evaluatorId": made["id"] }],
+    });
+    let (status, said) = call(&app, Method::POST, RULES, rule).await;
+    assert_eq!(status, 400, "{said}");
+    assert!(said.to_string().contains("question"), "{said}");
+    app.stop().await.unwrap();
+}
