@@ -39,7 +39,7 @@ pub enum DecodeError {
         /// The limit.
         max: usize,
     },
-    /// The [`Sink`] has no room for it.
+    /// The [`crate::Sink`] has no room for it.
     #[error("the request takes more memory than there is for it")]
     Full,
 }
@@ -74,7 +74,7 @@ pub struct Rejection {
     pub scope: String,
 }
 
-/// What became of the spans of a request, beside what its [`Sink`] has.
+/// What became of the spans of a request, beside what its [`crate::Sink`] has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Spans taken, those that were dropped as noise included.
