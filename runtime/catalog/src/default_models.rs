@@ -7,6 +7,7 @@ use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Tx, from_json, in_transaction, query, to_json};
 
+use crate::evaluators::{PAUSE, UNPAUSE};
 use crate::{Catalog, Error, revision};
 
 const WHAT: &str = "default model";
@@ -26,15 +27,6 @@ const ASKING: &str = "
       JOIN evaluator_versions v
         ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version
      WHERE e.project_id = $1 AND v.slots <> '[]'";
-const PAUSE: &str = "
-    UPDATE evaluators
-       SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
-     WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
-const UNPAUSE: &str = "
-    UPDATE evaluators
-       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
-     WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
-
 /// An evaluator whose current version asks a model.
 struct Asking {
     id: String,

@@ -231,11 +231,11 @@ const RENAME: &str = "
 const DESCRIBE: &str = "
     UPDATE evaluators SET description = $3, updated_at = $4
      WHERE project_id = $1 AND id = $2";
-const PAUSE: &str = "
+pub(super) const PAUSE: &str = "
     UPDATE evaluators
        SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
-const UNPAUSE: &str = "
+pub(super) const UNPAUSE: &str = "
     UPDATE evaluators
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";

@@ -217,7 +217,6 @@ impl ConnectedModels {
             output_tokens: usage.output,
             reasoning_tokens: usage.reasoning,
             is_estimated: usage.estimated,
-            // A request without an answer used nothing that anybody knows of.
             cost: priced,
             error: call
                 .outcome
@@ -257,10 +256,19 @@ impl ConnectedModels {
     }
 
     /// What an earlier attempt was answered.
-    async fn kept(&self, origin: &Origin, call: u32, request: &Digest) -> Option<String> {
-        let (execution, _) = origin.execution.as_ref()?;
+    ///
+    /// A database that fails ends the call: asking the provider all the same could pay for the reply twice.
+    async fn kept(
+        &self,
+        origin: &Origin,
+        call: u32,
+        request: &Digest,
+    ) -> Result<Option<String>, ModelFailure> {
+        let Some((execution, _)) = &origin.execution else {
+            return Ok(None);
+        };
         let kept = self.store.ledger.kept_reply(execution, call, request);
-        kept.await.ok().flatten()
+        kept.await.map_err(|error| unstored(&error))
     }
 
     async fn ask(
@@ -272,7 +280,7 @@ impl ConnectedModels {
         let asked = self.asked(origin, request.slot.as_deref()).await?;
         let call = u32::try_from(number).unwrap_or(u32::MAX);
         let digest = digest(&asked, &json!(request));
-        let kept = self.kept(origin, call, &digest).await;
+        let kept = self.kept(origin, call, &digest).await?;
         if let Some(reply) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
             return Ok(reply);
         }
@@ -302,7 +310,7 @@ impl ConnectedModels {
         let asked = self.asked(origin, slot.as_deref()).await?;
         let call = u32::try_from(number).unwrap_or(u32::MAX);
         let digest = digest(&asked, &json!({ "embed": texts }));
-        let kept = self.kept(origin, call, &digest).await;
+        let kept = self.kept(origin, call, &digest).await?;
         if let Some(reply) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
             return Ok(reply);
         }

@@ -41,7 +41,10 @@ pub(super) struct JudgeInput {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a text, or a list of messages with role and content"
+)]
 enum Prompt {
     Text(String),
     Messages(Vec<PromptMessage>),
