@@ -70,7 +70,7 @@ pub struct Said {
 }
 
 impl Said {
-    fn of<T: ToSchema>(status: u16) -> Self {
+    pub(crate) fn of<T: ToSchema>(status: u16) -> Self {
         let mut named = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut named);
         Self {

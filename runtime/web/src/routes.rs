@@ -24,7 +24,7 @@ use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFo
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, HttpMethod, InfoBuilder, OpenApi, OpenApiBuilder, PathItem,
-    PathsBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
+    PathsBuilder, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
 use crate::answer::{Answers as _, Handles, Said};
@@ -37,7 +37,8 @@ use crate::{Room, compression, edge, otlp};
 /// The permission that an operation needs, in the document.
 const PERMISSION: &str = "x-perpend-permission";
 
-/// The description of one operation.
+/// The description of one operation. Schemas are made when the document is asked for: a server that is never asked
+/// holds none of them in memory.
 #[derive(Clone, Debug)]
 pub struct Operation {
     id: &'static str,
@@ -46,17 +47,15 @@ pub struct Operation {
     summary: &'static str,
     needs: Needs,
     query: &'static [Param],
-    body: Option<RefOr<Schema>>,
+    body: Option<fn() -> Said>,
     status: u16,
     /// Further ones of success.
     also: &'static [u16],
     /// Of the answer; nothing when it has no body.
     media_type: Option<&'static str>,
-    answer: RefOr<Schema>,
+    answer: fn() -> RefOr<Schema>,
     /// What the type of the handler says of its answers. It goes before what is said here.
-    said: Vec<Said>,
-    /// What the schemas refer to by name.
-    named: Vec<(String, RefOr<Schema>)>,
+    said: fn() -> Vec<Said>,
     /// The answer holds a key, or an address that opens something without one.
     is_secret: bool,
 }
@@ -81,9 +80,8 @@ impl Operation {
             status: 200,
             also: &[],
             media_type: Some("application/json"),
-            answer: object(),
-            said: Vec::new(),
-            named: Vec::new(),
+            answer: object,
+            said: Vec::new,
             is_secret: false,
         }
     }
@@ -146,9 +144,7 @@ impl Operation {
     }
 
     pub fn body<T: utoipa::ToSchema>(mut self) -> Self {
-        self.body = Some(Ref::from_schema_name(T::name()).into());
-        self.named.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.named);
+        self.body = Some(|| Said::of::<T>(0));
         self
     }
 
@@ -169,9 +165,7 @@ impl Operation {
     /// The answer is bytes.
     pub fn bytes(mut self, media_type: &'static str) -> Self {
         self.media_type = Some(media_type);
-        let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
-        let schema = ObjectBuilder::new().schema_type(Type::String);
-        self.answer = schema.format(Some(binary)).build().into();
+        self.answer = binary;
         self
     }
 
@@ -188,14 +182,15 @@ impl Operation {
             let answer = ResponseBuilder::new().description(self.summary);
             answer.content(media_type, content).build()
         };
-        if !self.said.is_empty() {
-            let said = self.said.iter();
+        let said = (self.said)();
+        if !said.is_empty() {
+            let said = said.iter();
             return said
                 .map(|said| (said.status, answer("application/json", &said.schema)))
                 .collect();
         }
         let answer = match self.media_type {
-            Some(media_type) => answer(media_type, &self.answer),
+            Some(media_type) => answer(media_type, &(self.answer)()),
             None => ResponseBuilder::new().description(self.summary).build(),
         };
         let statuses = self.also.iter().chain([&self.status]);
@@ -203,9 +198,10 @@ impl Operation {
     }
 
     /// What its schemas refer to by name.
-    fn named(&self) -> impl Iterator<Item = &(String, RefOr<Schema>)> {
-        let said = self.said.iter().flat_map(|said| &said.named);
-        self.named.iter().chain(said)
+    fn named(&self) -> impl Iterator<Item = (String, RefOr<Schema>)> {
+        let body = self.body.map(|body| body());
+        let said = body.into_iter().chain((self.said)());
+        said.flat_map(|said| said.named)
     }
 
     fn described(&self) -> utoipa::openapi::path::Operation {
@@ -241,7 +237,7 @@ impl Operation {
             );
         }
         if let Some(body) = &self.body {
-            let content = ContentBuilder::new().schema(Some(body.clone())).build();
+            let content = ContentBuilder::new().schema(Some(body().schema)).build();
             let body = RequestBodyBuilder::new().content("application/json", content);
             operation = operation.request_body(Some(body.required(Some(Required::True)).build()));
         }
@@ -276,6 +272,12 @@ fn object() -> RefOr<Schema> {
         .schema_type(Type::Object)
         .build()
         .into()
+}
+
+fn binary() -> RefOr<Schema> {
+    let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
+    let schema = ObjectBuilder::new().schema_type(Type::String);
+    schema.format(Some(binary)).build().into()
 }
 
 fn kind(name: &str) -> RefOr<Schema> {
@@ -408,7 +410,7 @@ impl<S: Room> Routes<S> {
         H: Handler<T, S> + Handles<Args>,
         T: 'static,
     {
-        operation.said = H::Answer::said();
+        operation.said = H::Answer::said;
         let place = (&operation.method, operation.path);
         let mut route = self.guarded(place, operation.needs, ByKey, handler);
         if operation.is_secret || operation.needs.is_of_organization() {
@@ -503,13 +505,16 @@ impl Described {
 
     /// Names of bodies that stand for two different ones.
     #[must_use]
-    pub fn ambiguous_bodies(&self) -> BTreeSet<&str> {
+    pub fn ambiguous_bodies(&self) -> BTreeSet<String> {
         let mut bodies = BTreeMap::new();
-        let named = self.operations.iter().flat_map(Operation::named);
-        named
-            .filter(|(name, schema)| *bodies.entry(name).or_insert(schema) != schema)
-            .map(|(name, _)| name.as_str())
-            .collect()
+        let mut ambiguous = BTreeSet::new();
+        for (name, schema) in self.operations.iter().flat_map(Operation::named) {
+            let first = bodies.entry(name.clone()).or_insert_with(|| schema.clone());
+            if *first != schema {
+                ambiguous.insert(name);
+            }
+        }
+        ambiguous
     }
 
     /// The OpenAPI document of all of it, and of `more` paths.
@@ -531,7 +536,7 @@ impl Described {
             ));
         let named = self.operations.iter().flat_map(Operation::named);
         let components = ComponentsBuilder::new()
-            .schemas_from_iter(named.cloned())
+            .schemas_from_iter(named)
             .security_scheme("basic", scheme(HttpAuthScheme::Basic))
             .security_scheme("organization", SecurityScheme::Http(organization.build()))
             .security_scheme("publicKey", scheme(HttpAuthScheme::Bearer));
