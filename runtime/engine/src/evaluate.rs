@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{BoxStream, FuturesUnordered};
+use futures_util::stream::{self, BoxStream};
 use perpend_catalog::Catalog;
 use perpend_config::{Confinement, Evaluation};
 use perpend_domain::ids::ProjectId;
@@ -16,6 +16,7 @@ use perpend_protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
 use perpend_scheduler::Evaluate;
 use perpend_store::Store;
 use perpend_workers::{Components, Workers};
+use tokio::task::JoinSet;
 
 use crate::broker::{Broker, Models};
 
@@ -90,8 +91,8 @@ impl Engine {
             host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
             broker: Broker::new(&store.telemetry, models),
             catalog: store.catalog.clone(),
-            cache_dir: cache_dir.to_owned(),
-            loaded: Mutex::default(),
+            cache_dir: cache_dir.into(),
+            loaded: Arc::default(),
         }))
     }
 
@@ -140,21 +141,34 @@ impl Evaluate for Engine {
         match self {
             Self::Processes(workers) => workers.answers(calls).boxed(),
             Self::InProcess(own) => {
-                let calls = calls.into_iter().enumerate();
-                let answers = calls.map(async |(place, call)| (place, own.call(call).await));
-                FuturesUnordered::from_iter(answers).boxed()
+                // Tasks of their own: a call in a transaction must go on while whoever asked waits for the database.
+                let mut running = JoinSet::new();
+                for (place, call) in calls.into_iter().enumerate() {
+                    let own = own.clone();
+                    running.spawn(async move { (place, own.call(call).await) });
+                }
+                let answers = stream::unfold(running, async |mut running| {
+                    loop {
+                        match running.join_next().await? {
+                            Ok(answer) => return Some((answer, running)),
+                            Err(error) => tracing::error!(%error, "a call ended without an answer"),
+                        }
+                    }
+                });
+                answers.boxed()
             }
         }
     }
 }
 
-/// A host in the server's own process.
+/// A host in the server's own process, cheap to clone.
+#[derive(Clone)]
 pub struct InProcess {
     host: Arc<Host>,
     broker: Broker,
     catalog: Catalog,
-    cache_dir: PathBuf,
-    loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
+    cache_dir: Arc<Path>,
+    loaded: Arc<Mutex<HashMap<Digest, Arc<Plugin>>>>,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -175,7 +189,7 @@ fn failed(class: FailureClass, message: String) -> CallResult {
 
 impl InProcess {
     async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
-        let cache_dir = self.cache_dir.clone();
+        let cache_dir = Arc::clone(&self.cache_dir);
         let work = move || perpend_host::compile(&bytes, &cache_dir, Grants::ALL);
         let compiled = tokio::task::spawn_blocking(work).await;
         compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
