@@ -1,16 +1,19 @@
 //! Why is there a score, or none: executions of a trace, counters of a rule, and the explanation of one
 //! target.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, State};
 use perpend_contract::execution::{
-    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts,
+    self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts, Lost,
 };
 use perpend_contract::list::{All, Continued};
 use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
-use perpend_ledger::ModelCall;
+use perpend_ledger::{ModelCall, RuleCount};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -245,6 +248,17 @@ async fn list_counters(
         .ledger
         .rule_states(&caller.project, &rule.id)
         .await?;
+    let mut lost: BTreeMap<_, u64> = BTreeMap::new();
+    for count in &counts {
+        if [RuleCount::BUDGET, RuleCount::SKIPPED_FOR_BUDGET].contains(&count.reason.as_str()) {
+            *lost.entry(Reverse(count.hour)).or_default() += count.n;
+        }
+    }
+    let lost = lost.into_iter().map(|(hour, count)| Lost {
+        hour: hour.0,
+        count,
+    });
+    let lost = lost.collect();
     let by_hour = counts.into_iter().map(|count| Count {
         hour: count.hour,
         reason: count.reason,
@@ -256,6 +270,7 @@ async fn list_counters(
         states: open
             .map(|count| (count.state.as_str().to_owned(), count.n))
             .collect(),
+        lost_to_budget: lost,
     }))
 }
 
@@ -366,6 +381,7 @@ fn facts(step: &Step) -> Facts {
                 evaluator_id: assignment.evaluator.clone(),
                 execution_id: assignment.execution.clone(),
                 late_observation_count: assignment.n_late,
+                skipped_until: assignment.skipped_until,
             });
             Facts {
                 sample: Some(*sample),

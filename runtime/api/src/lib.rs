@@ -4,6 +4,7 @@
 //! document cannot miss a route.
 
 mod annotation_queues;
+mod budgets;
 mod comments;
 mod dataset_runs;
 mod datasets;
@@ -45,6 +46,7 @@ pub fn routes() -> (Router<App>, Described) {
     annotation_queues::routes(all);
     evaluators::routes(all);
     rules::routes(all);
+    budgets::routes(all);
     plugins::routes(all);
     executions::routes(all);
     prompts::routes(all);

@@ -18,6 +18,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
 use super::evaluators::{self, PAGE, check_mapping, mapping_problem, variables_of};
+use crate::budgets;
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
@@ -139,6 +140,7 @@ fn patch_of(
             OnMissing::as_str,
         )),
         late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
+        budget: input.budget.clone(),
     };
     faults.end().map(|()| patch)
 }
@@ -203,6 +205,7 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
             id: id.map_err(|_| Problem::internal())?,
             evaluator_id,
             mapping: input.variable_mapping.clone(),
+            skipped_until: None,
         });
     }
     Ok(assignments)
@@ -216,6 +219,7 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
             "an enabled rule needs at least one evaluator",
         ));
     }
+    let mut evaluators = Vec::with_capacity(rule.assignments.len());
     for (at, assignment) in rule.assignments.iter().enumerate() {
         let evaluator = app
             .store
@@ -239,8 +243,9 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
         if evaluator.version.is_judge() {
             check_mapping(&field, &variables_of(&evaluator.version.config), mapping)?;
         }
+        evaluators.push(evaluator);
     }
-    Ok(())
+    budgets::check(app, project, &rule.budget, &evaluators).await
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
@@ -296,6 +301,7 @@ pub(super) async fn make(
         timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
         late: patch.late.unwrap_or(Late::Ignore),
+        budget: patch.budget.unwrap_or_default(),
         created_at: now,
         updated_at: now,
     };

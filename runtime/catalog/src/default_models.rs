@@ -94,6 +94,7 @@ async fn pause(
         .bind(reason)
         .bind(message)
         .bind(now.as_micros())
+        .bind(None::<i64>)
         .execute(tx)
         .await?;
     Ok(())

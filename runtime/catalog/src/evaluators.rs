@@ -7,6 +7,7 @@ use perpend_domain::slots::Slot;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
+use super::revision::{Paused, raise_from};
 use super::row;
 use crate::{Catalog, Error};
 use perpend_domain::list::{Cursor, Page};
@@ -85,6 +86,7 @@ perpend_sql::record! {
         paused_reason: Option<String>,
         paused_message: Option<String>,
         paused_at: Option<i64>,
+        paused_until: Option<i64>,
         created_at: i64,
         updated_at: i64,
         version: VersionRow,
@@ -138,7 +140,12 @@ impl TryFrom<EvaluatorRow> for Evaluator {
             id: checked("evaluator", &row.id)?,
             name: row.name,
             description: row.description,
-            paused: row::pause(row.paused_reason, row.paused_message, row.paused_at),
+            paused: row::pause(
+                row.paused_reason,
+                row.paused_message,
+                row.paused_at,
+                row.paused_until,
+            ),
             created_at: Timestamp::from_micros(row.created_at),
             updated_at: Timestamp::from_micros(row.updated_at),
             version: row.version.try_into()?,
@@ -168,7 +175,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT e.project_id, e.id, e.name, e.description, e.paused_reason, e.paused_message,
-                    e.paused_at, e.created_at, e.updated_at, ",
+                    e.paused_at, e.paused_until, e.created_at, e.updated_at, ",
             version_columns!(),
             " FROM evaluators e
               JOIN evaluator_versions v
@@ -188,6 +195,13 @@ const LIST_AFTER: &str = select!(
 /// Those of enabled rules, of all projects.
 pub(super) const IN_USE: &str = select!(
     "WHERE EXISTS (SELECT 1 FROM assignments a
+                     JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+                    WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
+);
+/// The same of one project.
+const IN_USE_OF: &str = select!(
+    "WHERE e.project_id = $1
+       AND EXISTS (SELECT 1 FROM assignments a
                      JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
                     WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
 );
@@ -233,11 +247,11 @@ const DESCRIBE: &str = "
      WHERE project_id = $1 AND id = $2";
 pub(super) const PAUSE: &str = "
     UPDATE evaluators
-       SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+       SET paused_reason = $3, paused_message = $4, paused_at = $5, paused_until = $6, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
 pub(super) const UNPAUSE: &str = "
     UPDATE evaluators
-       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
 const DELETE: &str = "DELETE FROM evaluators WHERE project_id = $1 AND id = $2";
 /// A rule that lost its last evaluator does nothing: it must not look enabled.
@@ -545,7 +559,20 @@ impl Catalog {
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
 
-    /// Pauses an evaluator. `true` for the one caller that did it: of many that fail at once, one tells.
+    /// The evaluators of a project that enabled rules use.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluators_in_use(&self, project: &ProjectId) -> Result<Vec<Evaluator>, Error> {
+        let rows: Vec<EvaluatorRow> = query(IN_USE_OF)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Pauses an evaluator, unless the catalog is no longer the one that was `seen`: what it failed on may have been
+    /// put right.
     ///
     /// # Errors
     /// When the database fails.
@@ -554,19 +581,23 @@ impl Catalog {
         project: &ProjectId,
         id: &EvaluatorId,
         pause: &Pause,
-    ) -> Result<bool, Error> {
+        seen: Option<i64>,
+    ) -> Result<Paused, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
-            query(super::revision::RAISE).execute(&mut tx).await?;
+            if !raise_from(&mut tx, seen).await? {
+                return Ok(Paused::Outdated);
+            }
             query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
+                .bind(pause.until.map(Timestamp::as_micros))
                 .execute(&mut tx)
                 .await?
         });
-        Ok(n_paused == 1)
+        Ok(Paused::of(n_paused))
     }
 
     /// Lets a paused evaluator go on. `true` for the one caller that did it.

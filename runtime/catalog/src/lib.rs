@@ -10,6 +10,7 @@
 
 mod active;
 pub mod blob_exports;
+mod budgets;
 mod categories;
 pub mod comments;
 pub mod connections;
@@ -49,6 +50,7 @@ pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};
 pub use plugins::{Plugin, PluginUser};
 pub use prices::Prices;
 pub use projects::{Init, Organization, Project};
+pub use revision::Paused;
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::Deleted;

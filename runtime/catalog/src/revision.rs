@@ -1,11 +1,45 @@
 //! The number by which a cache of rules and evaluators knows that it is old.
 
 use crate::{Catalog, Error};
-use perpend_sql::query_scalar;
+use perpend_sql::{Tx, query, query_scalar};
 
 const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
 /// Belongs into every transaction that changes a rule or an evaluator.
 pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision + 1 WHERE id = 1";
+
+/// What became of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// It was set. Of many that want to pause the same at once, one is told so.
+    New,
+    /// There was one before.
+    Already,
+    /// It was not set: the catalog has changed since the failure that calls for it.
+    Outdated,
+}
+
+impl Paused {
+    pub(super) const fn of(n_paused: u64) -> Self {
+        match n_paused {
+            0 => Self::Already,
+            _ => Self::New,
+        }
+    }
+
+    /// Whether it was set.
+    #[must_use]
+    pub const fn is_new(self) -> bool {
+        matches!(self, Self::New)
+    }
+}
+
+/// Raises the revision; false when the one before is not the one that was `seen`, and the transaction is to be undone.
+pub(super) async fn raise_from(tx: &mut Tx, seen: Option<i64>) -> Result<bool, Error> {
+    query(RAISE).execute(&mut *tx).await?;
+    let Some(seen) = seen else { return Ok(true) };
+    let now: i64 = query_scalar(REVISION).fetch_one(tx).await?;
+    Ok(now == seen + 1)
+}
 
 impl Catalog {
     /// A number that grows with every change of a rule or an evaluator in any project. Crosses tenants:

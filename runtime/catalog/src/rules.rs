@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::budget::Budget;
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
-use super::revision::RAISE;
+use super::revision::{Paused, RAISE, raise_from};
 use super::row;
 use crate::{Catalog, Error};
 use perpend_domain::list::{Cursor, Page};
@@ -41,6 +42,8 @@ pub struct RulePatch {
     pub on_missing: Option<OnMissing>,
     /// Spans after scoring.
     pub late: Option<Late>,
+    /// What its model calls may cost. A rule that waits for its budget goes on with another one.
+    pub budget: Option<Vec<Budget>>,
 }
 
 impl RulePatch {
@@ -69,6 +72,7 @@ impl RulePatch {
         set(&mut rule.timing, self.timing.as_ref());
         set(&mut rule.on_missing, self.on_missing.as_ref());
         set(&mut rule.late, self.late.as_ref());
+        set(&mut rule.budget, self.budget.as_ref());
         if drops_all && self.enabled.is_none() {
             rule.enabled = false;
         }
@@ -86,6 +90,7 @@ perpend_sql::record! {
         paused_reason: Option<String>,
         paused_message: Option<String>,
         paused_at: Option<i64>,
+        paused_until: Option<i64>,
         sampling: f64,
         sampling_independent: i16,
         filter: String,
@@ -94,6 +99,7 @@ perpend_sql::record! {
         max_wait_ms: Option<i64>,
         on_missing: String,
         late: String,
+        budget: String,
         created_at: i64,
         updated_at: i64,
     }
@@ -106,6 +112,7 @@ perpend_sql::record! {
         id: String,
         evaluator_id: String,
         mapping: Option<String>,
+        skipped_until: Option<i64>,
     }
 }
 
@@ -118,6 +125,7 @@ impl TryFrom<AssignmentRow> for Assignment {
             id: checked("assignment", &row.id)?,
             evaluator_id: checked("assignment", &row.evaluator_id)?,
             mapping: mapping.transpose()?,
+            skipped_until: row.skipped_until.map(Timestamp::from_micros),
         })
     }
 }
@@ -131,7 +139,12 @@ impl RuleRow {
             name: self.name,
             target,
             enabled: self.enabled != 0,
-            paused: row::pause(self.paused_reason, self.paused_message, self.paused_at),
+            paused: row::pause(
+                self.paused_reason,
+                self.paused_message,
+                self.paused_at,
+                self.paused_until,
+            ),
             sampling: self.sampling,
             sampling_independent: self.sampling_independent != 0,
             filter: Written::stored(sent, target.filter_columns()).0,
@@ -143,6 +156,7 @@ impl RuleRow {
             },
             on_missing: checked("rule", &self.on_missing)?,
             late: checked("rule", &self.late)?,
+            budget: from_json("rule", &self.budget)?,
             created_at: Timestamp::from_micros(self.created_at),
             updated_at: Timestamp::from_micros(self.updated_at),
         };
@@ -201,24 +215,25 @@ const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AN
 const PUT: &str = "
     INSERT INTO rules
         (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
-         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at, budget)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
     ON CONFLICT (project_id, id) DO UPDATE SET
         name = excluded.name, target = excluded.target, enabled = excluded.enabled,
         sampling = excluded.sampling, sampling_independent = excluded.sampling_independent,
         filter = excluded.filter, settle_ms = excluded.settle_ms, quiet_ms = excluded.quiet_ms,
         max_wait_ms = excluded.max_wait_ms, on_missing = excluded.on_missing, late = excluded.late,
-        updated_at = excluded.updated_at";
+        budget = excluded.budget, updated_at = excluded.updated_at";
 const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
 /// Nothing when the project has no such evaluator.
 const INSERT_ASSIGNMENT: &str = "
     INSERT INTO assignments (project_id, rule_id, place, id, evaluator_id, mapping)
     SELECT $1, $2, $3, $4, id, $6 FROM evaluators WHERE project_id = $1 AND id = $5";
 const PAUSE: &str = "
-    UPDATE rules SET paused_reason = $3, paused_message = $4, paused_at = $5, updated_at = $5
+    UPDATE rules SET paused_reason = $3, paused_message = $4, paused_at = $5, paused_until = $6, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
-const UNPAUSE: &str = "
-    UPDATE rules SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, updated_at = $3
+pub(super) const UNPAUSE: &str = "
+    UPDATE rules
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
@@ -289,6 +304,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(rule.late.as_str())
         .bind(rule.created_at.as_micros())
         .bind(rule.updated_at.as_micros())
+        .bind(to_json("rule", &rule.budget)?)
         .execute(tx)
         .await?;
     query(DROP_ASSIGNMENTS)
@@ -430,7 +446,13 @@ impl Catalog {
                 refuse_twin(&mut tx, project, &rule).await?;
             }
             write_rule(&mut tx, project, &rule).await?;
-            if patch.enabled == Some(true) && rule.paused.take().is_some() {
+            let waits_for_budget = patch.budget.is_some()
+                && rule
+                    .paused
+                    .as_ref()
+                    .is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
+            let goes_on = patch.enabled == Some(true) || waits_for_budget;
+            if goes_on && rule.paused.take().is_some() {
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(id.as_str())
@@ -442,7 +464,7 @@ impl Catalog {
         }))
     }
 
-    /// Pauses a rule. `true` for the one caller that did it.
+    /// Pauses a rule, unless the catalog is no longer the one that was `seen`.
     ///
     /// # Errors
     /// When the database fails.
@@ -451,19 +473,23 @@ impl Catalog {
         project: &ProjectId,
         id: &RuleId,
         pause: &Pause,
-    ) -> Result<bool, Error> {
+        seen: Option<i64>,
+    ) -> Result<Paused, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+            if !raise_from(&mut tx, seen).await? {
+                return Ok(Paused::Outdated);
+            }
             query(PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(&pause.reason)
                 .bind(&pause.message)
                 .bind(pause.at.as_micros())
+                .bind(pause.until.map(Timestamp::as_micros))
                 .execute(&mut tx)
                 .await?
         });
-        Ok(n_paused == 1)
+        Ok(Paused::of(n_paused))
     }
 
     /// Deletes a rule with its assignments. Its scores stay.

@@ -40,6 +40,7 @@ const TABLES: &[Owned] = &[
     Owned::of_project("models", "project_id, id"),
     Owned::of_project("llm_connections", "project_id, id"),
     Owned::of_project("default_models", "project_id"),
+    Owned::of_project("budgets", "project_id, scope, scope_id"),
     Owned::of_project("blob_exports", "project_id"),
     Owned::of_project("project_members", "project_id, user_id"),
     Owned::of_project("api_keys", "public_key"),

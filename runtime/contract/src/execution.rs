@@ -213,6 +213,19 @@ pub struct Counters {
     pub data: Vec<Count>,
     /// How many executions are in each state now.
     pub states: BTreeMap<String, u64>,
+    /// Hours in which a spent budget left sampled targets without a score: means over them are biased.
+    #[serde(rename = "lostToBudget")]
+    pub lost_to_budget: Vec<Lost>,
+}
+
+/// Sampled targets of one hour that a spent budget left without a score.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = LostToBudget)]
+pub struct Lost {
+    /// When the hour began.
+    pub hour: Timestamp,
+    /// How many.
+    pub count: u64,
 }
 
 /// What a rule did with a target, and why.
@@ -294,4 +307,8 @@ pub struct AssignmentFacts {
     pub execution_id: Option<ExecutionId>,
     /// Observations that came too late for it.
     pub late_observation_count: u32,
+    /// Targets that come before are left out, because a budget is spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub skipped_until: Option<Timestamp>,
 }

@@ -8,6 +8,7 @@
 //!   them is the endpoint's matter.
 //! - **Names are a promise.** Clients of released versions read these members: one may be added, none renamed.
 
+pub mod budget;
 pub mod connection;
 pub mod evaluator;
 pub mod execution;

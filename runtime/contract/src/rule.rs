@@ -1,5 +1,6 @@
 //! An evaluation rule: as clients send it, as it reads, and as older clients send and read it.
 
+use perpend_domain::budget::Budget;
 use perpend_domain::evaluation::{self, Late, Mapping, OnMissing, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
@@ -44,6 +45,8 @@ pub struct RuleInput {
     pub on_missing: Option<String>,
     /// `ignore` or `rescore`.
     pub late: Option<String>,
+    /// What its model calls may cost, at most one for each window; none lifts the limits.
+    pub budget: Option<Vec<Budget>>,
 }
 
 /// Tells `null` from absent.
@@ -115,6 +118,8 @@ pub struct Rule {
     max_wait_ms: Option<i64>,
     on_missing: OnMissing,
     late: Late,
+    /// What its model calls may cost.
+    budget: Vec<Budget>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -150,6 +155,7 @@ impl From<&evaluation::Rule> for Rule {
             max_wait_ms: rule.timing.max_wait_ms,
             on_missing: rule.on_missing,
             late: rule.late,
+            budget: rule.budget.clone(),
             created_at: rule.created_at,
             updated_at: rule.updated_at,
         }

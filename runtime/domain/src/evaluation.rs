@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::budget::Budget;
 use crate::filter::{Column, RULE_OBSERVATION, RULE_TRACE, Written};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
@@ -46,6 +47,21 @@ pub struct Pause {
     pub message: String,
     /// Since.
     pub at: Timestamp,
+    /// When it ends by itself, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+impl Pause {
+    /// The reason of a rule or evaluator whose budget is spent.
+    pub const BUDGET_REACHED: &'static str = "BUDGET_REACHED";
+
+    /// Whether what comes meanwhile is kept for later: so it is where the fault is outside the evaluator. What a
+    /// broken plug-in or configuration would fail on is not taken.
+    #[must_use]
+    pub fn keeps_targets(&self) -> bool {
+        !self.reason.starts_with("PLUGIN_")
+    }
 }
 
 /// One immutable version of an evaluator.
@@ -209,6 +225,8 @@ pub struct Rule {
     pub on_missing: OnMissing,
     /// Spans after scoring.
     pub late: Late,
+    /// What its model calls may cost.
+    pub budget: Vec<Budget>,
     /// Made at.
     pub created_at: Timestamp,
     /// Changed at.
@@ -275,6 +293,8 @@ pub struct Assignment {
     pub evaluator_id: EvaluatorId,
     /// Overrides the version's default mapping.
     pub mapping: Option<Vec<Mapping>>,
+    /// Targets that come before are left out: a budget is spent.
+    pub skipped_until: Option<Timestamp>,
 }
 
 /// What an execution scores.

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod batch;
+pub mod budget;
 pub mod bundle;
 pub mod cron;
 pub mod dataset;

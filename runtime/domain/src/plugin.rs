@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use crate::failure::FailureClass;
-use crate::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId};
+use crate::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId};
 use crate::payload::Payload;
 use crate::slots::{ModelNotes, Slot};
 
@@ -358,13 +358,24 @@ pub struct Maker {
     pub slots: Vec<Slot>,
 }
 
+/// One try of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempting {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Of this rule.
+    pub rule: RuleId,
+    /// Counted from 0.
+    pub attempt: u32,
+}
+
 /// On whose behalf one call is made, and what the host notes of its model calls.
 #[derive(Debug)]
 pub struct Origin {
     /// The evaluator version.
     pub maker: Arc<Maker>,
-    /// The execution and its attempt, counted from 0; `None` in a trial, which stores nothing.
-    pub execution: Option<(ExecutionId, u32)>,
+    /// `None` in a trial, which stores nothing.
+    pub attempt: Option<Attempting>,
     /// Filled while the call runs.
     pub notes: ModelNotes,
 }
@@ -372,10 +383,10 @@ pub struct Origin {
 impl Origin {
     /// The origin of one attempt of an execution, or of a trial.
     #[must_use]
-    pub fn new(maker: &Arc<Maker>, execution: Option<(ExecutionId, u32)>) -> Self {
+    pub fn new(maker: &Arc<Maker>, attempt: Option<Attempting>) -> Self {
         Self {
             maker: Arc::clone(maker),
-            execution,
+            attempt,
             notes: ModelNotes::default(),
         }
     }
@@ -384,7 +395,7 @@ impl Origin {
 /// Two calls have the same origin when they are the same attempt; what was noted meanwhile does not count.
 impl PartialEq for Origin {
     fn eq(&self, other: &Self) -> bool {
-        self.maker == other.maker && self.execution == other.execution
+        self.maker == other.maker && self.attempt == other.attempt
     }
 }
 

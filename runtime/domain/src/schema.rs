@@ -4,6 +4,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::evaluation::{CompletionReason, ExecutionState, Late, OnMissing, TargetKind};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
@@ -58,7 +59,7 @@ macro_rules! names {
 
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, Late, ExecutionState,
-    CompletionReason,
+    CompletionReason, BudgetScope, BudgetWindow, OnReached,
 }
 
 impl PartialSchema for Timestamp {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::budget::Spent;
 use crate::failure::FailureClass;
 
 /// A model of a provider, and the parameters that its user set. No other parameter is ever sent.
@@ -103,6 +104,21 @@ pub struct ModelFailure {
     pub message: String,
     /// How long the provider asked to wait.
     pub retry_after_ms: Option<u64>,
+    /// The budget that leaves no room for the call, with [`FailureClass::BudgetExhausted`].
+    pub spent: Option<Spent>,
+}
+
+impl ModelFailure {
+    /// A failure that asks nobody to wait.
+    #[must_use]
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            retry_after_ms: None,
+            spent: None,
+        }
+    }
 }
 
 /// What the host noted of the model calls of one attempt. A worker is not believed: the class of a failed
@@ -111,19 +127,40 @@ pub struct ModelFailure {
 pub struct ModelNotes(Mutex<Option<ModelFailure>>);
 
 impl ModelNotes {
-    /// Notes a failure. The last one counts.
+    /// Notes a failure. Of several, one that somebody has to put right counts before one that passes, and that before
+    /// one that would come again; among equals the last.
     pub fn failed(&self, failure: ModelFailure) {
-        *self.lock() = Some(failure);
+        let mut noted = self.lock();
+        if noted
+            .as_ref()
+            .is_none_or(|noted| weight(noted.class) <= weight(failure.class))
+        {
+            *noted = Some(failure);
+        }
     }
 
-    /// The failure that was noted last.
+    /// The failure that counts.
     #[must_use]
-    pub fn last_failure(&self) -> Option<ModelFailure> {
+    pub fn failure(&self) -> Option<ModelFailure> {
         self.lock().clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<ModelFailure>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn weight(class: FailureClass) -> u8 {
+    match class {
+        FailureClass::BudgetExhausted => 3,
+        _ if pause_reason(class).is_some() => 3,
+        FailureClass::RateLimited
+        | FailureClass::UpstreamUnavailable
+        | FailureClass::UpstreamTimeout
+        | FailureClass::MalformedOutput
+        | FailureClass::Cancelled
+        | FailureClass::Internal => 2,
+        _ => 1,
     }
 }
 
@@ -166,6 +203,22 @@ mod tests {
         assert_eq!((slot.model, slot.limits.reasks), (None, 2));
         let unknown = json!({ "name": "judge", "limits": { "retries": 3 } });
         assert!(serde_json::from_value::<Slot>(unknown).is_err());
+    }
+
+    #[test]
+    fn a_refusal_hides_no_failure_that_passes_and_that_none_to_be_put_right() {
+        let notes = ModelNotes::default();
+        let failed = |class| {
+            notes.failed(ModelFailure::new(class, ""));
+            notes.failure().map(|noted| noted.class)
+        };
+        assert_eq!(failed(FailureClass::Refused), Some(FailureClass::Refused));
+        let limited = Some(FailureClass::RateLimited);
+        assert_eq!(failed(FailureClass::RateLimited), limited);
+        assert_eq!(failed(FailureClass::Refused), limited);
+        let key = Some(FailureClass::AuthInvalid);
+        assert_eq!(failed(FailureClass::AuthInvalid), key);
+        assert_eq!(failed(FailureClass::RateLimited), key);
     }
 
     #[test]

@@ -92,12 +92,14 @@ impl Broker {
                 HostReply::Complete(requests.iter().map(refused).collect())
             }
             HostRequest::Complete(requests) => {
-                let first = allowance.n_model_calls();
-                if let Err(spent) = allowance.ask_models(requests.len()) {
-                    origin.notes.failed(over_allowance(&spent));
-                    let refused = |_| Err(spent.clone());
-                    return HostReply::Complete(requests.iter().map(refused).collect());
-                }
+                let first = match allowance.ask_models(requests.len()) {
+                    Ok(first) => first,
+                    Err(spent) => {
+                        origin.notes.failed(over_allowance(&spent));
+                        let refused = |_| Err(spent.clone());
+                        return HostReply::Complete(requests.iter().map(refused).collect());
+                    }
+                };
                 let all = requests.into_iter().enumerate().map(async |(at, request)| {
                     let answer = self.models.complete(origin, first + at, request).await;
                     answer.map_err(|failure| noted(origin, failure))
@@ -105,11 +107,13 @@ impl Broker {
                 HostReply::Complete(join_all(all).await)
             }
             HostRequest::Embed { slot, texts } => {
-                let number = allowance.n_model_calls();
-                if let Err(spent) = allowance.ask_models(1) {
-                    origin.notes.failed(over_allowance(&spent));
-                    return HostReply::Embed(Err(spent));
-                }
+                let number = match allowance.ask_models(1) {
+                    Ok(number) => number,
+                    Err(spent) => {
+                        origin.notes.failed(over_allowance(&spent));
+                        return HostReply::Embed(Err(spent));
+                    }
+                };
                 let answer = self.models.embed(origin, number, slot, texts).await;
                 HostReply::Embed(answer.map_err(|failure| noted(origin, failure)))
             }
@@ -141,11 +145,7 @@ fn over_allowance(error: &ModelError) -> ModelFailure {
         ModelError::BudgetExhausted(message) => message.clone(),
         _ => "too many model calls".to_owned(),
     };
-    ModelFailure {
-        class: FailureClass::PluginError,
-        message,
-        retry_after_ms: None,
-    }
+    ModelFailure::new(FailureClass::PluginError, message)
 }
 
 /// Notes a failure with the call and says as much of it as the contract of guests knows.

@@ -1,5 +1,7 @@
 //! Leases: who may end an execution, and until when.
 
+use std::collections::BTreeSet;
+
 use perpend_domain::evaluation::{
     Execution, ExecutionClass, ExecutionState, Lane, NoScores, QueueKind, Uncalled,
 };
@@ -9,6 +11,7 @@ use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
 use super::counts;
+use super::model_calls::forget_ended;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
 use crate::{Error, Ledger};
@@ -251,7 +254,13 @@ impl Ledger {
                     Ok((project, rule, failed, 1))
                 })
                 .collect();
-            counts::add(&mut tx, &ended?, now).await?;
+            let ended = ended?;
+            counts::add(&mut tx, &ended, now).await?;
+            let projects: BTreeSet<&ProjectId> =
+                ended.iter().map(|(project, ..)| project).collect();
+            for project in projects {
+                forget_ended(&mut tx, project).await?;
+            }
             rules.len()
         }))
     }
@@ -321,6 +330,7 @@ impl Ledger {
                 let cancelled = ExecutionState::Cancelled.as_str();
                 let ended = [(project.clone(), rule.clone(), cancelled, n)];
                 counts::add(&mut tx, &ended, now).await?;
+                forget_ended(&mut tx, project).await?;
             }
         });
         Ok(())

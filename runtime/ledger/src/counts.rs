@@ -21,6 +21,13 @@ pub struct RuleCount {
     pub n: u64,
 }
 
+impl RuleCount {
+    /// Targets for which no execution was made, because a budget was spent.
+    pub const BUDGET: &'static str = "budget";
+    /// Of the skipped executions, those that a spent budget ended.
+    pub const SKIPPED_FOR_BUDGET: &'static str = "skipped_for_budget";
+}
+
 /// One row to add to.
 struct Count<'a> {
     project: &'a ProjectId,

@@ -6,8 +6,8 @@ use perpend_domain::evaluation::NoScores;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
-use super::counts;
-use super::model_calls::forget_replies;
+use super::counts::{self, RuleCount};
+use super::model_calls::forget_answers;
 use super::outcome::{Finished, Outcome};
 use super::row::state_code;
 use crate::{Error, Ledger};
@@ -242,7 +242,7 @@ pub async fn end(
             mine.insert(each.execution.seq);
         }
     }
-    forget_replies(tx, finished, &mine).await?;
+    forget_answers(tx, finished, &mine).await?;
     Ok(mine)
 }
 
@@ -257,22 +257,21 @@ pub async fn count(
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
-    let outcomes: Vec<_> = finished
-        .iter()
-        .filter(|each| mine.contains(&each.execution.seq))
-        .map(|each| {
-            let reason = each.outcome.state().as_str();
-            {
-                let execution = each.execution;
-                (
-                    execution.project.clone(),
-                    execution.made.rule_id.clone(),
-                    reason,
-                    1,
-                )
-            }
-        })
-        .collect();
+    let mut outcomes = Vec::new();
+    for each in finished {
+        let execution = each.execution;
+        if !mine.contains(&execution.seq) {
+            continue;
+        }
+        let mut count = |reason| {
+            let rule = execution.made.rule_id.clone();
+            outcomes.push((execution.project.clone(), rule, reason, 1));
+        };
+        count(each.outcome.state().as_str());
+        if each.spent.is_some() && matches!(each.outcome, Outcome::Skipped(_)) {
+            count(RuleCount::SKIPPED_FOR_BUDGET);
+        }
+    }
     counts::add(tx, &outcomes, now).await?;
     note_health(tx, health(finished, mine)).await
 }

@@ -9,6 +9,7 @@
 
 mod claim;
 mod codes;
+mod costs;
 mod counts;
 mod finish;
 mod matches;
@@ -21,10 +22,11 @@ mod supersede;
 mod sweep;
 
 pub use claim::{Lease, Release, Share};
+pub use costs::{DayCost, NoRoom, Reservation, Spending};
 pub use counts::RuleCount;
 pub use finish::{Ended, Ending, count, end};
 pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
-pub use model_calls::{AskingAttempt, KeptReply, ModelCall};
+pub use model_calls::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
 pub use outcome::{Finished, Outcome};
 pub use queue::Queue;
 pub use read::StateCount;

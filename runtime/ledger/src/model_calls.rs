@@ -1,23 +1,27 @@
-//! Exchanges with model providers, and replies that are kept until their execution has ended.
+//! Exchanges with model providers, and answers that are kept until their execution has ended.
 
 use std::collections::HashSet;
 
-use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId};
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Arg, Tx, in_transaction, query};
 
 use super::Ledger;
+use super::costs::settle;
 use super::outcome::Finished;
 use super::row::id_bytes;
 use crate::Error;
 
-const KEPT: &str =
-    "SELECT reply FROM kept_replies WHERE execution_id = $1 AND call = $2 AND request = $3";
+const KEPT: &str = "
+    SELECT method, body FROM kept_answers
+     WHERE execution_id = $1 AND call = $2 AND request = $3 ORDER BY number";
 const KEEP: &str = "
-    INSERT INTO kept_replies (execution_id, call, request, project_id, reply, kept_at)
-    VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT (execution_id, call, request) DO NOTHING";
+    INSERT INTO kept_answers (execution_id, call, request, number, project_id, method, body, kept_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (execution_id, call, request, number) DO NOTHING";
+const FORGET_CALL: &str =
+    "DELETE FROM kept_answers WHERE execution_id = $1 AND call = $2 AND request = $3";
 const NOTE: &str = "
     INSERT INTO model_calls (project_id, execution_id, evaluator_id, attempt, provider, model, model_answered, method,
                              started_at, latency_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
@@ -31,15 +35,28 @@ const CALLS: &str = "
      ORDER BY seq
      LIMIT 1000";
 
-const FORGET: &str = "DELETE FROM kept_replies WHERE execution_id = $1";
+const FORGET: &str = "DELETE FROM kept_answers WHERE execution_id = $1";
 
-/// Forgets the kept replies of executions that have ended for good, inside the transaction that ends them.
-pub(super) async fn forget_replies(
+/// Of executions that have ended otherwise than under a lease.
+const FORGET_ENDED: &str = "
+    DELETE FROM kept_answers
+     WHERE project_id = $1 AND EXISTS
+           (SELECT 1 FROM executions e
+             WHERE e.project_id = kept_answers.project_id AND e.id = kept_answers.execution_id AND e.state > 3)";
+
+/// Forgets the kept answers of a project whose executions were cancelled or given up in this transaction.
+pub(super) async fn forget_ended(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
+    tx.execute(FORGET_ENDED, &[project.as_str().into()]).await?;
+    Ok(())
+}
+
+/// Forgets the kept answers of executions that have ended for good, inside the transaction that ends them.
+pub(super) async fn forget_answers(
     tx: &mut Tx,
     finished: &[Finished<'_>],
     mine: &HashSet<i64>,
 ) -> Result<(), Error> {
-    for each in finished.iter().filter(|each| each.may_have_replies()) {
+    for each in finished.iter().filter(|each| each.may_have_answers()) {
         if mine.contains(&each.execution.seq)
             && let Some(id) = id_bytes(&each.execution.made.id)
         {
@@ -56,6 +73,8 @@ pub struct AskingAttempt {
     pub project: ProjectId,
     /// The execution.
     pub execution: ExecutionId,
+    /// Of which rule.
+    pub rule: RuleId,
     /// Of which evaluator.
     pub evaluator: EvaluatorId,
     /// Counted from 0.
@@ -93,15 +112,35 @@ pub struct ModelCall {
     pub error: Option<(String, String)>,
 }
 
-/// A reply as it is kept: the place of the call in its attempt, the digest of the request, and the answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptReply {
+/// A call of an attempt: its place, and what is asked. An attempt that is made again makes equal calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallKey {
     /// Counted from 0.
     pub call: u32,
-    /// SHA-256 of the request.
+    /// SHA-256 of what the evaluator asks.
     pub request: Digest,
-    /// As whoever keeps it reads it back.
-    pub reply: String,
+}
+
+/// An answer of a provider as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// How a structured reply was asked for, such as `json_schema`.
+    pub method: String,
+    /// The body of the answer.
+    pub body: String,
+}
+
+/// One exchange as it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged<'e> {
+    /// The call that it belongs to.
+    pub key: &'e CallKey,
+    /// What was exchanged.
+    pub call: &'e ModelCall,
+    /// The usable answer, and its number in the call from 0.
+    pub answer: Option<(u32, &'e KeptAnswer)>,
+    /// What was reserved for it.
+    pub reservation: Option<&'e str>,
 }
 
 perpend_sql::record! {
@@ -153,76 +192,105 @@ impl From<CallRow> for (u32, ModelCall) {
     }
 }
 
+async fn note(
+    tx: &mut Tx,
+    id: &[u8; 16],
+    asking: &AskingAttempt,
+    call: &ModelCall,
+) -> Result<(), Error> {
+    let (class, message) = call.error.clone().unzip();
+    query(NOTE)
+        .bind(asking.project.as_str())
+        .bind(id.as_slice())
+        .bind(asking.evaluator.as_str())
+        .bind(i64::from(asking.attempt))
+        .bind(&call.provider)
+        .bind(&call.model)
+        .bind(&call.model_answered)
+        .bind(&call.method)
+        .bind(call.started_at.as_micros())
+        .bind(stored(call.latency_ms))
+        .bind(stored(call.input_tokens))
+        .bind(stored(call.cached_tokens))
+        .bind(stored(call.output_tokens))
+        .bind(stored(call.reasoning_tokens))
+        .bind(call.is_estimated)
+        .bind(call.cost)
+        .bind(class)
+        .bind(message)
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
 impl Ledger {
-    /// The reply that an earlier attempt of this execution got for the same call.
+    /// The answers that an earlier attempt of this execution got in the same call, in order.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn kept_reply(
+    pub async fn kept_answers(
         &self,
         execution: &ExecutionId,
-        call: u32,
-        request: &Digest,
-    ) -> Result<Option<String>, Error> {
+        key: &CallKey,
+    ) -> Result<Vec<KeptAnswer>, Error> {
         let Some(id) = id_bytes(execution) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let args: [Arg<'_>; 3] = [
             id.as_slice().into(),
-            i64::from(call).into(),
-            request.as_bytes().as_slice().into(),
+            i64::from(key.call).into(),
+            key.request.as_bytes().as_slice().into(),
         ];
-        let rows: Vec<(String,)> = self.pool.select(KEPT, &args).await?;
-        Ok(rows.into_iter().next().map(|(reply,)| reply))
+        let rows: Vec<(String, String)> = self.pool.select(KEPT, &args).await?;
+        let answer = |(method, body)| KeptAnswer { method, body };
+        Ok(rows.into_iter().map(answer).collect())
     }
 
-    /// Writes exchanges of an attempt, and the reply that they led to, in one transaction: a reply that is used is
-    /// paid for and kept.
+    /// Forgets the answers of one call, which came to nothing: the next attempt asks anew.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn forget_call(&self, execution: &ExecutionId, key: &CallKey) -> Result<(), Error> {
+        let Some(id) = id_bytes(execution) else {
+            return Ok(());
+        };
+        in_transaction!(&self.pool, |tx| {
+            query(FORGET_CALL)
+                .bind(id.as_slice())
+                .bind(i64::from(key.call))
+                .bind(key.request.as_bytes().as_slice())
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Writes one exchange of an attempt, and its answer where it is usable, in one transaction: an answer that is used
+    /// is paid for and kept. What was reserved for the exchange is given back.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
-    pub async fn note_model_calls(
+    pub async fn note_exchange(
         &self,
         asking: &AskingAttempt,
-        calls: &[ModelCall],
-        reply: Option<&KeptReply>,
+        exchange: &Exchanged<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let Some(id) = id_bytes(&asking.execution) else {
             return Ok(());
         };
         in_transaction!(&self.pool, |tx| {
-            for call in calls {
-                let (class, message) = call.error.clone().unzip();
-                query(NOTE)
-                    .bind(asking.project.as_str())
-                    .bind(id.as_slice())
-                    .bind(asking.evaluator.as_str())
-                    .bind(i64::from(asking.attempt))
-                    .bind(&call.provider)
-                    .bind(&call.model)
-                    .bind(&call.model_answered)
-                    .bind(&call.method)
-                    .bind(call.started_at.as_micros())
-                    .bind(stored(call.latency_ms))
-                    .bind(stored(call.input_tokens))
-                    .bind(stored(call.cached_tokens))
-                    .bind(stored(call.output_tokens))
-                    .bind(stored(call.reasoning_tokens))
-                    .bind(call.is_estimated)
-                    .bind(call.cost)
-                    .bind(class)
-                    .bind(message)
-                    .execute(&mut tx)
-                    .await?;
-            }
-            if let Some(kept) = reply {
+            note(&mut tx, &id, asking, exchange.call).await?;
+            settle(&mut tx, asking, exchange.call, exchange.reservation).await?;
+            if let Some((number, kept)) = exchange.answer {
                 query(KEEP)
                     .bind(id.as_slice())
-                    .bind(i64::from(kept.call))
-                    .bind(kept.request.as_bytes().as_slice())
+                    .bind(i64::from(exchange.key.call))
+                    .bind(exchange.key.request.as_bytes().as_slice())
+                    .bind(i64::from(number))
                     .bind(asking.project.as_str())
-                    .bind(&kept.reply)
+                    .bind(&kept.method)
+                    .bind(&kept.body)
                     .bind(now.as_micros())
                     .execute(&mut tx)
                     .await?;

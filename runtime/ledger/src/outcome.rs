@@ -1,5 +1,6 @@
 //! What a lease of an execution ended in.
 
+use perpend_domain::budget::Spent;
 use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
 use perpend_domain::ids::EvaluatorVersionId;
 use perpend_domain::score::NewScore;
@@ -18,11 +19,13 @@ pub struct Finished<'e> {
     pub asks_models: bool,
     /// What it ended in.
     pub outcome: Outcome,
+    /// The budget that left no room for a call of it.
+    pub spent: Option<Spent>,
 }
 
 impl Finished<'_> {
-    /// Whether replies of models may be kept for another attempt, of which there is none any more.
-    pub(super) const fn may_have_replies(&self) -> bool {
+    /// Whether answers of models may be kept for another attempt, of which there is none any more.
+    pub(super) const fn may_have_answers(&self) -> bool {
         let was_tried = self.asks_models || 0 < self.execution.attempts;
         self.outcome.state().is_final()
             && match self.outcome {
@@ -69,7 +72,7 @@ impl Outcome {
     }
 
     /// Why there are no scores; none for completed ones.
-    pub(super) const fn no_scores(&self) -> Option<&NoScores> {
+    pub const fn no_scores(&self) -> Option<&NoScores> {
         match self {
             Self::Completed(_) => None,
             Self::Skipped(why)

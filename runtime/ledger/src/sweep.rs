@@ -12,8 +12,14 @@ const CHUNK: i64 = 500;
 /// Every table of this room with rows of projects. Attempts go before all of them.
 const TABLES: &[Owned] = &[
     Owned::of_project("watches", "project_id, trace_id, observation_id"),
-    Owned::of_project("kept_replies", "execution_id, call, request"),
+    Owned::of_project("kept_answers", "execution_id, call, request, number"),
     Owned::of_project("model_calls", "seq"),
+    Owned::of_project(
+        "model_costs",
+        "project_id, day, rule_id, evaluator_id, provider, model",
+    ),
+    Owned::of_project("model_reservations", "id"),
+    Owned::of_project("model_turns", "project_id"),
     Owned::of_project("executions", "seq"),
     Owned::of_project("execution_queues", "id"),
     Owned::of_project("rule_counts", "project_id, rule_id, hour, reason"),

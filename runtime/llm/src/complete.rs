@@ -60,6 +60,8 @@ struct Call<'a> {
     messages: Vec<Message>,
     /// Exchanges so far.
     number: u32,
+    /// Usable answers so far, those of an earlier attempt included.
+    n_answered: u32,
     reask: u32,
     is_doubled: bool,
     usage: Usage,
@@ -96,6 +98,7 @@ impl<'a> Call<'a> {
             quirks: known.quirks,
             messages: request.messages.clone(),
             number: 0,
+            n_answered: 0,
             reask: 0,
             is_doubled: false,
             usage: Usage::default(),
@@ -120,6 +123,9 @@ impl<'a> Call<'a> {
     async fn ask(&mut self) -> Result<Reply, Rejected> {
         let messages = self.sent_messages();
         let n_bytes = messages.iter().map(|message| message.content.len()).sum();
+        if let Some(reply) = self.kept(n_bytes) {
+            return Ok(reply);
+        }
         let wire = self
             .wire(&messages, tokens(n_bytes))
             .map_err(|mut failure| {
@@ -132,7 +138,33 @@ impl<'a> Call<'a> {
             return Err(Failure::new(Class::UpstreamTimeout, message).into());
         }
         self.number += 1;
-        let exchange = Exchange {
+        let exchange = self.exchange(n_bytes);
+        let answered = self.shared.exchange(&exchange, wire, read).await;
+        let (reply, usage) = answered.map_err(|mut rejected| {
+            rejected.failure.is_unsent &= self.number == 1;
+            rejected
+        })?;
+        self.n_answered += 1;
+        self.usage += usage;
+        Ok(reply)
+    }
+
+    /// The answer that an earlier attempt got here. Its method is the one that goes on being used.
+    fn kept(&mut self, n_bytes: usize) -> Option<Reply> {
+        let answer = self.observer.kept(self.n_answered)?;
+        let known = self
+            .methods
+            .iter()
+            .position(|method| *method == answer.method);
+        let (reply, usage) = Shared::kept(&self.exchange(n_bytes), &answer, read)?;
+        self.methods.drain(..known.unwrap_or_default());
+        self.n_answered += 1;
+        self.usage += usage;
+        Some(reply)
+    }
+
+    fn exchange(&self, n_bytes: usize) -> Exchange<'a> {
+        Exchange {
             endpoint: self.endpoint,
             observer: self.observer,
             deadline: self.deadline,
@@ -146,14 +178,7 @@ impl<'a> Call<'a> {
             method: self.method(),
             number: self.number,
             reask: self.reask,
-        };
-        let answered = self.shared.exchange(&exchange, wire, read).await;
-        let (reply, usage) = answered.map_err(|mut rejected| {
-            rejected.failure.is_unsent &= self.number == 1;
-            rejected
-        })?;
-        self.usage += usage;
-        Ok(reply)
+        }
     }
 
     fn wire(&self, messages: &[Message], n_tokens: u64) -> Result<Wire, Failure> {

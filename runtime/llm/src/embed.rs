@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
 use crate::failure::{Class, Failure};
-use crate::llm::{Exchange, Facts, Llm, tokens};
+use crate::llm::{Exchange, Facts, Llm, Shared, tokens};
 use crate::observe::{CallObserver, Estimate, Structure, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Embeddings};
@@ -49,8 +49,15 @@ impl Llm {
             failure.is_unsent = true;
             failure
         })?;
-        let answered = self.0.exchange(&exchange, wire, read).await;
-        let (vectors, usage) = answered.map_err(|rejected| rejected.failure)?;
+        let kept = observer.kept(0);
+        let kept = kept.and_then(|answer| Shared::kept(&exchange, &answer, read));
+        let (vectors, usage) = match kept {
+            Some(kept) => kept,
+            None => {
+                let answered = self.0.exchange(&exchange, wire, read).await;
+                answered.map_err(|rejected| rejected.failure)?
+            }
+        };
         if let Some(why) = unusable(&vectors, texts.len()) {
             let message = format!("the provider's embeddings cannot be used: {why}");
             return Err(Failure::new(Class::MalformedOutput, message));

@@ -31,5 +31,5 @@ mod wanted;
 pub use endpoint::{CallLimits, Endpoint, ModelChoice, Protocol, Secret};
 pub use failure::{Class, Failure};
 pub use llm::Llm;
-pub use observe::{CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage};
+pub use observe::{Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage};
 pub use plain::is_plain;

@@ -18,7 +18,9 @@ use crate::failure::{Class, Failure, redact, without};
 use crate::gate::{Ended, Remaining};
 use crate::headers;
 use crate::learnt::Learnt;
-use crate::observe::{CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage};
+use crate::observe::{
+    Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage,
+};
 use crate::protocol::{self, Wire};
 use crate::reject::{self, Rejected};
 
@@ -85,6 +87,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) deadline: Instant,
     pub(crate) estimate: Estimate,
     pub(crate) method: Structure,
+    /// From 1, failed ones too.
     pub(crate) number: u32,
     pub(crate) reask: u32,
 }
@@ -145,6 +148,7 @@ impl Shared {
             Err(_) => String::new(),
         };
         let result = raw.map_err(Rejected::from);
+        let body = result.as_ref().ok().map(|raw| raw.body.clone());
         let result = result.and_then(|raw| interpret(exchange, raw, &wire.body, read));
         let result = result.map_err(|rejected| Rejected {
             failure: clean(exchange.endpoint, rejected.failure),
@@ -173,8 +177,24 @@ impl Shared {
                 .unwrap_or_default(),
             reply_head,
         };
-        exchange.observer.after(call).await;
+        let answer = body.filter(|_| result.is_ok()).map(|body| Answered {
+            method: exchange.method,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        });
+        exchange.observer.after(call, answer).await?;
         result.map(|(reply, facts)| (reply, usage(&facts)))
+    }
+
+    /// The same from an answer that was kept. Nothing for one that cannot be read any more.
+    pub(crate) fn kept<T>(
+        exchange: &Exchange<'_>,
+        answer: &Answered,
+        read: Read<T>,
+    ) -> Option<(T, Usage)> {
+        let body = serde_json::from_str(&answer.body).ok()?;
+        let (reply, mut facts) = read(exchange.endpoint, body).ok()?;
+        facts.usage = Some(counted(&exchange.estimate, &facts));
+        Some((reply, usage(&facts)))
     }
 
     async fn send(&self, endpoint: &Endpoint, post: Post, body: &Value) -> Result<Raw, Failure> {

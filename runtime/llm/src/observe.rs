@@ -35,6 +35,19 @@ impl Structure {
             Self::None => "none",
         }
     }
+
+    /// The structure of a stored name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::JsonSchema,
+            Self::Tool,
+            Self::JsonMode,
+            Self::Prompt,
+            Self::None,
+        ];
+        all.into_iter().find(|known| known.name() == name)
+    }
 }
 
 /// Tokens that a provider counted, or an estimate.
@@ -108,13 +121,31 @@ pub struct ProviderCall {
     pub reply_head: String,
 }
 
+/// A usable answer of a provider, as it can be kept for a call that is made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// How the reply was asked for.
+    pub method: Structure,
+    /// The body of the answer.
+    pub body: String,
+}
+
 /// Listens to the exchanges of one call.
 pub trait CallObserver: Send + Sync {
+    /// The `n`-th usable answer of this call, from 0, where an earlier attempt got it: it is used in place of another
+    /// exchange, and costs nothing.
+    fn kept(&self, n: u32) -> Option<Answered>;
+
     /// Before a request is sent. A failure stops the call and becomes its result.
     fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>>;
 
-    /// After each exchange that `before` let pass, unless the call itself is dropped.
-    fn after(&self, call: ProviderCall) -> BoxFuture<'_, ()>;
+    /// After each exchange that `before` let pass, with its answer where it is usable, before anything is done with it.
+    /// A failure stops the call and becomes its result. Not called when the call itself is dropped.
+    fn after(
+        &self,
+        call: ProviderCall,
+        answer: Option<Answered>,
+    ) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
 /// Checks replies against schemas that must not be used in this process.

@@ -236,6 +236,40 @@ async fn a_budget_that_refuses_stops_the_call() {
 }
 
 #[tokio::test]
+async fn a_call_made_again_uses_the_answers_that_were_kept_and_asks_for_the_rest_alone() {
+    let acts = vec![rejected("json_schema: no"), tool(BAD), tool(GOOD)];
+    let limits = CallLimits::default();
+    let (first, recorder, _) = ask(acts, &limits, &structured()).await;
+    let first = first.unwrap();
+    let answers = recorder.answers.lock().unwrap().clone();
+    assert_eq!(answers.len(), 2);
+    for n_kept in 0..=2 {
+        let server = Server::start(vec![tool(GOOD)]).await;
+        let endpoint = endpoint(Protocol::OpenAi, &server.url);
+        let again = Recorder {
+            kept: answers[..n_kept].to_vec(),
+            ..Recorder::default()
+        };
+        let choice = support::choice("m");
+        let llm = llm();
+        let request = structured();
+        let made = llm.complete(&endpoint, &choice, &limits, &request, &again);
+        let made = made.await.unwrap();
+        assert_eq!(made.structured, first.structured);
+        let asked = server.asked();
+        assert_eq!(asked.len(), usize::from(n_kept < 2));
+        if n_kept == 1 {
+            let sent = &asked[0].body;
+            assert_eq!(sent["tool_choice"]["function"]["name"], "reply", "{sent}");
+            assert!(sent["messages"].to_string().contains("/score"), "{sent}");
+        }
+        if n_kept == 2 {
+            assert_eq!(made, first);
+        }
+    }
+}
+
+#[tokio::test]
 async fn equal_requests_have_equal_digests_and_secrets_do_not_change_them() {
     let server = Server::start(vec![said(GOOD)]).await;
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url);

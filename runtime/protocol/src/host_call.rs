@@ -21,23 +21,17 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Counts model calls that are about to be made.
+    /// Counts model calls that are about to be made; the number of the first of them, from 0.
     ///
     /// # Errors
     /// When they are more than are left. They count all the same.
-    pub fn ask_models(&self, n_calls: usize) -> Result<(), ModelError> {
+    pub fn ask_models(&self, n_calls: usize) -> Result<usize, ModelError> {
         let n = add(&self.n_model_calls, n_calls);
         if MAX_MODEL_CALLS < n {
             let message = format!("{MAX_MODEL_CALLS} model calls per evaluation");
             return Err(ModelError::BudgetExhausted(message));
         }
-        Ok(())
-    }
-
-    /// Model calls that were counted so far.
-    #[must_use]
-    pub fn n_model_calls(&self) -> usize {
-        self.n_model_calls.load(Ordering::Relaxed)
+        Ok(n.saturating_sub(n_calls))
     }
 
     /// Counts bytes of a trace that are about to be handed over.
@@ -347,7 +341,8 @@ mod tests {
     #[test]
     fn what_is_over_the_allowance_is_refused_and_so_is_what_comes_after_it() {
         let allowance = Allowance::default();
-        assert_eq!(allowance.ask_models(60), Ok(()));
+        assert_eq!(allowance.ask_models(60), Ok(0));
+        assert_eq!(allowance.ask_models(2), Ok(60));
         assert!(allowance.ask_models(5).is_err());
         assert!(allowance.ask_models(1).is_err());
         assert_eq!(allowance.read(MAX_READ_BYTES), Ok(()));

@@ -11,6 +11,7 @@ use perpend_domain::mapping::{self, Plan};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{ItemParts, Maker};
 use perpend_domain::slots::FingerprintSlot;
+use perpend_domain::time::Timestamp;
 use perpend_sql::Error;
 use perpend_store::Store;
 use tokio::sync::Mutex;
@@ -57,6 +58,8 @@ pub(crate) struct PreparedAssignment {
     pub(crate) evaluator: Arc<PreparedEvaluator>,
     /// The error is for people; a mapping was checked when it was saved.
     pub(crate) plan: Result<Plan, String>,
+    /// Targets that come before are left out: a budget is spent.
+    pub(crate) skipped_until: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -83,8 +86,10 @@ impl PreparedEvaluator {
         }
     }
 
-    pub(crate) const fn is_paused(&self) -> bool {
-        self.evaluator.paused.is_some()
+    /// Whether it is paused so that it takes no targets.
+    pub(crate) fn refuses(&self) -> bool {
+        let paused = self.evaluator.paused.as_ref();
+        paused.is_some_and(|pause| !pause.keeps_targets())
     }
 }
 
@@ -99,6 +104,20 @@ impl Catalog {
     /// Which state of the stored catalog it shows.
     pub(crate) const fn revision(&self) -> i64 {
         self.revision
+    }
+
+    /// When the first pause, or the first omission for a budget, ends by itself.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        let rules = self.rules.values().flatten();
+        let ends = rules.flat_map(|rule| {
+            let of_assignments = rule.assignments.iter().flat_map(|each| {
+                let paused = each.evaluator.evaluator.paused.as_ref();
+                [paused.and_then(|pause| pause.until), each.skipped_until]
+            });
+            let own = rule.rule.paused.as_ref().and_then(|pause| pause.until);
+            of_assignments.chain([own]).flatten()
+        });
+        ends.min()
     }
 
     /// Enabled rules of a project for one kind of target.
@@ -251,6 +270,7 @@ pub(crate) fn prepare_rule<'e>(
             id: assignment.id.clone(),
             evaluator: Arc::clone(evaluator),
             plan,
+            skipped_until: assignment.skipped_until,
         })
     });
     let assignments = assignments.collect();

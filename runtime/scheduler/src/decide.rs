@@ -5,6 +5,7 @@ use perpend_domain::filter::Row;
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{AssignmentId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
+use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::catalog::PreparedRule;
@@ -24,7 +25,7 @@ const MAX_ACTUAL_CHARS: usize = 200;
 pub enum Refusal {
     /// The rule is disabled.
     RuleInactive,
-    /// The rule is paused, or all its evaluators are.
+    /// The rule is paused so that it takes no targets, or all its evaluators are.
     RulePaused,
     /// The target is one of the engine's own.
     InternalEnvironment,
@@ -95,6 +96,8 @@ pub enum Verdict {
     Make(Box<NewExecution>),
     /// There is one already.
     Duplicate(AssignmentId, ExecutionId),
+    /// None is made: a budget of this assignment is spent until this time.
+    OverBudget(AssignmentId, Timestamp),
     /// There is one already, made before this many spans arrived, and the rule ignores late spans.
     Late(AssignmentId, ExecutionId, u32),
 }
@@ -128,6 +131,8 @@ pub struct Complete<'a> {
     pub completion: Completion,
     /// Observations of the trace, for the whole trace; 1 for an observation.
     pub n_observations: u32,
+    /// Now.
+    pub now: Timestamp,
 }
 
 /// Whether the engine must keep its hands off this environment.
@@ -147,11 +152,10 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     if !rule.rule.enabled || rule.assignments.is_empty() {
         return Decision::Refused(Refusal::RuleInactive);
     }
-    let all_paused = rule
-        .assignments
-        .iter()
-        .all(|each| each.evaluator.is_paused());
-    if rule.rule.paused.is_some() || all_paused {
+    let all_paused = rule.assignments.iter().all(|each| each.evaluator.refuses());
+    let refuses = rule.rule.paused.as_ref();
+    let refuses = refuses.is_some_and(|pause| !pause.keeps_targets());
+    if refuses || all_paused {
         return Decision::Refused(Refusal::RulePaused);
     }
     if is_reserved(complete.environment) {
@@ -199,6 +203,12 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
                 }
             }
         };
+        if let Some(until) = assignment
+            .skipped_until
+            .filter(|until| complete.now < *until)
+        {
+            return Verdict::OverBudget(assignment.id.clone(), until);
+        }
         let (project, rule_id) = (complete.project, &rule.rule.id);
         let key = ExecutionKey::live(project, rule_id, evaluator, complete.target, generation);
         Verdict::Make(Box::new(NewExecution {

@@ -15,7 +15,9 @@ use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::mapping::Subject;
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, LogLine, Origin, Purpose};
+use perpend_domain::plugin::{
+    Attempting, Call, CallResult, FailureClass, LogLine, Origin, Purpose,
+};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
@@ -40,6 +42,8 @@ pub(crate) struct Work {
     pub(crate) lease: Lease,
     pub(crate) leased: Vec<Execution>,
     seats: Seats,
+    /// Of the catalog by which it is evaluated.
+    pub(crate) revision: i64,
 }
 
 /// What is scored, loaded.
@@ -104,6 +108,7 @@ impl Inner {
                     lease,
                     seats: seats.split(leased.len()),
                     leased,
+                    revision: NEVER,
                 });
             }
         }
@@ -114,6 +119,10 @@ impl Inner {
     pub(crate) async fn claim(&self, catalog: &Catalog) -> Result<Vec<Work>, Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
+        if catalog.next_end().is_some_and(|at| at <= now) {
+            // The next step sees the catalog without them.
+            self.deps.store.catalog.end_pauses(now).await?;
+        }
         self.let_go_on(catalog, now).await?;
         // A look costs nothing; a write queues up with the writers.
         if store
@@ -159,10 +168,15 @@ impl Inner {
     /// has to do so once more, or they would wait for the next change of any rule.
     async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
         if self.deps.store.catalog.catalog_revision().await? != used.revision() {
-            self.let_go_at.store(NEVER, Ordering::Release);
-            self.woken.notify_one();
+            self.look_at_held();
         }
         Ok(())
+    }
+
+    /// Looks soon whether held executions can go on.
+    pub(crate) fn look_at_held(&self) {
+        self.let_go_at.store(NEVER, Ordering::Release);
+        self.woken.notify_one();
     }
 
     async fn let_all_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
@@ -194,6 +208,7 @@ impl Inner {
         let started_at = self.deps.clock.now();
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;
+        work.revision = catalog.revision();
         let mut seats = work.seats.split(work.seats.n());
         let Sorted {
             prepared,
@@ -264,7 +279,7 @@ impl Inner {
         if !finished.is_empty() {
             let ended = self.finish(fence, finished, started_at, now).await?;
             self.reach(Breakpoint::Finished)?;
-            self.pause(finished, &ended, now).await?;
+            self.pause(work, finished, &ended).await?;
         }
         Ok(())
     }
@@ -588,7 +603,11 @@ impl Inner {
                 purpose: Purpose::Evaluate,
                 origin: Some(Arc::new(Origin::new(
                     &evaluator.maker,
-                    Some((execution.made.id.clone(), execution.attempts)),
+                    Some(Attempting {
+                        execution: execution.made.id.clone(),
+                        rule: execution.made.rule_id.clone(),
+                        attempt: execution.attempts,
+                    }),
                 ))),
             },
         })
@@ -626,6 +645,7 @@ impl Inner {
         let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
+        let mut spent = None;
         let outcome = match result.outcome {
             Ok(given) if given.is_empty() => Outcome::Skipped(NoScores::new(
                 FailureClass::NotApplicable,
@@ -644,10 +664,11 @@ impl Inner {
                 Outcome::Completed(scores)
             }
             Err(failure) => {
-                let (failure, retry_after_ms) = as_noted(failure, prepared.call.origin.as_deref());
+                let failure = as_noted(failure, prepared.call.origin.as_deref());
                 let why = NoScores::new(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
-                match retry::after_failure(failure.class, retry_after_ms, &tried) {
+                spent = failure.spent;
+                match retry::after_failure(&failure, &tried) {
                     Next::Skip => Outcome::Skipped(why),
                     Next::Retry(at) => Outcome::Delayed(why, at),
                     Next::Fail(against) => Outcome::Failed(why, against),
@@ -659,6 +680,7 @@ impl Inner {
         let version = Some(&evaluator.evaluator.version.id);
         Some(Finished {
             asks_models: evaluator.maker.grants.model,
+            spent,
             ..ended(prepared.execution, version, result.cpu_us, outcome)
         })
     }
@@ -705,6 +727,7 @@ fn ended<'e>(
 ) -> Finished<'e> {
     Finished {
         asks_models: false,
+        spent: None,
         execution,
         version: version.cloned(),
         cpu_us,

@@ -98,6 +98,10 @@ impl Step {
                     return "The rule takes the target; the executions say what became of it."
                         .to_owned();
                 }
+                if assignments.iter().any(|each| each.skipped_until.is_some()) {
+                    return "A budget is spent: until it is renewed, the rule leaves its targets without a score."
+                        .to_owned();
+                }
                 let for_whom = if n_made == 0 {
                     ""
                 } else {
@@ -123,6 +127,8 @@ pub struct AssignmentExplanation {
     pub execution: Option<ExecutionId>,
     /// Spans that came after it was made and are ignored.
     pub n_late: u32,
+    /// None is made before: a budget is spent.
+    pub skipped_until: Option<Timestamp>,
 }
 
 impl Scheduler {
@@ -226,6 +232,7 @@ impl Scheduler {
             row: &row,
             completion,
             n_observations: 1,
+            now: self.inner.deps.clock.now(),
         };
         Ok(self.answer(asked, &complete, changed_at))
     }
@@ -255,6 +262,7 @@ impl Scheduler {
             row: &row,
             completion,
             n_observations: asked.progress.n_observations,
+            now: self.inner.deps.clock.now(),
         };
         Ok(self.answer(asked, &complete, progress.last_seen))
     }
@@ -299,10 +307,18 @@ fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
         Decision::Taken { sample, verdicts } => (sample, verdicts),
     };
     let explain = |verdict: Verdict| {
-        let (assignment, execution, n_late) = match verdict {
-            Verdict::Make(made) => (made.assignment_id, None, 0),
-            Verdict::Duplicate(assignment, id) => (assignment, Some(id), 0),
-            Verdict::Late(assignment, id, n_late) => (assignment, Some(id), n_late),
+        let (mut n_late, mut skipped_until) = (0, None);
+        let (assignment, execution) = match verdict {
+            Verdict::Make(made) => (made.assignment_id, None),
+            Verdict::Duplicate(assignment, id) => (assignment, Some(id)),
+            Verdict::Late(assignment, id, n) => {
+                n_late = n;
+                (assignment, Some(id))
+            }
+            Verdict::OverBudget(assignment, until) => {
+                skipped_until = Some(until);
+                (assignment, None)
+            }
         };
         let used = rule.assignments.iter().find(|each| each.id == assignment)?;
         Some(AssignmentExplanation {
@@ -310,6 +326,7 @@ fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
             assignment,
             execution,
             n_late,
+            skipped_until,
         })
     };
     Step::Taken {

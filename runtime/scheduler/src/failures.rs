@@ -1,11 +1,15 @@
 //! What failures mean beyond their own execution: as the server saw them, and what they pause.
 
+use std::collections::BTreeSet;
+
+use perpend_catalog::Paused;
+use perpend_domain::budget::{BudgetScope, OnReached};
 use perpend_domain::evaluation::{EndReason, Pause};
 use perpend_domain::plugin::{Failure, FailureClass, Origin};
-use perpend_domain::slots::pause_reason;
-use perpend_domain::time::Timestamp;
+use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_ledger::{Ended, Finished, Outcome};
 
+use crate::executor::Work;
 use crate::parts::{Error, Inner};
 use crate::retry;
 
@@ -14,10 +18,11 @@ impl Inner {
     /// failures in a row.
     pub(crate) async fn pause(
         &self,
+        work: &Work,
         finished: &[Finished<'_>],
         ended: &Ended,
-        now: Timestamp,
     ) -> Result<(), Error> {
+        let now = self.deps.clock.now();
         let store = &self.deps.store;
         for (project, rule, n) in &ended.failures {
             if *n < self.deps.options.n_failures_to_pause {
@@ -37,12 +42,19 @@ impl Inner {
                 reason: reason.to_owned(),
                 message: format!("{n} evaluations in a row failed; see the failed executions"),
                 at: now,
+                until: None,
             };
-            if store.catalog.pause_rule(project, rule, &pause).await? {
+            if store
+                .catalog
+                .pause_rule(project, rule, &pause, None)
+                .await?
+                .is_new()
+            {
                 store.ledger.forget_failures(project, rule).await?;
                 tracing::warn!(project.id = %project, rule.id = %rule, reason, "rule paused");
             }
         }
+        self.note_spent(work, finished, ended).await?;
         let blocked = finished.iter().find_map(|each| {
             let (Outcome::Failed(why, _) | Outcome::Held(why, _)) = &each.outcome else {
                 return None;
@@ -59,13 +71,13 @@ impl Inner {
                 reason: reason.to_owned(),
                 message: why.message.clone(),
                 at: now,
+                until: None,
             };
             let evaluator = &each.execution.made.evaluator_id;
-            if store
-                .catalog
-                .pause_evaluator(&each.execution.project, evaluator, &pause)
-                .await?
-            {
+            let project = &each.execution.project;
+            let catalog = &store.catalog;
+            let paused = catalog.pause_evaluator(project, evaluator, &pause, Some(work.revision));
+            if self.is_new(paused.await?) {
                 tracing::warn!(
                     project.id = %each.execution.project,
                     evaluator.id = %evaluator,
@@ -78,24 +90,76 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Whether this was what paused it. When the catalog was changed during the call, nothing was paused: what was
+    /// held is tried again by the catalog as it is now.
+    fn is_new(&self, paused: Paused) -> bool {
+        if paused == Paused::Outdated {
+            self.look_at_held();
+        }
+        paused.is_new()
+    }
+
+    /// What spent budgets stop: with `hold` the rule or the evaluator until the next window, with `skip` what would be
+    /// made for this evaluator of this rule.
+    async fn note_spent(
+        &self,
+        work: &Work,
+        finished: &[Finished<'_>],
+        ended: &Ended,
+    ) -> Result<(), Error> {
+        let now = self.deps.clock.now();
+        let seen = Some(work.revision);
+        let catalog = &self.deps.store.catalog;
+        let mut noted = BTreeSet::new();
+        for each in finished {
+            let (Some(spent), Some(why)) = (each.spent, each.outcome.no_scores()) else {
+                continue;
+            };
+            let (project, made) = (&each.execution.project, &each.execution.made);
+            let (rule, evaluator) = (&made.rule_id, &made.evaluator_id);
+            if !ended.mine.contains(&each.execution.seq)
+                || !noted.insert((project, rule, evaluator))
+            {
+                continue;
+            }
+            if spent.on_reached == OnReached::Skip {
+                catalog
+                    .leave_out(project, rule, evaluator, spent.until)
+                    .await?;
+                continue;
+            }
+            let pause = Pause {
+                reason: Pause::BUDGET_REACHED.to_owned(),
+                message: why.message.clone(),
+                at: now,
+                until: spent.until,
+            };
+            let paused = match spent.scope {
+                BudgetScope::Rule => catalog.pause_rule(project, rule, &pause, seen).await?,
+                BudgetScope::Evaluator | BudgetScope::Project => {
+                    let paused = catalog.pause_evaluator(project, evaluator, &pause, seen);
+                    paused.await?
+                }
+            };
+            if self.is_new(paused) {
+                tracing::warn!(project.id = %project, rule.id = %rule, evaluator.id = %evaluator,
+                               scope = %spent.scope, "a budget is spent");
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A failure as the server saw it. A worker knows that a host call failed; which one and why, the server knows
 /// better.
-pub(crate) fn as_noted(failure: Failure, origin: Option<&Origin>) -> (Failure, Option<u64>) {
+pub(crate) fn as_noted(failure: Failure, origin: Option<&Origin>) -> ModelFailure {
     if !is_of_model(failure.class) {
-        return (failure, None);
+        return ModelFailure::new(failure.class, failure.message);
     }
-    match origin.and_then(|origin| origin.notes.last_failure()) {
-        Some(noted) => {
-            let class = noted.class;
-            let message = noted.message;
-            (Failure { class, message }, noted.retry_after_ms)
-        }
-        // The worker cannot know better than that.
-        None => {
-            let class = FailureClass::UpstreamUnavailable;
-            (Failure { class, ..failure }, None)
-        }
-    }
+    let noted = origin.and_then(|origin| origin.notes.failure());
+    // The worker cannot know better than that.
+    noted.unwrap_or_else(|| ModelFailure::new(FailureClass::UpstreamUnavailable, failure.message))
 }
 
 /// Whether a failure of this class comes from a model or its provider.

@@ -13,7 +13,7 @@ use perpend_domain::score::NewScore;
 use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, Watch};
+use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
@@ -322,6 +322,7 @@ impl Inner {
                     row: &row,
                     completion,
                     n_observations: progress.n_observations,
+                    now: pass.now,
                 };
                 pass.take(rule, &complete, &standing);
             }
@@ -498,6 +499,7 @@ impl Pass<'_> {
                 row: &row,
                 completion,
                 n_observations: 1,
+                now: self.now,
             };
             self.take(rule, &complete, &[]);
         }
@@ -555,6 +557,7 @@ impl Pass<'_> {
                     });
                 }
                 Verdict::Duplicate(..) => count("duplicate"),
+                Verdict::OverBudget(..) => count(RuleCount::BUDGET),
                 Verdict::Late(_, id, n_late) => {
                     count("late");
                     self.batch.late.push((complete.project.clone(), id, n_late));

@@ -1,6 +1,8 @@
 //! What follows from a failure (evaluation.md 1.8).
 
+use perpend_domain::budget::{OnReached, Spent};
 use perpend_domain::plugin::FailureClass;
+use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 
 /// Held executions are given up after this time.
@@ -54,13 +56,14 @@ impl Tried {
     }
 }
 
-/// What follows from a failed call, after which a provider may have asked to wait for so long.
-pub(crate) fn after_failure(
-    class: FailureClass,
-    retry_after_ms: Option<u64>,
-    tried: &Tried,
-) -> Next {
+/// What follows from a failed call.
+pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
+    let class = failure.class;
+    let is_skipped = |spent: Spent| spent.on_reached == OnReached::Skip;
     let retry = match class {
+        FailureClass::BudgetExhausted if failure.spent.is_some_and(is_skipped) => {
+            return Next::Skip;
+        }
         FailureClass::NotApplicable => return Next::Skip,
         FailureClass::Cancelled => return Next::GiveBack,
         FailureClass::AuthInvalid
@@ -74,7 +77,7 @@ pub(crate) fn after_failure(
         | FailureClass::BudgetExhausted => return Next::Hold,
         FailureClass::RateLimited => {
             let backoff = tried.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
-            backoff.map(|at| match retry_after_ms {
+            backoff.map(|at| match failure.retry_after_ms {
                 Some(asked) => tried
                     .now
                     .plus_millis(asked.min(MAX_RETRY_AFTER_MS).cast_signed()),
@@ -143,6 +146,10 @@ pub(crate) fn after_missing_target(tried: &Tried) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    fn after(class: FailureClass, tried: &Tried) -> Next {
+        after_failure(&ModelFailure::new(class, ""), tried)
+    }
+
     fn tried(n_before: u32, age_ms: i64) -> Tried {
         Tried {
             n_before,
@@ -154,11 +161,10 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_their_cap_and_end_after_the_last_attempt() {
-        let wait =
-            |n_before| match after_failure(FailureClass::Transient, None, &tried(n_before, 0)) {
-                Next::Retry(at) => Some(at.as_millis()),
-                _ => None,
-            };
+        let wait = |n_before| match after(FailureClass::Transient, &tried(n_before, 0)) {
+            Next::Retry(at) => Some(at.as_millis()),
+            _ => None,
+        };
         assert_eq!(
             [wait(0), wait(1), wait(3), wait(4)],
             [Some(1_000), Some(2_000), Some(8_000), None]
@@ -167,54 +173,60 @@ mod tests {
 
     #[test]
     fn the_window_counts_from_the_first_attempt() {
-        let late = after_failure(
-            FailureClass::UpstreamUnavailable,
-            None,
-            &tried(1, WINDOW_MS + 1),
-        );
+        let late = after(FailureClass::UpstreamUnavailable, &tried(1, WINDOW_MS + 1));
         assert_eq!(late, Next::Fail(true));
     }
 
     #[test]
     fn deterministic_failures_are_final_and_data_does_not_blame_the_evaluator() {
         assert_eq!(
-            after_failure(FailureClass::PluginTrap, None, &tried(0, 0)),
+            after(FailureClass::PluginTrap, &tried(0, 0)),
             Next::Fail(true)
         );
         assert_eq!(
-            after_failure(FailureClass::InvalidInput, None, &tried(0, 0)),
+            after(FailureClass::InvalidInput, &tried(0, 0)),
             Next::Fail(false)
         );
-        assert_eq!(
-            after_failure(FailureClass::NotApplicable, None, &tried(0, 0)),
-            Next::Skip
-        );
-        assert_eq!(
-            after_failure(FailureClass::Cancelled, None, &tried(0, 0)),
-            Next::GiveBack
-        );
+        assert_eq!(after(FailureClass::NotApplicable, &tried(0, 0)), Next::Skip);
+        assert_eq!(after(FailureClass::Cancelled, &tried(0, 0)), Next::GiveBack);
     }
 
     #[test]
     fn a_provider_that_names_a_wait_gets_it_up_to_fifteen_minutes() {
-        let wait = |asked| match after_failure(FailureClass::RateLimited, asked, &tried(0, 0)) {
+        let limited = |asked| ModelFailure {
+            retry_after_ms: asked,
+            ..ModelFailure::new(FailureClass::RateLimited, "")
+        };
+        let wait = |asked| match after_failure(&limited(asked), &tried(0, 0)) {
             Next::Retry(at) => at.as_millis(),
             other => panic!("{other:?}"),
         };
         assert_eq!(wait(None), 2_500);
         assert_eq!(wait(Some(7_000)), 7_000);
         assert_eq!(wait(Some(86_400_000)), 900_000);
-        let eighth = after_failure(FailureClass::RateLimited, Some(1), &tried(7, 0));
+        let eighth = after_failure(&limited(Some(1)), &tried(7, 0));
         assert_eq!(eighth, Next::Fail(false));
+    }
+
+    #[test]
+    fn a_spent_budget_holds_or_skips_as_it_says() {
+        let spent = |on_reached| ModelFailure {
+            spent: Some(Spent {
+                scope: perpend_domain::budget::BudgetScope::Rule,
+                on_reached,
+                until: None,
+            }),
+            ..ModelFailure::new(FailureClass::BudgetExhausted, "")
+        };
+        let after = |on_reached| after_failure(&spent(on_reached), &tried(0, 0));
+        assert_eq!(after(OnReached::Hold), Next::Hold);
+        assert_eq!(after(OnReached::Skip), Next::Skip);
     }
 
     #[test]
     fn what_a_person_has_to_put_right_is_held_whatever_was_tried() {
         for class in [FailureClass::AuthInvalid, FailureClass::ConnectionMissing] {
-            assert_eq!(
-                after_failure(class, None, &tried(99, 9 * WINDOW_MS)),
-                Next::Hold
-            );
+            assert_eq!(after(class, &tried(99, 9 * WINDOW_MS)), Next::Hold);
         }
     }
 }

@@ -20,7 +20,7 @@ use perpend_jobs::exports;
 use perpend_llm::Llm;
 use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::{Deps, Scheduler};
-use perpend_sql::DatabaseUrl;
+use perpend_sql::{Breakpoints, DatabaseUrl};
 use perpend_store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,8 @@ pub struct Setup {
     pub components: Components,
     /// Shows the key pair that the first start makes, the only time that it can be seen.
     pub show: fn(&KeyPair),
+    /// Where transactions end before their time: nowhere, but in tests.
+    pub stops: Breakpoints,
 }
 
 /// A server that listens and does not answer yet.
@@ -129,6 +131,8 @@ fn models(
         llm: Llm::new(outbound.clone(), Arc::clone(clock), check),
         prices: Arc::clone(prices),
         clock: Arc::clone(clock),
+        latest: Arc::default(),
+        settled: Arc::default(),
     };
     (Arc::new(models), reply_check)
 }
@@ -163,6 +167,7 @@ impl Server {
             bundle,
             components,
             show,
+            stops,
         } = setup;
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
@@ -180,6 +185,7 @@ impl Server {
         let options = perpend_sql::Options {
             n_readers: config.database_readers,
             wait: config.database_wait,
+            breakpoints: stops,
             ..perpend_sql::Options::default()
         };
         secrets::refuse_emptied(&url, &config)?;

@@ -41,6 +41,8 @@ pub const STEPS: &[Step] = &[
     step!("public halves", "0025_public_halves.sql"),
     step!("execution queues", "0026_execution_queues.sql"),
     step!("judges", "0027_judges.sql"),
+    step!("kept answers", "0028_kept_answers.sql"),
+    step!("budgets", "0029_budgets.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -6,7 +6,7 @@ pub mod raw;
 mod spans;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use perpend_domain::time::{Clock, Timestamp};
 use perpend_engine::Components;
 use perpend_server::client::{Answer, Client};
 use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
+use perpend_sql::Breakpoints;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +79,55 @@ pub struct TestApp {
     pub origin: String,
     shutdown: CancellationToken,
     serving: Option<JoinHandle<anyhow::Result<()>>>,
-    data: tempfile::TempDir,
+    data: PathBuf,
+    /// The same where it goes with the server.
+    temporary: Option<tempfile::TempDir>,
+}
+
+/// A server in this process that does not answer yet.
+async fn open(
+    data: &Path,
+    settings: &[(&'static str, &str)],
+    clock: Arc<TestClock>,
+    stops: Breakpoints,
+) -> anyhow::Result<Server> {
+    let dir = data.display().to_string();
+    let cache = plugin_cache()?.display().to_string();
+    let mut flags = vec![
+        ("data.plugin_cache", cache),
+        ("server.listen", "127.0.0.1:0".to_owned()),
+        ("data.dir", dir),
+        // Far longer than any wait there is: no machine is too slow.
+        ("database.wait_seconds", "60".to_owned()),
+        ("evaluation.isolation", "in-process".to_owned()),
+        ("init.public_key", KEYS.0.to_owned()),
+        ("init.secret_key", KEYS.1.to_owned()),
+        ("init.org_public_key", ORGANIZATION_KEYS.0.to_owned()),
+        ("init.org_secret_key", ORGANIZATION_KEYS.1.to_owned()),
+    ];
+    flags.extend(
+        settings
+            .iter()
+            .map(|(key, value)| (*key, (*value).to_owned())),
+    );
+    let config = Config::load(&Sources {
+        flags,
+        ..Sources::default()
+    })?;
+    Server::open(Setup {
+        config,
+        clock,
+        ids: Arc::new(RandomIds),
+        program: match settings.contains(&PROCESSES) {
+            true => child::program()?,
+            false => std::env::current_exe()?,
+        },
+        bundle: perpend_plugins_bundle::BUNDLE,
+        components: Components::beside(&child::place()?),
+        show: |_| (),
+        stops,
+    })
+    .await
 }
 
 impl TestApp {
@@ -96,43 +145,30 @@ impl TestApp {
     /// When it does not start.
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
-        let dir = data.path().display().to_string();
-        let cache = plugin_cache()?.display().to_string();
-        let mut flags = vec![
-            ("data.plugin_cache", cache),
-            ("server.listen", "127.0.0.1:0".to_owned()),
-            ("data.dir", dir),
-            // Far longer than any wait there is: no machine is too slow.
-            ("database.wait_seconds", "60".to_owned()),
-            ("evaluation.isolation", "in-process".to_owned()),
-            ("init.public_key", KEYS.0.to_owned()),
-            ("init.secret_key", KEYS.1.to_owned()),
-            ("init.org_public_key", ORGANIZATION_KEYS.0.to_owned()),
-            ("init.org_secret_key", ORGANIZATION_KEYS.1.to_owned()),
-        ];
-        flags.extend(
-            settings
-                .iter()
-                .map(|(key, value)| (*key, (*value).to_owned())),
-        );
-        let config = Config::load(&Sources {
-            flags,
-            ..Sources::default()
-        })?;
-        let clock = Arc::new(TestClock::default());
-        let server = Server::open(Setup {
-            config,
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            ids: Arc::new(RandomIds),
-            program: match settings.contains(&PROCESSES) {
-                true => child::program()?,
-                false => std::env::current_exe()?,
-            },
-            bundle: perpend_plugins_bundle::BUNDLE,
-            components: Components::beside(&child::place()?),
-            show: |_| (),
-        })
+        let mut app = Self::in_dir(
+            data.path(),
+            settings,
+            Duration::ZERO,
+            Breakpoints::default(),
+        )
         .await?;
+        app.temporary = Some(data);
+        Ok(app)
+    }
+
+    /// A server on a directory that stays, at a time that lies ahead by so much, whose transactions end at `stops`.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn in_dir(
+        data: &Path,
+        settings: &[(&'static str, &str)],
+        ahead: Duration,
+        stops: Breakpoints,
+    ) -> anyhow::Result<Self> {
+        let clock = Arc::new(TestClock::default());
+        clock.advance(ahead);
+        let server = open(data, settings, Arc::clone(&clock), stops).await?;
         let (app, origin) = (server.app.clone(), server.origin());
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.run(shutdown.clone()));
@@ -145,14 +181,15 @@ impl TestApp {
             origin,
             shutdown,
             serving: Some(serving),
-            data,
+            data: data.to_owned(),
+            temporary: None,
         })
     }
 
     /// Where its files are.
     #[must_use]
-    pub fn data_dir(&self) -> &std::path::Path {
-        self.data.path()
+    pub fn data_dir(&self) -> &Path {
+        &self.data
     }
 
     /// A caller without credentials.

@@ -162,6 +162,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
         reason: "PLUGIN_FAILING".to_owned(),
         message: "20 failures in a row".to_owned(),
         at: app.app.web.clock.now(),
+        until: None,
     };
     let id = RuleId::new(&rule).unwrap();
     let home = &app.app.home_project;
@@ -169,10 +170,10 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
         .app
         .store
         .catalog
-        .pause_rule(home, &id, &pause)
+        .pause_rule(home, &id, &pause, None)
         .await
         .unwrap();
-    assert!(is_paused);
+    assert!(is_paused.is_new());
 
     let path = format!("/api/public/v2/evaluation-rules/{rule}");
     let answer = app.client.get(&path).await.unwrap().json();

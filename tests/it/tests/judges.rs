@@ -13,13 +13,13 @@ const CONNECTIONS: &str = "/api/public/llm-connections";
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
 
-async fn call(app: &TestApp, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn call(app: &TestApp, method: Method, path: &str, body: Value) -> (u16, Value) {
     let answer = app.client.json(method, path, &body).await.unwrap();
     (answer.status.into(), answer.json())
 }
 
 /// Connects a scripted provider; the id of the connection.
-async fn connect(app: &TestApp, provider: &str, replies: Value) -> String {
+pub(crate) async fn connect(app: &TestApp, provider: &str, replies: Value) -> String {
     let body = json!({
         "provider": provider, "adapter": "mock", "secretKey": "sk-never-shown-again",
         "config": { "replies": replies },
@@ -30,7 +30,7 @@ async fn connect(app: &TestApp, provider: &str, replies: Value) -> String {
 }
 
 /// A judge as the official clients send it.
-fn judge(model: Option<&str>) -> Value {
+pub(crate) fn judge(model: Option<&str>) -> Value {
     let config = model.map(|model| json!({ "provider": "main", "model": model }));
     json!({
         "type": "llm_as_judge", "name": "politeness",
@@ -46,7 +46,7 @@ fn judge(model: Option<&str>) -> Value {
 }
 
 /// A rule for generations alone: the root of the trace has no output.
-fn generations() -> Value {
+pub(crate) fn generations() -> Value {
     let generation = json!({
         "type": "stringOptions", "column": "type", "operator": "any of", "value": ["GENERATION"],
     });

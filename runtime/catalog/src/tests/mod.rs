@@ -151,6 +151,7 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         },
         on_missing: OnMissing::Skip,
         late: Late::Rescore,
+        budget: Vec::new(),
         created_at: now,
         updated_at: now,
     }
@@ -161,6 +162,7 @@ pub(super) fn assignment(evaluator: &str) -> Assignment {
         id: AssignmentId::new(&format!("with {evaluator}")).unwrap(),
         evaluator_id: evaluator_id(evaluator),
         mapping: Some(vec![mapping("input")]),
+        skipped_until: None,
     }
 }
 
@@ -169,5 +171,6 @@ pub(super) fn pause(reason: &str) -> Pause {
         reason: reason.to_owned(),
         message: "it fails".to_owned(),
         at: at(50),
+        until: None,
     }
 }

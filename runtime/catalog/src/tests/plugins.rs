@@ -371,9 +371,10 @@ async fn successors_follow_the_version_that_was_seen_all_of_them_or_none() {
         assert!(
             store
                 .catalog
-                .pause_evaluator(&home, &evaluator_id("a"), &pause("it fails"))
+                .pause_evaluator(&home, &evaluator_id("a"), &pause("it fails"), None)
                 .await
                 .unwrap()
+                .is_new()
         );
         let both = [successor("a", 1, "a-2"), successor("b", 1, "b-2")];
         let made = store

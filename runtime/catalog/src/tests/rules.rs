@@ -96,11 +96,11 @@ async fn of_many_that_pause_an_evaluator_one_wins() {
         let pauses: Vec<_> = (0..8).map(|n| pause(&format!("REASON_{n}"))).collect();
         let tries = pauses
             .iter()
-            .map(|p| store.catalog.pause_evaluator(&home, &id, p));
+            .map(|p| store.catalog.pause_evaluator(&home, &id, p, None));
         let won: Vec<bool> = futures_util::future::join_all(tries)
             .await
             .into_iter()
-            .map(Result::unwrap)
+            .map(|paused| paused.unwrap().is_new())
             .collect();
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         let winner = won.iter().position(|won| *won).unwrap();
@@ -395,7 +395,7 @@ async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versio
         store.catalog.create_rule(&home, &off).await.unwrap();
         store
             .catalog
-            .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"))
+            .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"), None)
             .await
             .unwrap();
         let id = evaluator_id("e1");
@@ -454,7 +454,7 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
         raised("rename").await;
         store
             .catalog
-            .pause_evaluator(&home, &made.id, &pause("X"))
+            .pause_evaluator(&home, &made.id, &pause("X"), None)
             .await
             .unwrap();
         raised("pause evaluator").await;
@@ -475,7 +475,7 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
         raised("patch rule").await;
         store
             .catalog
-            .pause_rule(&home, &rule.id, &pause("X"))
+            .pause_rule(&home, &rule.id, &pause("X"), None)
             .await
             .unwrap();
         raised("pause rule").await;
@@ -542,15 +542,17 @@ async fn what_belongs_to_another_project_is_not_found() {
         );
         assert!(
             !catalog
-                .pause_evaluator(&foreign, &made.id, &pause("X"))
+                .pause_evaluator(&foreign, &made.id, &pause("X"), None)
                 .await
                 .unwrap()
+                .is_new()
         );
         assert!(
             !catalog
-                .pause_rule(&foreign, &rule.id, &pause("X"))
+                .pause_rule(&foreign, &rule.id, &pause("X"), None)
                 .await
                 .unwrap()
+                .is_new()
         );
         let refusals = [
             catalog

@@ -35,11 +35,8 @@ fn nothing_in(slot: Option<&str>) -> ModelFailure {
     let slot = slot.map_or("the default slot".to_owned(), |slot| {
         format!("slot {slot:?}")
     });
-    ModelFailure {
-        class: FailureClass::PluginError,
-        message: format!("this server asks no models, so {slot} has none"),
-        retry_after_ms: None,
-    }
+    let message = format!("this server asks no models, so {slot} has none");
+    ModelFailure::new(FailureClass::PluginError, message)
 }
 
 impl Models for NoModels {

@@ -1,7 +1,10 @@
 //! Models as evaluators reach them: a slot becomes a connection, its secrets are unsealed, the provider is asked, and
-//! the reply is kept before the guest sees it.
+//! each answer is paid for and kept before it is used.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod exchanges;
+mod latest;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -11,17 +14,18 @@ use perpend_catalog::sealed::SealedAt;
 use perpend_domain::plugin::{Digest, FailureClass, Origin};
 use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
 use perpend_domain::time::Clock;
-use perpend_ledger::{AskingAttempt, KeptReply, ModelCall};
-use perpend_llm::{
-    CallLimits, CallObserver, Class, Endpoint, Estimate, Failure, Llm, Protocol, ProviderCall,
-    Secret,
-};
+use perpend_ledger::CallKey;
+use perpend_llm::{CallLimits, Class, Endpoint, Failure, Llm, Protocol, Secret};
 use perpend_outbound::Vault;
 use perpend_protocol::host_call::{Completion, CompletionRequest};
 use perpend_store::Store;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::broker::Models;
+use exchanges::Exchanges;
+
+pub use latest::LatestCosts;
 
 /// Asks the providers of a project's connections.
 #[derive(Clone)]
@@ -36,6 +40,10 @@ pub struct ConnectedModels {
     pub prices: Arc<Prices>,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// What the last calls of each evaluator cost: estimates of the next ones.
+    pub latest: Arc<LatestCosts>,
+    /// Told when a call is over: one that waits for room in a budget looks again.
+    pub settled: Arc<Notify>,
 }
 
 /// A slot with everything it takes to ask it.
@@ -43,14 +51,6 @@ struct Asked<'o> {
     slot: &'o Slot,
     choice: &'o ModelChoice,
     endpoint: Endpoint,
-}
-
-fn failure(class: FailureClass, message: impl Into<String>) -> ModelFailure {
-    ModelFailure {
-        class,
-        message: message.into(),
-        retry_after_ms: None,
-    }
 }
 
 /// The class of a provider's failure, as executions store it.
@@ -83,38 +83,15 @@ fn failed(failure: Failure) -> ModelFailure {
         class: class_of(failure.class),
         message: failure.message,
         retry_after_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        spent: None,
     }
 }
 
 /// The database, not the provider, is at fault: another attempt may go through.
-fn unstored(error: &perpend_sql::Error) -> ModelFailure {
+fn unstored(error: &perpend_sql::Error) -> Failure {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "a model call met a failing database");
-    failure(FailureClass::Internal, "the database failed")
-}
-
-/// Keeps what each exchange was.
-#[derive(Default)]
-struct Exchanges(Mutex<Vec<ProviderCall>>);
-
-impl Exchanges {
-    fn take(&self) -> Vec<ProviderCall> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl CallObserver for Exchanges {
-    fn before<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn after(&self, call: ProviderCall) -> BoxFuture<'_, ()> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(call);
-        Box::pin(std::future::ready(()))
-    }
+    Failure::new(Class::Internal, "the database failed")
 }
 
 impl ConnectedModels {
@@ -135,21 +112,21 @@ impl ConnectedModels {
                 format!("slot {name:?}")
             });
             let message = format!("{shown} has no model in this evaluator");
-            failure(FailureClass::PluginError, message)
+            ModelFailure::new(FailureClass::PluginError, message)
         })?;
         let choice = slot.model.as_ref().ok_or_else(|| {
             let message = "the project has no default evaluation model, which the evaluator asks";
-            failure(FailureClass::DefaultModelMissing, message)
+            ModelFailure::new(FailureClass::DefaultModelMissing, message)
         })?;
         let connection = self
             .store
             .catalog
             .connection(&maker.project, &choice.provider)
             .await
-            .map_err(|error| unstored(&error))?;
+            .map_err(|error| failed(unstored(&error)))?;
         let connection = connection.ok_or_else(|| {
             let message = format!("the project has no LLM connection {:?}", choice.provider);
-            failure(FailureClass::ConnectionMissing, message)
+            ModelFailure::new(FailureClass::ConnectionMissing, message)
         })?;
         Ok(Asked {
             slot,
@@ -165,11 +142,11 @@ impl ConnectedModels {
         let secret = secret.and_then(|text| serde_json::from_str::<ConnectionSecret>(&text).ok());
         let secret = secret.ok_or_else(|| {
             let message = "the key of the LLM connection cannot be read: save the connection again";
-            failure(FailureClass::AuthInvalid, message)
+            ModelFailure::new(FailureClass::AuthInvalid, message)
         })?;
         let protocol = Protocol::parse(&connection.adapter).ok_or_else(|| {
             let message = format!("unknown adapter {:?}", connection.adapter);
-            failure(FailureClass::ModelConfigInvalid, message)
+            ModelFailure::new(FailureClass::ModelConfigInvalid, message)
         })?;
         let headers = secret.headers.into_iter();
         Ok(Endpoint {
@@ -188,87 +165,21 @@ impl ConnectedModels {
         })
     }
 
-    /// What an exchange cost, and the rest of what the ledger has of it.
-    async fn priced(&self, origin: &Origin, provider: &str, call: ProviderCall) -> ModelCall {
-        let usage = call.usage;
-        let model = call.model_answered.as_deref().unwrap_or(&call.model_asked);
-        let now = self.clock.now();
-        let table = self
-            .prices
-            .of(&self.store.catalog, &origin.maker.project, now);
-        let priced = match (usage.cost_usd, table.await) {
-            (Some(cost), _) => Some(cost),
-            (None, Ok(table)) => {
-                let cost =
-                    |model: &str| table.cost_of_call(model, &buckets(&usage), call.started_at);
-                cost(model).or_else(|| cost(&call.model_asked))
-            }
-            (None, Err(_)) => None,
-        };
-        ModelCall {
-            provider: provider.to_owned(),
-            model: call.model_asked.clone(),
-            model_answered: call.model_answered.clone(),
-            method: call.method.name().to_owned(),
-            started_at: call.started_at,
-            latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
-            input_tokens: usage.input,
-            cached_tokens: usage.cached_input,
-            output_tokens: usage.output,
-            reasoning_tokens: usage.reasoning,
-            is_estimated: usage.estimated,
-            cost: priced,
-            error: call
-                .outcome
-                .err()
-                .map(|(class, message)| (class.name().to_owned(), message)),
-        }
-    }
-
-    /// Writes the exchanges of a call, and the reply where there is one.
-    async fn note(
-        &self,
-        origin: &Origin,
-        provider: &str,
-        exchanges: &Exchanges,
-        reply: Option<KeptReply>,
-    ) -> Result<(), ModelFailure> {
-        let Some((execution, attempt)) = &origin.execution else {
-            return Ok(());
-        };
-        let mut calls = Vec::new();
-        for call in exchanges.take() {
-            calls.push(self.priced(origin, provider, call).await);
-        }
-        if calls.is_empty() && reply.is_none() {
-            return Ok(());
-        }
-        let asking = AskingAttempt {
-            project: origin.maker.project.clone(),
-            execution: execution.clone(),
-            evaluator: origin.maker.evaluator.clone(),
-            attempt: *attempt,
-        };
-        let now = self.clock.now();
-        let ledger = &self.store.ledger;
-        let noted = ledger.note_model_calls(&asking, &calls, reply.as_ref(), now);
-        noted.await.map_err(|error| unstored(&error))
-    }
-
-    /// What an earlier attempt was answered.
+    /// The exchanges of a call that is about to be made, or made again.
     ///
-    /// A database that fails ends the call: asking the provider all the same could pay for the reply twice.
-    async fn kept(
-        &self,
-        origin: &Origin,
-        call: u32,
-        request: &Digest,
-    ) -> Result<Option<String>, ModelFailure> {
-        let Some((execution, _)) = &origin.execution else {
-            return Ok(None);
+    /// A database that fails ends the call: asking the provider all the same could pay for an answer twice.
+    async fn exchanges<'c>(
+        &'c self,
+        origin: &'c Origin,
+        number: usize,
+        (asked, request): (&'c Asked<'_>, &Value),
+    ) -> Result<Exchanges<'c>, ModelFailure> {
+        let key = CallKey {
+            call: u32::try_from(number).unwrap_or(u32::MAX),
+            request: digest(asked, request),
         };
-        let kept = self.store.ledger.kept_reply(execution, call, request);
-        kept.await.map_err(|error| unstored(&error))
+        let exchanges = Exchanges::begin(self, origin, asked, key).await;
+        exchanges.map_err(|error| failed(unstored(&error)))
     }
 
     async fn ask(
@@ -278,26 +189,12 @@ impl ConnectedModels {
         request: CompletionRequest,
     ) -> Result<Completion, ModelFailure> {
         let asked = self.asked(origin, request.slot.as_deref()).await?;
-        let call = u32::try_from(number).unwrap_or(u32::MAX);
-        let digest = digest(&asked, &json!(request));
-        let kept = self.kept(origin, call, &digest).await?;
-        if let Some(reply) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
-            return Ok(reply);
-        }
+        let whole = json!(request);
+        let exchanges = self.exchanges(origin, number, (&asked, &whole)).await?;
         let (choice, limits) = to_ask(&asked);
-        let exchanges = Exchanges::default();
-        let answer = self
-            .llm
-            .complete(&asked.endpoint, &choice, &limits, &request, &exchanges)
-            .await;
-        let reply = answer.as_ref().ok().map(|reply| KeptReply {
-            call,
-            request: digest,
-            reply: json!(reply).to_string(),
-        });
-        let provider = &asked.choice.provider;
-        self.note(origin, provider, &exchanges, reply).await?;
-        answer.map_err(failed)
+        let llm = &self.llm;
+        let answer = llm.complete(&asked.endpoint, &choice, &limits, &request, &exchanges);
+        exchanges.end(answer.await).await
     }
 
     async fn vectors(
@@ -308,46 +205,14 @@ impl ConnectedModels {
         texts: Vec<String>,
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
         let asked = self.asked(origin, slot.as_deref()).await?;
-        let call = u32::try_from(number).unwrap_or(u32::MAX);
-        let digest = digest(&asked, &json!({ "embed": texts }));
-        let kept = self.kept(origin, call, &digest).await?;
-        if let Some(reply) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
-            return Ok(reply);
-        }
+        let whole = json!({ "embed": texts });
+        let exchanges = self.exchanges(origin, number, (&asked, &whole)).await?;
         let (choice, limits) = to_ask(&asked);
-        let exchanges = Exchanges::default();
-        let answer = self
-            .llm
-            .embed(&asked.endpoint, &choice, &limits, &texts, &exchanges)
-            .await;
-        let answer = answer.map(|(vectors, _)| vectors);
-        let reply = answer.as_ref().ok().map(|reply| KeptReply {
-            call,
-            request: digest,
-            reply: json!(reply).to_string(),
-        });
-        let provider = &asked.choice.provider;
-        self.note(origin, provider, &exchanges, reply).await?;
-        answer.map_err(failed)
+        let llm = &self.llm;
+        let answer = llm.embed(&asked.endpoint, &choice, &limits, &texts, &exchanges);
+        let answer = answer.await.map(|(vectors, _)| vectors);
+        exchanges.end(answer).await
     }
-}
-
-/// Tokens by the buckets that prices are given for.
-fn buckets(usage: &perpend_llm::Usage) -> perpend_domain::observation::Usage {
-    let plain = usage
-        .input
-        .saturating_sub(usage.cached_input)
-        .saturating_sub(usage.cache_creation);
-    let all = [
-        ("input", plain),
-        ("input_cached_tokens", usage.cached_input),
-        ("input_cache_creation", usage.cache_creation),
-        ("output", usage.output.saturating_sub(usage.reasoning)),
-        ("output_reasoning_tokens", usage.reasoning),
-    ];
-    let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
-    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens))
-        .collect()
 }
 
 fn to_ask(asked: &Asked<'_>) -> (perpend_llm::ModelChoice, CallLimits) {

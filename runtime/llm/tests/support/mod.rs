@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_llm::{
-    CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice, Protocol,
+    Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice, Protocol,
     ProviderCall, ReplyCheck, Secret,
 };
 use perpend_outbound::Outbound;
@@ -171,6 +171,10 @@ pub(crate) struct Recorder {
     pub(crate) calls: Mutex<Vec<ProviderCall>>,
     pub(crate) estimates: Mutex<Vec<Estimate>>,
     pub(crate) refuse: Option<Failure>,
+    /// The usable answers, in order.
+    pub(crate) answers: Mutex<Vec<Answered>>,
+    /// Those of an earlier attempt.
+    pub(crate) kept: Vec<Answered>,
 }
 
 impl CallObserver for Recorder {
@@ -179,9 +183,18 @@ impl CallObserver for Recorder {
         Box::pin(async move { self.refuse.clone().map_or(Ok(()), Err) })
     }
 
-    fn after(&self, call: ProviderCall) -> BoxFuture<'_, ()> {
+    fn kept(&self, n: u32) -> Option<Answered> {
+        self.kept.get(n as usize).cloned()
+    }
+
+    fn after(
+        &self,
+        call: ProviderCall,
+        answer: Option<Answered>,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         self.calls.lock().unwrap().push(call);
-        Box::pin(async {})
+        self.answers.lock().unwrap().extend(answer);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

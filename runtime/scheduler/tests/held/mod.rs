@@ -42,6 +42,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
             reason: "PLUGIN_FAILING".to_owned(),
             message: "by the test".to_owned(),
             at: world.clock.now(),
+            until: None,
         };
         world
             .ingest((0..4).map(|n| generation(n, n)).collect())
@@ -53,7 +54,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         world
             .store
             .catalog
-            .pause_rule(&world.project, &paused, &pause)
+            .pause_rule(&world.project, &paused, &pause, None)
             .await
             .unwrap();
 

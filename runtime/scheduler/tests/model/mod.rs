@@ -325,12 +325,13 @@ impl<'d> History<'d> {
                 reason: "PLUGIN_FAILING".to_owned(),
                 message: "as the test wants".to_owned(),
                 at: now,
+                until: None,
             };
             self.note(|| format!("pause {id}"));
             let (store, project) = (&self.world.store, &self.world.project);
             store
                 .catalog
-                .pause_rule(project, &id, &pause)
+                .pause_rule(project, &id, &pause, None)
                 .await
                 .unwrap();
         } else {

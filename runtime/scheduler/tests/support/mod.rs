@@ -433,10 +433,12 @@ impl World {
                 id: format!("as-{id}").parse().unwrap(),
                 evaluator_id: evaluator.id,
                 mapping: None,
+                skipped_until: None,
             }],
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
             late: Late::Ignore,
+            budget: Vec::new(),
             created_at: now,
             updated_at: now,
         };

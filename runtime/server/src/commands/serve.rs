@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
 use perpend_engine::Components;
+use perpend_sql::Breakpoints;
 use tokio_util::sync::CancellationToken;
 
 use super::kit::{load, say};
@@ -31,6 +32,7 @@ pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Serve
         program,
         bundle,
         show,
+        stops: Breakpoints::default(),
     })
     .await
 }

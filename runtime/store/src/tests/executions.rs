@@ -100,6 +100,7 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
 
 fn failed(execution: &Execution) -> Finished<'_> {
     Finished {
+        spent: None,
         asks_models: false,
         execution,
         version: None,

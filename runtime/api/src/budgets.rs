@@ -1,0 +1,262 @@
+//! Budgets of model calls, and what the calls cost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::{Path, State};
+use perpend_contract::budget::{BudgetState, ModelCost, ModelCosts, NewBudgets};
+use perpend_contract::list::All;
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
+use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD};
+use perpend_domain::evaluation::Evaluator;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::observation::Usage;
+use perpend_domain::time::Timestamp;
+use perpend_ledger::DayCost;
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::problem::{Code, Problem};
+use perpend_web::routes::Operation;
+
+use crate::state::{App, Routes};
+
+const DAY_MS: i64 = 86_400_000;
+/// Rows of a day that one answer is made of.
+const MAX_ROWS: u32 = 100_000;
+/// What costs can be grouped by.
+const GROUPS: [&str; 5] = ["day", "rule", "evaluator", "provider", "model"];
+
+const RANGE: &[Param] = &[
+    param(
+        "from",
+        "date-time",
+        "The first day, 30 days ago when absent.",
+    ),
+    param("to", "date-time", "Before this time, now when absent."),
+    param(
+        "groupBy",
+        "string",
+        "Any of `day`, `rule`, `evaluator`, `provider` and `model`, with commas between them; all when absent.",
+    ),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listBudgets",
+        "/api/v1/budgets",
+        "Budgets of rules, evaluators and the project, and how they stand",
+        EvaluatorRead,
+    );
+    routes.add(list, list_budgets);
+    let put = Operation::put(
+        "putProjectBudget",
+        "/api/v1/budgets/project",
+        "Set what model calls of the whole project may cost; evaluators that wait for a budget go on",
+        EvaluatorWrite,
+    );
+    routes.add(put.body::<NewBudgets>(), put_of_project);
+    let put = Operation::put(
+        "putEvaluatorBudget",
+        "/api/v1/budgets/evaluators/{evaluatorId}",
+        "Set what model calls of an evaluator may cost; it goes on if it waits for a budget",
+        EvaluatorWrite,
+    );
+    routes.add(put.body::<NewBudgets>(), put_of_evaluator);
+    let costs = Operation::get(
+        "listModelCosts",
+        "/api/v1/model-costs",
+        "What model calls of evaluators cost, by UTC day, rule, evaluator and model",
+        EvaluatorRead,
+    );
+    routes.add(costs.query(RANGE), list_costs);
+}
+
+/// Refuses budgets that cannot be kept: a limit that is none, two for one window, or a model without a price.
+///
+/// # Errors
+/// 400 for the first two, 422 for the last, each with the field.
+pub(super) async fn check(
+    app: &App,
+    project: &ProjectId,
+    budgets: &[Budget],
+    evaluators: &[Evaluator],
+) -> Result<(), Problem> {
+    for (at, budget) in budgets.iter().enumerate() {
+        if !(0.0 < budget.usd && budget.usd <= MAX_USD) {
+            let message = format!("US dollars above 0 and at most {MAX_USD:e} are expected");
+            return Err(Problem::body(&format!("budget[{at}].usd"), message));
+        }
+        if budgets[..at]
+            .iter()
+            .any(|other| other.window == budget.window)
+        {
+            let message = "there is a budget for this window already";
+            return Err(Problem::body(&format!("budget[{at}].window"), message));
+        }
+    }
+    if budgets.is_empty() {
+        return Ok(());
+    }
+    let now = app.web.clock.now();
+    let table = app.prices.of(&app.store.catalog, project, now).await?;
+    let default = app.store.catalog.default_model(project).await?;
+    let probe = Usage::from([("input".to_owned(), 1), ("output".to_owned(), 1)]);
+    for evaluator in evaluators {
+        for slot in &evaluator.version.slots {
+            let Some(choice) = slot.model.as_ref().or(default.as_ref()) else {
+                continue;
+            };
+            if table.cost_of_call(&choice.model, &probe, now).is_none() {
+                let message = format!(
+                    "the evaluator {:?} asks the model {:?}, which has no price, so that the budget cannot be kept: POST \
+                     /api/public/models makes one",
+                    evaluator.name, choice.model
+                );
+                let problem = Problem::new(Code::Unprocessable, message).with("field", "budget");
+                let problem = problem.with("provider", choice.provider.clone());
+                return Err(problem.with("model", choice.model.clone()));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn list_budgets(
+    State(app): State<App>,
+    caller: Act,
+) -> Result<Answer<All<BudgetState>>, Problem> {
+    let now = app.web.clock.now();
+    let mut data = Vec::new();
+    for scoped in app.store.catalog.budgets(&caller.project).await? {
+        let ledger = &app.store.ledger;
+        let spending = ledger.spending(&caller.project, &scoped, now).await?;
+        let budget = scoped.budget;
+        let is_renewed = budget.window != BudgetWindow::Total;
+        data.push(BudgetState {
+            scope: scoped.scope,
+            id: scoped.id,
+            window: budget.window,
+            usd: budget.usd,
+            on_reached: budget.on_reached,
+            spent_usd: spending.spent,
+            reserved_usd: spending.reserved,
+            window_start: is_renewed.then(|| budget.window.start(now)),
+            window_end: budget.window.end(now),
+        });
+    }
+    Ok(Answer(All { data }))
+}
+
+async fn put_of_project(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<NewBudgets>,
+) -> Result<Answer<NewBudgets>, Problem> {
+    let used = app.store.catalog.evaluators_in_use(&caller.project).await?;
+    check(&app, &caller.project, &input.budget, &used).await?;
+    put(&app, &caller.project, None, &input).await?;
+    Ok(Answer(input))
+}
+
+async fn put_of_evaluator(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    Body(input): Body<NewBudgets>,
+) -> Result<Answer<NewBudgets>, Problem> {
+    let none = || Problem::not_found("evaluator");
+    let id = EvaluatorId::new(&id).map_err(|_| none())?;
+    let found = app.store.catalog.evaluator(&caller.project, &id).await?;
+    let found = found.ok_or_else(none)?;
+    check(&app, &caller.project, &input.budget, &[found]).await?;
+    put(&app, &caller.project, Some(&id), &input).await?;
+    Ok(Answer(input))
+}
+
+async fn put(
+    app: &App,
+    project: &ProjectId,
+    evaluator: Option<&EvaluatorId>,
+    input: &NewBudgets,
+) -> Result<(), Problem> {
+    let now = app.web.clock.now();
+    let catalog = &app.store.catalog;
+    catalog
+        .put_budgets(project, evaluator, &input.budget, now)
+        .await?;
+    app.scheduler.wake();
+    Ok(())
+}
+
+fn groups(params: &Params) -> Result<BTreeSet<&str>, Problem> {
+    let Some(text) = params.text("groupBy") else {
+        return Ok(GROUPS.into());
+    };
+    let names = text.split(',').map(str::trim);
+    let known = names.map(|name| {
+        let known = GROUPS.into_iter().find(|known| *known == name);
+        known.ok_or_else(|| {
+            let message = format!("{name:?} is none of {}", GROUPS.join(", "));
+            Problem::query("groupBy", message)
+        })
+    });
+    known.collect()
+}
+
+async fn list_costs(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<ModelCosts>, Problem> {
+    let groups = groups(&params)?;
+    let now = app.web.clock.now();
+    let to = params.time("to")?.unwrap_or(now);
+    let from = params
+        .time("from")?
+        .unwrap_or_else(|| to.plus_millis(-30 * DAY_MS));
+    let ledger = &app.store.ledger;
+    let rows = ledger.costs(&caller.project, (from, to), MAX_ROWS).await?;
+    let mut total = ModelCost::default();
+    let mut grouped: BTreeMap<(i64, Vec<String>), ModelCost> = BTreeMap::new();
+    for row in &rows {
+        let group = group(row, &groups);
+        let names = [
+            &group.evaluation_rule_id,
+            &group.evaluator_id,
+            &group.provider,
+            &group.model,
+        ];
+        let names = names.map(|name| name.clone().unwrap_or_default());
+        // The last day first.
+        let day = group.day.map_or(0, |day| -day.as_micros());
+        let sum = grouped.entry((day, names.into())).or_insert(group);
+        add(sum, row);
+        add(&mut total, row);
+    }
+    Ok(Answer(ModelCosts {
+        data: grouped.into_values().collect(),
+        total,
+    }))
+}
+
+fn group(row: &DayCost, groups: &BTreeSet<&str>) -> ModelCost {
+    let named = |group, name: &String| groups.contains(group).then(|| name.clone());
+    let day: Option<Timestamp> = groups.contains("day").then_some(row.day);
+    ModelCost {
+        day,
+        evaluation_rule_id: named("rule", &row.rule),
+        evaluator_id: named("evaluator", &row.evaluator),
+        provider: named("provider", &row.provider),
+        model: named("model", &row.model),
+        ..ModelCost::default()
+    }
+}
+
+fn add(sum: &mut ModelCost, row: &DayCost) {
+    sum.calls += row.n_calls;
+    sum.failed_calls += row.n_failed;
+    sum.unpriced_calls += row.n_unpriced;
+    sum.input_tokens += row.input_tokens;
+    sum.output_tokens += row.output_tokens;
+    sum.cost_usd += row.cost;
+}

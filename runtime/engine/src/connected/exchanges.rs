@@ -1,0 +1,313 @@
+//! The exchanges of one call of a guest: each is held against the budgets before it is sent, and priced, noted and kept
+//! before its answer is used.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use perpend_domain::budget::{ScopedBudget, Spent};
+use perpend_domain::observation::Usage as Buckets;
+use perpend_domain::plugin::Origin;
+use perpend_domain::slots::ModelFailure;
+use perpend_domain::time::Timestamp;
+use perpend_ledger::{
+    AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall, NoRoom, Reservation,
+};
+use perpend_llm::{
+    Answered, CallObserver, Class, Estimate, Failure, ProviderCall, Structure, Usage,
+};
+
+use super::{Asked, ConnectedModels, failed, unstored};
+
+/// The longest reply that is reckoned with where neither the evaluator nor the request sets a limit, in tokens.
+const USUAL_REPLY: u32 = 4_096;
+/// How soon a call that waits for others looks without being told; they may be those of another server.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How much longer than its time limit a call is reckoned to be under way.
+const GRACE_MS: i64 = 60_000;
+
+/// What an earlier attempt was answered, and what is noted of this one.
+pub(super) struct Exchanges<'c> {
+    models: &'c ConnectedModels,
+    origin: &'c Origin,
+    asked: &'c Asked<'c>,
+    key: CallKey,
+    kept: Vec<KeptAnswer>,
+    asking: Option<AskingAttempt>,
+    budgets: Vec<ScopedBudget>,
+    /// Usable answers so far, the kept ones included.
+    n_answers: AtomicU32,
+    /// Requests that were announced so far.
+    n_announced: AtomicU32,
+    reserved: Mutex<Option<String>>,
+    spent: Mutex<Option<Spent>>,
+}
+
+fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn put<T>(slot: &Mutex<Option<T>>, value: T) {
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+}
+
+impl<'c> Exchanges<'c> {
+    /// Reads what an earlier attempt was answered, and the budgets.
+    pub(super) async fn begin(
+        models: &'c ConnectedModels,
+        origin: &'c Origin,
+        asked: &'c Asked<'c>,
+        key: CallKey,
+    ) -> Result<Self, perpend_sql::Error> {
+        let maker = &origin.maker;
+        let (mut kept, mut budgets) = (Vec::new(), Vec::new());
+        let asking = origin.attempt.as_ref().map(|attempt| AskingAttempt {
+            project: maker.project.clone(),
+            execution: attempt.execution.clone(),
+            rule: attempt.rule.clone(),
+            evaluator: maker.evaluator.clone(),
+            attempt: attempt.attempt,
+        });
+        if let Some(asking) = &asking {
+            let store = &models.store;
+            kept = store.ledger.kept_answers(&asking.execution, &key).await?;
+            let of_call =
+                store
+                    .catalog
+                    .budgets_of_call(&maker.project, &asking.rule, &maker.evaluator);
+            budgets = of_call.await?;
+        }
+        let n_kept = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        Ok(Self {
+            models,
+            origin,
+            asked,
+            key,
+            kept,
+            asking,
+            budgets,
+            n_answers: AtomicU32::new(n_kept),
+            n_announced: AtomicU32::new(0),
+            reserved: Mutex::default(),
+            spent: Mutex::default(),
+        })
+    }
+
+    /// What the call came to. Answers that never fitted their schema are forgotten: the next attempt asks anew.
+    pub(super) async fn end<T>(&self, result: Result<T, Failure>) -> Result<T, ModelFailure> {
+        if let (Err(failure), Some(asking)) = (&result, &self.asking)
+            && failure.class == Class::MalformedOutput
+        {
+            let ledger = &self.models.store.ledger;
+            let forgotten = ledger.forget_call(&asking.execution, &self.key).await;
+            forgotten.map_err(|error| failed(unstored(&error)))?;
+        }
+        result.map_err(|failure| ModelFailure {
+            spent: take(&self.spent),
+            ..failed(failure)
+        })
+    }
+
+    /// US dollars; nothing where the model has no price.
+    async fn cost(&self, model: &str, usage: &Buckets, at: Timestamp) -> Option<f64> {
+        let ConnectedModels {
+            prices,
+            store,
+            clock,
+            ..
+        } = self.models;
+        let project = &self.origin.maker.project;
+        let table = prices.of(&store.catalog, project, clock.now()).await.ok()?;
+        table.cost_of_call(model, usage, at)
+    }
+
+    /// Reserves what the request may cost.
+    async fn reserve(&self, estimate: &Estimate) -> Result<(), Failure> {
+        let Some(asking) = self.asking.as_ref().filter(|_| !self.budgets.is_empty()) else {
+            return Ok(());
+        };
+        let now = self.models.clock.now();
+        let most = Buckets::from([
+            ("input".to_owned(), estimate.input_tokens),
+            (
+                "output".to_owned(),
+                u64::from(estimate.max_output_tokens.unwrap_or(USUAL_REPLY)),
+            ),
+        ]);
+        let most = self.cost(&estimate.model, &most, now).await;
+        let most = most.ok_or_else(|| {
+            let message = format!(
+                "the model {:?} has no price, so that no budget can be kept: enter one under models",
+                estimate.model
+            );
+            Failure::new(Class::ModelConfigInvalid, message)
+        })?;
+        let latest = self.models.latest.p95(&asking.evaluator, &estimate.model);
+        let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
+        let timeout = i64::from(self.asked.slot.limits.timeout_ms);
+        let reservation = Reservation {
+            id: format!(
+                "{}/{}/{}/{}/{n}",
+                asking.execution, asking.attempt, self.key.call, self.key.request
+            ),
+            usd: latest.map_or(most, |latest| latest.min(most)),
+            until: now.plus_millis(timeout + GRACE_MS),
+        };
+        let waiting_until = now.plus_millis(timeout);
+        loop {
+            let settled = self.models.settled.notified();
+            let now = self.models.clock.now();
+            let ledger = &self.models.store.ledger;
+            let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
+            let Err(no_room) = reserved.await.map_err(|error| unstored(&error))? else {
+                put(&self.reserved, reservation.id);
+                return Ok(());
+            };
+            let limit = self.budgets.get(no_room.place).map(|budget| budget.budget);
+            let is_spent = limit.is_none_or(|limit| {
+                limit.usd <= no_room.spending.spent
+                    || limit.usd < no_room.spending.spent + reservation.usd
+            });
+            if is_spent {
+                return Err(self.refuse(&no_room, reservation.usd, now));
+            }
+            if waiting_until <= now {
+                let message = "the budget is reserved for other calls";
+                return Err(Failure::new(Class::RateLimited, message));
+            }
+            // Calls under way will cost less than what is reserved for them.
+            let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
+        }
+    }
+
+    fn refuse(&self, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
+        let Some(budget) = self.budgets.get(no_room.place) else {
+            return Failure::new(Class::Internal, "a budget is gone");
+        };
+        let limit = budget.budget;
+        let until = limit.window.end(now);
+        put(
+            &self.spent,
+            Spent {
+                scope: budget.scope,
+                on_reached: limit.on_reached,
+                until,
+            },
+        );
+        let renewed = match until {
+            Some(until) => format!("it is renewed at {until}"),
+            None => "it is not renewed".to_owned(),
+        };
+        let message = format!(
+            "the budget of the {}, {} US dollars per {}, has no room for a call that may cost {usd:.6}: {:.6} are spent and \
+             {:.6} reserved; {renewed}",
+            budget.scope,
+            limit.usd,
+            limit.window,
+            no_room.spending.spent,
+            no_room.spending.reserved
+        );
+        Failure::new(Class::BudgetExhausted, message)
+    }
+
+    /// What an exchange cost, and the rest of what the ledger has of it.
+    async fn priced(&self, call: ProviderCall) -> ModelCall {
+        let usage = call.usage;
+        let mut cost = usage.cost_usd;
+        for model in call.model_answered.iter().chain([&call.model_asked]) {
+            if cost.is_none() {
+                cost = self.cost(model, &buckets(&usage), call.started_at).await;
+            }
+        }
+        ModelCall {
+            provider: self.asked.choice.provider.clone(),
+            model: call.model_asked.clone(),
+            model_answered: call.model_answered.clone(),
+            method: call.method.name().to_owned(),
+            started_at: call.started_at,
+            latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
+            input_tokens: usage.input,
+            cached_tokens: usage.cached_input,
+            output_tokens: usage.output,
+            reasoning_tokens: usage.reasoning,
+            is_estimated: usage.estimated,
+            cost,
+            error: call
+                .outcome
+                .err()
+                .map(|(class, message)| (class.name().to_owned(), message)),
+        }
+    }
+
+    /// Commits an exchange with its answer.
+    async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
+        let Some(asking) = &self.asking else {
+            return Ok(());
+        };
+        let call = self.priced(call).await;
+        if let (None, Some(cost)) = (&call.error, call.cost) {
+            let latest = &self.models.latest;
+            latest.note(&asking.evaluator, &call.model, cost);
+        }
+        let answer = answer.map(|answer| KeptAnswer {
+            method: answer.method.name().to_owned(),
+            body: answer.body,
+        });
+        let numbered = answer
+            .as_ref()
+            .map(|answer| (self.n_answers.fetch_add(1, Ordering::Relaxed), answer));
+        let reservation = take(&self.reserved);
+        let exchanged = Exchanged {
+            key: &self.key,
+            call: &call,
+            answer: numbered,
+            reservation: reservation.as_deref(),
+        };
+        let ledger = &self.models.store.ledger;
+        let noted = ledger.note_exchange(asking, &exchanged, self.models.clock.now());
+        noted.await.map_err(|error| unstored(&error))?;
+        self.models.settled.notify_waiters();
+        Ok(())
+    }
+}
+
+/// Tokens by the buckets that prices are given for.
+fn buckets(usage: &Usage) -> Buckets {
+    let plain = usage
+        .input
+        .saturating_sub(usage.cached_input)
+        .saturating_sub(usage.cache_creation);
+    let all = [
+        ("input", plain),
+        ("input_cached_tokens", usage.cached_input),
+        ("input_cache_creation", usage.cache_creation),
+        ("output", usage.output.saturating_sub(usage.reasoning)),
+        ("output_reasoning_tokens", usage.reasoning),
+    ];
+    let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
+    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens))
+        .collect()
+}
+
+impl CallObserver for Exchanges<'_> {
+    fn kept(&self, n: u32) -> Option<Answered> {
+        let kept = self.kept.get(n as usize)?;
+        Some(Answered {
+            method: Structure::of_name(&kept.method)?,
+            body: kept.body.clone(),
+        })
+    }
+
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.reserve(estimate))
+    }
+
+    fn after(
+        &self,
+        call: ProviderCall,
+        answer: Option<Answered>,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(self.note(call, answer))
+    }
+}

@@ -1,0 +1,270 @@
+//! What model calls cost by day, and what calls under way may cost: the sums that budgets are held against.
+
+use perpend_domain::budget::{BudgetScope, ScopedBudget};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Arg, As, Tx, in_transaction};
+
+use super::model_calls::{AskingAttempt, ModelCall};
+use crate::{Error, Ledger};
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+const ADD: &str = "
+    INSERT INTO model_costs (project_id, day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced,
+                             input_tokens, output_tokens, cost)
+    VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11)
+    ON CONFLICT (project_id, day, rule_id, evaluator_id, provider, model) DO UPDATE SET
+        n_calls = model_costs.n_calls + 1,
+        n_failed = model_costs.n_failed + excluded.n_failed,
+        n_unpriced = model_costs.n_unpriced + excluded.n_unpriced,
+        input_tokens = model_costs.input_tokens + excluded.input_tokens,
+        output_tokens = model_costs.output_tokens + excluded.output_tokens,
+        cost = model_costs.cost + excluded.cost";
+const RELEASE: &str = "DELETE FROM model_reservations WHERE id = $1";
+const TURN: &str = "
+    INSERT INTO model_turns (project_id, n) VALUES ($1, 1)
+    ON CONFLICT (project_id) DO UPDATE SET n = model_turns.n + 1";
+const RESERVE: &str = "
+    INSERT INTO model_reservations (id, project_id, rule_id, evaluator_id, usd, until)
+    VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, until = excluded.until";
+const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND until <= $2";
+/// `$3` names a rule or an evaluator, or is empty.
+const SPENT: &str = "
+    SELECT COALESCE((SELECT SUM(cost) FROM model_costs
+                      WHERE project_id = $1 AND $2 <= day
+                        AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)), 0.0),
+           COALESCE((SELECT SUM(usd) FROM model_reservations
+                      WHERE project_id = $1 AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)
+                        AND $5 < until), 0.0)";
+const BY_DAY: &str = "
+    SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost
+      FROM model_costs
+     WHERE project_id = $1 AND $2 <= day AND day < $3
+     ORDER BY day DESC, cost DESC, rule_id, evaluator_id, provider, model
+     LIMIT $4";
+
+perpend_sql::record! {
+    struct CostRow {
+        day: i64,
+        rule_id: String,
+        evaluator_id: String,
+        provider: String,
+        model: String,
+        n_calls: i64,
+        n_failed: i64,
+        n_unpriced: i64,
+        input_tokens: i64,
+        output_tokens: i64,
+        cost: f64,
+    }
+}
+
+/// What the calls of one UTC day cost, of one rule, evaluator and model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DayCost {
+    /// When the day began.
+    pub day: Timestamp,
+    /// The rule.
+    pub rule: String,
+    /// The evaluator.
+    pub evaluator: String,
+    /// The name of the connection.
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// Requests, failed ones too.
+    pub n_calls: u64,
+    /// Requests without a usable answer.
+    pub n_failed: u64,
+    /// Answered requests whose price is not known.
+    pub n_unpriced: u64,
+    /// Tokens of the prompts.
+    pub input_tokens: u64,
+    /// Tokens of the replies.
+    pub output_tokens: u64,
+    /// US dollars, without those whose price is not known.
+    pub cost: f64,
+}
+
+/// What a call that is about to be made may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reservation {
+    /// Equal for a call that is made again.
+    pub id: String,
+    /// US dollars.
+    pub usd: f64,
+    /// When the call is over at the latest.
+    pub until: Timestamp,
+}
+
+/// How a budget stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// US dollars spent in the window so far.
+    pub spent: f64,
+    /// What calls that are under way may cost on top.
+    pub reserved: f64,
+}
+
+/// A budget that leaves no room for a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoRoom {
+    /// Its place among those that were asked about.
+    pub place: usize,
+    /// How it stands.
+    pub spending: Spending,
+}
+
+/// Adds one exchange to the sums and gives back what was reserved for it.
+pub(super) async fn settle(
+    tx: &mut Tx,
+    asking: &AskingAttempt,
+    call: &ModelCall,
+    reservation: Option<&str>,
+) -> Result<(), Error> {
+    let day = call.started_at.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
+    let is_failed = call.error.is_some();
+    let is_unpriced = !is_failed && call.cost.is_none();
+    let count = |n: u64| Arg::from(i64::try_from(n).unwrap_or(i64::MAX));
+    let args: [Arg<'_>; 11] = [
+        asking.project.as_str().into(),
+        day.into(),
+        asking.rule.as_str().into(),
+        asking.evaluator.as_str().into(),
+        call.provider.as_str().into(),
+        call.model.as_str().into(),
+        i64::from(is_failed).into(),
+        i64::from(is_unpriced).into(),
+        count(call.input_tokens),
+        count(call.output_tokens),
+        call.cost.unwrap_or_default().into(),
+    ];
+    tx.execute(ADD, &args).await?;
+    if let Some(id) = reservation {
+        tx.execute(RELEASE, &[id.into()]).await?;
+    }
+    Ok(())
+}
+
+fn spent_args<'a>(
+    project: &'a ProjectId,
+    budget: &'a ScopedBudget,
+    now: Timestamp,
+) -> [Arg<'a>; 5] {
+    let only = |scope| match budget.scope == scope {
+        true => budget.id.as_str(),
+        false => "",
+    };
+    [
+        project.as_str().into(),
+        budget.budget.window.start(now).as_micros().into(),
+        only(BudgetScope::Rule).into(),
+        only(BudgetScope::Evaluator).into(),
+        now.as_micros().into(),
+    ]
+}
+
+impl Ledger {
+    /// Reserves what a call may cost in all of its budgets, or says which of them leaves no room.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is reserved then.
+    pub async fn reserve(
+        &self,
+        asking: &AskingAttempt,
+        budgets: &[ScopedBudget],
+        reservation: &Reservation,
+        now: Timestamp,
+    ) -> Result<Result<(), NoRoom>, Error> {
+        let project = asking.project.as_str();
+        Ok(in_transaction!(&self.pool, |tx| {
+            tx.execute(TURN, &[project.into()]).await?;
+            let mut no_room = None;
+            for (place, budget) in budgets.iter().enumerate() {
+                let args = spent_args(&asking.project, budget, now);
+                let rows = tx.rows(SPENT, &args, &[As::Float, As::Float]).await?;
+                let spending = match rows.first() {
+                    Some(cells) => Spending {
+                        spent: cells[0].float()?,
+                        reserved: cells[1].float()?,
+                    },
+                    None => Spending::default(),
+                };
+                let taken = spending.spent + spending.reserved;
+                if budget.budget.usd <= taken || budget.budget.usd < taken + reservation.usd {
+                    no_room = Some(NoRoom { place, spending });
+                    break;
+                }
+            }
+            match no_room {
+                Some(no_room) => Err(no_room),
+                None => {
+                    tx.execute(SWEEP, &[project.into(), now.as_micros().into()])
+                        .await?;
+                    let args: [Arg<'_>; 6] = [
+                        reservation.id.as_str().into(),
+                        project.into(),
+                        asking.rule.as_str().into(),
+                        asking.evaluator.as_str().into(),
+                        reservation.usd.into(),
+                        reservation.until.as_micros().into(),
+                    ];
+                    tx.execute(RESERVE, &args).await?;
+                    tx.reach("asking: reserved")?;
+                    Ok(())
+                }
+            }
+        }))
+    }
+
+    /// How a budget stands.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn spending(
+        &self,
+        project: &ProjectId,
+        budget: &ScopedBudget,
+        now: Timestamp,
+    ) -> Result<Spending, Error> {
+        let args = spent_args(project, budget, now);
+        let rows: Vec<(f64, f64)> = self.pool.select(SPENT, &args).await?;
+        let (spent, reserved) = rows.first().copied().unwrap_or_default();
+        Ok(Spending { spent, reserved })
+    }
+
+    /// What model calls cost between two days, the last day first, the dearest of a day first; at most `limit` rows.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn costs(
+        &self,
+        project: &ProjectId,
+        (from, to): (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<DayCost>, Error> {
+        let args = [
+            project.as_str().into(),
+            (from.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS).into(),
+            to.as_micros().into(),
+            i64::from(limit).into(),
+        ];
+        let rows: Vec<CostRow> = self.pool.select(BY_DAY, &args).await?;
+        let row = |row: CostRow| DayCost {
+            day: Timestamp::from_micros(row.day),
+            rule: row.rule_id,
+            evaluator: row.evaluator_id,
+            provider: row.provider,
+            model: row.model,
+            n_calls: row.n_calls.unsigned_abs(),
+            n_failed: row.n_failed.unsigned_abs(),
+            n_unpriced: row.n_unpriced.unsigned_abs(),
+            input_tokens: row.input_tokens.unsigned_abs(),
+            output_tokens: row.output_tokens.unsigned_abs(),
+            cost: row.cost,
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+}

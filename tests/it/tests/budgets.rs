@@ -1,0 +1,223 @@
+//! Budgets of judges over HTTP: never passed by more than the calls under way, visible when they are spent, and nothing
+//! is lost that waits for the next window.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use axum::http::Method;
+use perpend_it::{TestApp, Trace, count};
+use perpend_sql::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
+use serde_json::{Value, json};
+
+use crate::judges::{call, connect, generations, judge};
+
+const EVALUATORS: &str = "/api/public/v2/evaluators";
+const RULES: &str = "/api/public/v2/evaluation-rules";
+/// 50 tokens at 0.15 and 100 at 0.60 dollars for a million: a little less than what is reckoned with beforehand.
+const COST: f64 = 0.000_067_5;
+
+fn replies(latency_ms: u64) -> Value {
+    json!([
+        { "contains": "busy", "error": { "status": 503 }, "latencyMs": latency_ms },
+        { "reply": { "reasoning": "It thanks.", "score": 0.9 }, "latencyMs": latency_ms,
+          "usage": { "input": 50, "output": 100 } },
+    ])
+}
+
+/// A judge on the scripted provider, and a rule with this budget.
+async fn judging(app: &TestApp, latency_ms: u64, budget: Value) -> (String, String) {
+    connect(app, "main", replies(latency_ms)).await;
+    let mut body = judge(Some("gpt-4o-mini"));
+    body["limits"] = json!({ "maxOutputTokens": 100 });
+    let (status, made) = call(app, Method::POST, EVALUATORS, body).await;
+    assert_eq!(status, 200, "{made}");
+    let evaluator = made["id"].as_str().unwrap().to_owned();
+    let mut more = generations();
+    more["budget"] = budget;
+    let rule = app.rule(&evaluator, more).await.unwrap();
+    (evaluator, rule)
+}
+
+async fn send(app: &TestApp, numbers: std::ops::Range<u64>) {
+    for n in numbers {
+        let text = if n % 7 == 3 {
+            "We are busy."
+        } else {
+            "Thank you."
+        };
+        let trace = Trace::new(n, "ticket").generation("answer", text);
+        app.ingest(&trace).await.unwrap();
+    }
+}
+
+async fn spent(app: &TestApp) -> (f64, f64) {
+    let budgets = app.client.get("/api/v1/budgets").await.unwrap().json();
+    let number = |name: &str| budgets["data"][0][name].as_f64().unwrap();
+    (number("spentUsd"), number("reservedUsd"))
+}
+
+async fn held_story(app: TestApp) {
+    let limit = 5.5 * COST;
+    let budget = json!([{ "window": "day", "usd": limit }]);
+    let (_, rule) = judging(&app, 0, budget).await;
+    send(&app, 100..120).await;
+    let one = format!("{RULES}/{rule}");
+    let paused = app
+        .wait_for(&one, |rule| rule["status"] == "paused")
+        .await
+        .unwrap();
+    assert_eq!(paused["pausedReason"], "BUDGET_REACHED", "{paused}");
+    let message = paused["pausedMessage"].as_str().unwrap();
+    assert!(message.contains("renewed at"), "{message}");
+    // What comes now is kept too.
+    send(&app, 120..125).await;
+    let (used, reserved) = spent(&app).await;
+    assert!(
+        0.0 < used && used <= limit && reserved == 0.0,
+        "{used} {reserved}"
+    );
+
+    // The next day everything is scored that the provider answers, up to the limit again.
+    app.clock.advance(Duration::from_secs(24 * 3_600));
+    let has_more = |costs: &Value| 2 == count(costs);
+    let days = "/api/v1/model-costs?groupBy=day&from=2020-01-01T00:00:00Z";
+    app.wait_for(days, has_more).await.unwrap();
+    let more = json!({ "budget": [{ "window": "day", "usd": 1_000.0 * COST }] });
+    let (status, _) = call(&app, Method::PATCH, &one, more).await;
+    assert_eq!(status, 200);
+    let scores = app.scores(21).await.unwrap();
+    assert_eq!(scores.len(), 21);
+    let costs = "/api/v1/model-costs?groupBy=rule,model&from=2020-01-01T00:00:00Z";
+    let costs = app.client.get(costs).await.unwrap().json();
+    assert_eq!(count(&costs), 1, "{costs}");
+    assert_eq!(costs["data"][0]["evaluationRuleId"], json!(rule), "{costs}");
+    let total = costs["total"]["costUsd"].as_f64().unwrap();
+    assert!(
+        (total - 21.0 * COST).abs() < 1e-9,
+        "each score is paid for once: {total}"
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_spent_budget_holds_what_comes_until_it_is_renewed_and_loses_nothing() {
+    held_story(TestApp::new().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_a_spent_budget_holds_as_on_sqlite() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url() else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    let settings = [("database.url", url.as_str())];
+    held_story(TestApp::with(&settings).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_budget_that_skips_says_which_hours_lost_targets() {
+    let app = TestApp::new().await.unwrap();
+    let budget = json!([{ "window": "total", "usd": 2.5 * COST, "onReached": "skip" }]);
+    let (_, rule) = judging(&app, 0, budget).await;
+    send(&app, 200..203).await;
+    app.scores(2).await.unwrap();
+    let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
+    let skipped = |counters: &Value| counters.to_string().contains("\"skipped\"");
+    send(&app, 210..211).await;
+    app.wait_for(&counters, skipped).await.unwrap();
+    // What comes once it is known is not even made, and counted as lost to the budget.
+    let last = Trace::new(211, "ticket").generation("answer", "Thank you.");
+    app.ingest(&last).await.unwrap();
+    let lost = |counters: &Value| counters.to_string().contains("\"budget\"");
+    let counted = app.wait_for(&counters, lost).await.unwrap();
+    let n_lost = counted["lostToBudget"][0]["count"].as_u64().unwrap();
+    assert!(2 <= n_lost, "the skipped and the refused: {counted}");
+    let observation = Trace::span_id(2);
+    let explain = format!(
+        "/api/v1/evaluation-rules/{rule}/explain?traceId={}&observationId={observation}",
+        last.id
+    );
+    let explained = app.client.get(&explain).await.unwrap().json();
+    let said = explained["explanation"].as_str().unwrap();
+    assert!(said.contains("budget"), "{explained}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn fifty_judges_at_once_pass_no_budget_by_more_than_the_calls_under_way() {
+    let app = TestApp::new().await.unwrap();
+    let limit = 12.5 * COST;
+    let budget = json!([{ "window": "month", "usd": limit }]);
+    let (_, rule) = judging(&app, 20, budget).await;
+    let connections = app.client.get("/api/public/llm-connections").await.unwrap();
+    let id = connections.json()["data"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/api/v1/llm-connections/{id}");
+    let (status, _) = call(&app, Method::PATCH, &path, json!({ "maxInFlight": 50 })).await;
+    assert_eq!(status, 200);
+    send(&app, 300..380).await;
+    let one = format!("{RULES}/{rule}");
+    app.wait_for(&one, |rule| rule["status"] == "paused")
+        .await
+        .unwrap();
+    let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
+    let budgets = app.wait_for("/api/v1/budgets", is_still).await.unwrap();
+    let used = budgets["data"][0]["spentUsd"].as_f64().unwrap();
+    // What is reckoned with is above what the calls cost, so that not even those under way pass it.
+    assert!(0.0 < used && used <= limit, "{budgets}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    let (evaluator, rule) = judging(&app, 0, json!([])).await;
+    let one = format!("{RULES}/{rule}");
+    let day = |usd: f64| json!({ "window": "day", "usd": usd });
+    for (budget, part) in [
+        (json!([day(0.0)]), "budget[0].usd"),
+        (json!([day(-1.0)]), "budget[0].usd"),
+        (json!([day(1.0), day(2.0)]), "budget[1].window"),
+        (json!([{ "window": "year", "usd": 1 }]), "budget[0].window"),
+        (
+            json!([{ "window": "day", "usd": 1, "onReached": "beg" }]),
+            "budget[0].onReached",
+        ),
+        (json!([{ "window": "day" }]), "usd"),
+    ] {
+        let body = json!({ "budget": budget });
+        let (status, said) = call(&app, Method::PATCH, &one, body).await;
+        assert!(
+            status == 400 && said.to_string().contains(part),
+            "{status} {said}"
+        );
+    }
+    // A model without a price.
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("home-made"))).await;
+    let id = made["id"].as_str().unwrap();
+    let path = format!("/api/v1/budgets/evaluators/{id}");
+    let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
+    assert!(
+        status == 422 && said.to_string().contains("home-made"),
+        "{status} {said}"
+    );
+    for path in [
+        format!("/api/v1/budgets/evaluators/{evaluator}"),
+        "/api/v1/budgets/project".to_owned(),
+    ] {
+        let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
+        assert_eq!(status, 200, "{said}");
+    }
+    let nobody = "/api/v1/budgets/evaluators/nobody";
+    let (status, _) = call(&app, Method::PUT, nobody, json!({ "budget": [] })).await;
+    assert_eq!(status, 404);
+    let listed = app.client.get("/api/v1/budgets").await.unwrap().json();
+    assert_eq!(count(&listed), 2, "{listed}");
+    app.stop().await.unwrap();
+}
