@@ -5,7 +5,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Arg, As, Tx, in_transaction};
 
-use super::model_calls::{AskingAttempt, ModelCall};
+use super::asking::{AskingAttempt, ModelCall};
 use crate::{Error, Ledger};
 
 const DAY_MICROS: i64 = 86_400_000_000;

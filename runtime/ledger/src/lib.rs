@@ -7,6 +7,7 @@
 //!   another has moved meanwhile is left alone, its scores included.
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
+mod asking;
 mod claim;
 mod codes;
 mod costs;
@@ -21,12 +22,12 @@ mod row;
 mod supersede;
 mod sweep;
 
+pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
 pub use claim::{Lease, Release, Share};
 pub use costs::{DayCost, NoRoom, Reservation, Spending};
 pub use counts::RuleCount;
 pub use finish::{Ended, Ending, count, end};
 pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
-pub use model_calls::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
 pub use outcome::{Finished, Outcome};
 pub use queue::Queue;
 pub use read::StateCount;

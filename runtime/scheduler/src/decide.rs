@@ -65,7 +65,9 @@ impl Refusal {
     pub fn sentence(&self) -> String {
         match self {
             Self::RuleInactive => "The rule is disabled.".to_owned(),
-            Self::RulePaused => "The rule, or each of its evaluators, is paused.".to_owned(),
+            Self::RulePaused => {
+                "The rule, or each of its evaluators, is paused for a fault of its own.".to_owned()
+            }
             Self::InternalEnvironment => {
                 "The environment is one of the server's own, which is never scored.".to_owned()
             }

@@ -279,7 +279,7 @@ impl Inner {
         if !finished.is_empty() {
             let ended = self.finish(fence, finished, started_at, now).await?;
             self.reach(Breakpoint::Finished)?;
-            self.pause(work, finished, &ended).await?;
+            self.pause(work.revision, finished, &ended).await?;
         }
         Ok(())
     }

@@ -9,16 +9,15 @@ use perpend_domain::plugin::{Failure, FailureClass, Origin};
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_ledger::{Ended, Finished, Outcome};
 
-use crate::executor::Work;
 use crate::parts::{Error, Inner};
 use crate::retry;
 
 impl Inner {
-    /// Pauses what keeps failing: an evaluator whose configuration cannot be used, a rule after so many
+    /// Pauses what keeps failing by the catalog of this revision: an evaluator whose configuration cannot be used, a rule after so many
     /// failures in a row.
     pub(crate) async fn pause(
         &self,
-        work: &Work,
+        revision: i64,
         finished: &[Finished<'_>],
         ended: &Ended,
     ) -> Result<(), Error> {
@@ -54,7 +53,7 @@ impl Inner {
                 tracing::warn!(project.id = %project, rule.id = %rule, reason, "rule paused");
             }
         }
-        self.note_spent(work, finished, ended).await?;
+        self.note_spent(revision, finished, ended).await?;
         let blocked = finished.iter().find_map(|each| {
             let (Outcome::Failed(why, _) | Outcome::Held(why, _)) = &each.outcome else {
                 return None;
@@ -76,7 +75,7 @@ impl Inner {
             let evaluator = &each.execution.made.evaluator_id;
             let project = &each.execution.project;
             let catalog = &store.catalog;
-            let paused = catalog.pause_evaluator(project, evaluator, &pause, Some(work.revision));
+            let paused = catalog.pause_evaluator(project, evaluator, &pause, Some(revision));
             if self.is_new(paused.await?) {
                 tracing::warn!(
                     project.id = %each.execution.project,
@@ -104,12 +103,12 @@ impl Inner {
     /// made for this evaluator of this rule.
     async fn note_spent(
         &self,
-        work: &Work,
+        revision: i64,
         finished: &[Finished<'_>],
         ended: &Ended,
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
-        let seen = Some(work.revision);
+        let seen = Some(revision);
         let catalog = &self.deps.store.catalog;
         let mut noted = BTreeSet::new();
         for each in finished {

@@ -166,10 +166,10 @@ async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gon
     assert_eq!(status, 200);
     let resumed = app.client.get(&one).await.unwrap().json();
     assert_eq!(resumed["status"], "active", "{resumed}");
-    // What came meanwhile was refused and counted; what comes now is judged.
+    // What came meanwhile was kept, and is judged with what comes now.
     let third = Trace::new(3, "ticket").generation("answer", "Thanks.");
     app.ingest(&third).await.unwrap();
-    app.scores(2).await.unwrap();
+    app.scores(3).await.unwrap();
     app.stop().await.unwrap();
 }
 

@@ -18,7 +18,7 @@ use perpend_llm::{
     Answered, CallObserver, Class, Estimate, Failure, ProviderCall, Structure, Usage,
 };
 
-use super::{Asked, ConnectedModels, failed, unstored};
+use super::asked::{Asked, ConnectedModels, failed, unstored};
 
 /// The longest reply that is reckoned with where neither the evaluator nor the request sets a limit, in tokens.
 const USUAL_REPLY: u32 = 4_096;

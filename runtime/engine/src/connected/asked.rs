@@ -1,0 +1,155 @@
+//! From the slot that a guest names to the provider that answers for it: its connection, its secrets unsealed.
+
+use std::sync::Arc;
+
+use perpend_catalog::Prices;
+use perpend_catalog::connections::{Connection, ConnectionSecret};
+use perpend_catalog::sealed::SealedAt;
+use perpend_domain::plugin::{FailureClass, Origin};
+use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
+use perpend_domain::time::Clock;
+use perpend_llm::{Class, Endpoint, Failure, Llm, Protocol, Secret};
+use perpend_outbound::Vault;
+use perpend_store::Store;
+use tokio::sync::Notify;
+
+use super::latest::LatestCosts;
+
+/// Asks the providers of a project's connections.
+#[derive(Clone)]
+pub struct ConnectedModels {
+    /// The database.
+    pub store: Store,
+    /// Opens the secrets of connections.
+    pub vault: Vault,
+    /// Speaks to providers.
+    pub llm: Llm,
+    /// What tokens cost.
+    pub prices: Arc<Prices>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// What the last calls of each evaluator cost: estimates of the next ones.
+    pub latest: Arc<LatestCosts>,
+    /// Told when a call is over: one that waits for room in a budget looks again.
+    pub settled: Arc<Notify>,
+}
+
+/// A slot with everything it takes to ask it.
+pub(super) struct Asked<'o> {
+    pub(super) slot: &'o Slot,
+    pub(super) choice: &'o ModelChoice,
+    pub(super) endpoint: Endpoint,
+}
+
+/// The class of a provider's failure, as executions store it.
+const fn class_of(class: Class) -> FailureClass {
+    match class {
+        Class::RateLimited => FailureClass::RateLimited,
+        Class::UpstreamUnavailable => FailureClass::UpstreamUnavailable,
+        Class::UpstreamTimeout => FailureClass::UpstreamTimeout,
+        Class::MalformedOutput => FailureClass::MalformedOutput,
+        Class::Refused => FailureClass::Refused,
+        Class::ContextTooLong => FailureClass::ContextTooLong,
+        Class::AuthInvalid => FailureClass::AuthInvalid,
+        Class::BillingExhausted => FailureClass::BillingExhausted,
+        Class::ModelUnavailable => FailureClass::ModelUnavailable,
+        Class::ConnectionMissing => FailureClass::ConnectionMissing,
+        Class::DefaultModelMissing => FailureClass::DefaultModelMissing,
+        Class::ModelConfigInvalid => FailureClass::ModelConfigInvalid,
+        Class::EndpointUnreachable => FailureClass::EndpointUnreachable,
+        Class::AccountNotReady => FailureClass::AccountNotReady,
+        Class::InvalidInput => FailureClass::InvalidInput,
+        Class::BudgetExhausted => FailureClass::BudgetExhausted,
+        Class::Cancelled => FailureClass::Cancelled,
+        Class::Internal => FailureClass::Internal,
+    }
+}
+
+pub(super) fn failed(failure: Failure) -> ModelFailure {
+    let wait = failure.retry_after;
+    ModelFailure {
+        class: class_of(failure.class),
+        message: failure.message,
+        retry_after_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        spent: None,
+    }
+}
+
+/// The database, not the provider, is at fault: another attempt may go through.
+pub(super) fn unstored(error: &perpend_sql::Error) -> Failure {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, "a model call met a failing database");
+    Failure::new(Class::Internal, "the database failed")
+}
+
+impl ConnectedModels {
+    /// The slot that a guest names; without a name the first one.
+    pub(super) async fn asked<'o>(
+        &self,
+        origin: &'o Origin,
+        name: Option<&str>,
+    ) -> Result<Asked<'o>, ModelFailure> {
+        let maker = &origin.maker;
+        let mut slots = maker.slots.iter();
+        let slot = match name {
+            Some(name) => slots.find(|slot| slot.name == name),
+            None => slots.next(),
+        };
+        let slot = slot.ok_or_else(|| {
+            let shown = name.map_or("the default slot".to_owned(), |name| {
+                format!("slot {name:?}")
+            });
+            let message = format!("{shown} has no model in this evaluator");
+            ModelFailure::new(FailureClass::PluginError, message)
+        })?;
+        let choice = slot.model.as_ref().ok_or_else(|| {
+            let message = "the project has no default evaluation model, which the evaluator asks";
+            ModelFailure::new(FailureClass::DefaultModelMissing, message)
+        })?;
+        let connection = self
+            .store
+            .catalog
+            .connection(&maker.project, &choice.provider)
+            .await
+            .map_err(|error| failed(unstored(&error)))?;
+        let connection = connection.ok_or_else(|| {
+            let message = format!("the project has no LLM connection {:?}", choice.provider);
+            ModelFailure::new(FailureClass::ConnectionMissing, message)
+        })?;
+        Ok(Asked {
+            slot,
+            choice,
+            endpoint: self.endpoint(origin, connection)?,
+        })
+    }
+
+    fn endpoint(&self, origin: &Origin, connection: Connection) -> Result<Endpoint, ModelFailure> {
+        let owner = SealedAt::Connection(connection.provider.clone()).owner(&origin.maker.project);
+        let opened = self.vault.unseal(&owner, &connection.secret);
+        let secret = opened.ok();
+        let secret = secret.and_then(|text| serde_json::from_str::<ConnectionSecret>(&text).ok());
+        let secret = secret.ok_or_else(|| {
+            let message = "the key of the LLM connection cannot be read: save the connection again";
+            ModelFailure::new(FailureClass::AuthInvalid, message)
+        })?;
+        let protocol = Protocol::parse(&connection.adapter).ok_or_else(|| {
+            let message = format!("unknown adapter {:?}", connection.adapter);
+            ModelFailure::new(FailureClass::ModelConfigInvalid, message)
+        })?;
+        let headers = secret.headers.into_iter();
+        Ok(Endpoint {
+            connection_id: connection.id,
+            provider: connection.provider,
+            protocol,
+            base_url: connection.base_url,
+            key: Secret::new(secret.key),
+            headers: headers
+                .map(|(name, value)| (name, Secret::new(value)))
+                .collect(),
+            use_responses_api: connection.use_responses_api,
+            api_version: None,
+            max_in_flight: usize::try_from(connection.max_in_flight).unwrap_or(1),
+            config: connection.config,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Attempts that ask models, and what they exchange with providers.
+
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
+
+/// The attempt that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskingAttempt {
+    /// The tenant.
+    pub project: ProjectId,
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Of which rule.
+    pub rule: RuleId,
+    /// Of which evaluator.
+    pub evaluator: EvaluatorId,
+    /// Counted from 0.
+    pub attempt: u32,
+}
+
+/// One exchange with a provider, answered or failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCall {
+    /// The name of the connection.
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// The model that answered, where the provider says so.
+    pub model_answered: Option<String>,
+    /// How a structured reply was asked for, such as `json_schema`.
+    pub method: String,
+    /// When the request was sent.
+    pub started_at: Timestamp,
+    /// To the end of the answer, milliseconds.
+    pub latency_ms: u64,
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Of these, read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Tokens of the reply.
+    pub output_tokens: u64,
+    /// Of these, spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// The provider counted no tokens: they are estimated from bytes.
+    pub is_estimated: bool,
+    /// US dollars; `None` where the price of the model is not known.
+    pub cost: Option<f64>,
+    /// Class and message, where no usable answer came.
+    pub error: Option<(String, String)>,
+}
+
+/// A call of an attempt: its place, and what is asked. An attempt that is made again makes equal calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallKey {
+    /// Counted from 0.
+    pub call: u32,
+    /// SHA-256 of what the evaluator asks.
+    pub request: Digest,
+}
+
+/// An answer of a provider as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// How a structured reply was asked for, such as `json_schema`.
+    pub method: String,
+    /// The body of the answer.
+    pub body: String,
+}
+
+/// One exchange as it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged<'e> {
+    /// The call that it belongs to.
+    pub key: &'e CallKey,
+    /// What was exchanged.
+    pub call: &'e ModelCall,
+    /// The usable answer, and its number in the call from 0.
+    pub answer: Option<(u32, &'e KeptAnswer)>,
+    /// What was reserved for it.
+    pub reservation: Option<&'e str>,
+}
