@@ -19,6 +19,9 @@ use crate::time::Timestamp;
 /// SHA-256 over the canonical JSON of everything that produces a score (evaluation.md 1.1).
 pub type Fingerprint = Digest;
 
+/// The environment of the traces that the server writes of its own executions. No rule takes them.
+pub const OWN_ENVIRONMENT: &str = "perpend-eval";
+
 /// "How to score": a stable id with versions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluator {

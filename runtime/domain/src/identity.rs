@@ -98,6 +98,12 @@ pub fn score_id(execution: &ExecutionId, name: &str, occurrence: u32) -> ScoreId
     ScoreId::new(&id).unwrap_or_else(|_| unreachable!("a UUID is a valid id"))
 }
 
+/// The root span of the execution's own trace.
+#[must_use]
+pub fn root_span_id(execution: &ExecutionId) -> String {
+    hex_digits(format!("{execution}/root").as_bytes(), 8)
+}
+
 /// The span of one model call within one attempt, both counted from 0.
 #[must_use]
 pub fn call_span_id(execution: &ExecutionId, attempt: u32, call: u32) -> String {

@@ -26,6 +26,60 @@ named_enum!(
     }
 );
 
+impl Observation {
+    /// One that has ended and says nothing else.
+    #[must_use]
+    pub fn ended(
+        trace_id: TraceId,
+        id: ObservationId,
+        kind: ObservationKind,
+        (start, end): (Timestamp, Timestamp),
+    ) -> Self {
+        Self {
+            trace_id,
+            id,
+            parent_id: None,
+            kind,
+            name: String::new(),
+            start,
+            end: Some(end.max(start)),
+            completion_start: None,
+            level: Level::Default,
+            status_message: None,
+            environment: String::new(),
+            release: None,
+            version: None,
+            user_id: None,
+            session_id: None,
+            tags: Vec::new(),
+            model: None,
+            provider: None,
+            model_parameters: Map::new(),
+            prompt: None,
+            usage: Usage::new(),
+            cost: Cost::new(),
+            computed_cost: Cost::new(),
+            price_id: None,
+            aggregate_usage: Usage::new(),
+            aggregate_cost: Cost::new(),
+            aggregate_model: None,
+            aggregate_computed_cost: Cost::new(),
+            response_id: None,
+            scope_name: String::new(),
+            is_app_root: false,
+            as_root: false,
+            called_tools: Vec::new(),
+            trace: None,
+            is_complete_marker: false,
+            is_in_parts: false,
+            experiment: None,
+            attribute_count: 0,
+            has_content: false,
+            content: Content::default(),
+        }
+    }
+}
+
 impl ObservationKind {
     /// A model call with usage of its own: generation or embedding.
     #[must_use]

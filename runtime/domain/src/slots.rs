@@ -1,6 +1,7 @@
 //! Models of evaluators: which one answers for a slot, and what the host notes of their calls.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -124,9 +125,31 @@ impl ModelFailure {
 /// What the host noted of the model calls of one attempt. A worker is not believed: the class of a failed
 /// model call is the one noted here.
 #[derive(Debug, Default)]
-pub struct ModelNotes(Mutex<Option<ModelFailure>>);
+pub struct ModelNotes {
+    failure: Mutex<Option<ModelFailure>>,
+    /// Exchanges that were noted of the attempt before a killed server made it again.
+    n_before: OnceLock<u32>,
+    n_exchanges: AtomicU32,
+}
 
 impl ModelNotes {
+    /// Whether it is known how many exchanges the attempt had before.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.n_before.get().is_some()
+    }
+
+    /// Notes how many exchanges the attempt had before; the first count holds.
+    pub fn count_from(&self, n_before: u32) {
+        self.n_before.get_or_init(|| n_before);
+    }
+
+    /// The number of the next exchange with a provider in this attempt, from 0.
+    pub fn next_exchange(&self) -> u32 {
+        let n_before = self.n_before.get().copied().unwrap_or_default();
+        n_before + self.n_exchanges.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Notes a failure. Of several, one that somebody has to put right counts before one that passes, and that before
     /// one that would come again; among equals the last.
     pub fn failed(&self, failure: ModelFailure) {
@@ -146,7 +169,7 @@ impl ModelNotes {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<ModelFailure>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

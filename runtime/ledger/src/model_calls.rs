@@ -146,7 +146,28 @@ async fn note(
     Ok(())
 }
 
+const N_CALLS: &str = "
+    SELECT COUNT(*) FROM model_calls WHERE execution_id = $1 AND project_id = $2 AND attempt = $3";
+
 impl Ledger {
+    /// How many exchanges of an attempt were noted.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn n_exchanges(&self, asking: &AskingAttempt) -> Result<u32, Error> {
+        let Some(id) = id_bytes(&asking.execution) else {
+            return Ok(0);
+        };
+        let args: [Arg<'_>; 3] = [
+            id.as_slice().into(),
+            asking.project.as_str().into(),
+            i64::from(asking.attempt).into(),
+        ];
+        let rows: Vec<(i64,)> = self.pool.select(N_CALLS, &args).await?;
+        let n = rows.first().map_or(0, |(n,)| *n);
+        Ok(u32::try_from(n).unwrap_or(u32::MAX))
+    }
+
     /// The answers that an earlier attempt of this execution got in the same call, in order.
     ///
     /// # Errors

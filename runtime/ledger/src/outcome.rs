@@ -53,6 +53,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the execution ends with it.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        self.state().is_final()
+    }
+
+    /// The state of the execution by its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.state().as_str()
+    }
+
     pub(super) const fn state(&self) -> ExecutionState {
         match self {
             Self::Completed(_) => ExecutionState::Completed,

@@ -1,6 +1,7 @@
 //! A completion: the structure method that works, the check of the reply, and re-asks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason, Message, Role};
 use serde_json::Value;
@@ -123,7 +124,8 @@ impl<'a> Call<'a> {
     async fn ask(&mut self) -> Result<Reply, Rejected> {
         let messages = self.sent_messages();
         let n_bytes = messages.iter().map(|message| message.content.len()).sum();
-        if let Some(reply) = self.kept(n_bytes) {
+        let messages: Arc<[Message]> = messages.into();
+        if let Some(reply) = self.kept(&messages, n_bytes) {
             return Ok(reply);
         }
         let wire = self
@@ -138,7 +140,7 @@ impl<'a> Call<'a> {
             return Err(Failure::new(Class::UpstreamTimeout, message).into());
         }
         self.number += 1;
-        let exchange = self.exchange(n_bytes);
+        let exchange = self.exchange(&messages, n_bytes);
         let answered = self.shared.exchange(&exchange, wire, read).await;
         let (reply, usage) = answered.map_err(|mut rejected| {
             rejected.failure.is_unsent &= self.number == 1;
@@ -150,20 +152,20 @@ impl<'a> Call<'a> {
     }
 
     /// The answer that an earlier attempt got here. Its method is the one that goes on being used.
-    fn kept(&mut self, n_bytes: usize) -> Option<Reply> {
+    fn kept(&mut self, messages: &Arc<[Message]>, n_bytes: usize) -> Option<Reply> {
         let answer = self.observer.kept(self.n_answered)?;
         let known = self
             .methods
             .iter()
             .position(|method| *method == answer.method);
-        let (reply, usage) = Shared::kept(&self.exchange(n_bytes), &answer, read)?;
+        let (reply, usage) = Shared::kept(&self.exchange(messages, n_bytes), &answer, read)?;
         self.methods.drain(..known.unwrap_or_default());
         self.n_answered += 1;
         self.usage += usage;
         Some(reply)
     }
 
-    fn exchange(&self, n_bytes: usize) -> Exchange<'a> {
+    fn exchange(&self, messages: &Arc<[Message]>, n_bytes: usize) -> Exchange<'a> {
         Exchange {
             endpoint: self.endpoint,
             observer: self.observer,
@@ -178,6 +180,8 @@ impl<'a> Call<'a> {
             method: self.method(),
             number: self.number,
             reask: self.reask,
+            messages: Arc::clone(messages),
+            params: self.params.shown(),
         }
     }
 
@@ -377,6 +381,12 @@ fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
         finish: reply.finish,
         usage: reply.usage,
         n_bytes: reply.text.len() + structured,
+        text: Some(
+            reply
+                .structured
+                .clone()
+                .unwrap_or_else(|| reply.text.clone()),
+        ),
     };
     Ok((reply, facts))
 }

@@ -1,5 +1,7 @@
 //! Embeddings: one vector for each text.
 
+use std::sync::Arc;
+
 use perpend_protocol::host_call::FinishReason;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -42,6 +44,8 @@ impl Llm {
             method: Structure::None,
             number: 1,
             reask: 0,
+            messages: Arc::default(),
+            params: choice.params.clone(),
         };
         let wire = Params::of_user(choice)
             .and_then(|params| protocol::embed(endpoint, &choice.model, texts, &params.rest));
@@ -90,6 +94,7 @@ fn read(endpoint: &Endpoint, body: Value) -> Result<(Vec<Vec<f32>>, Facts), Stri
         finish: FinishReason::Stop,
         usage,
         n_bytes: 0,
+        text: None,
     };
     Ok((vectors, facts))
 }

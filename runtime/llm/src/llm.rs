@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use perpend_domain::time::Clock;
 use perpend_outbound::{Header, Outbound, Post, PostError};
-use perpend_protocol::host_call::FinishReason;
-use serde_json::Value;
+use perpend_protocol::host_call::{FinishReason, Message};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -90,6 +90,8 @@ pub(crate) struct Exchange<'a> {
     /// From 1, failed ones too.
     pub(crate) number: u32,
     pub(crate) reask: u32,
+    pub(crate) messages: Arc<[Message]>,
+    pub(crate) params: Map<String, Value>,
 }
 
 /// Metadata of an answer.
@@ -99,6 +101,8 @@ pub(crate) struct Facts {
     pub(crate) usage: Option<Usage>,
     /// Bytes of the content, for the estimate where the provider counts nothing.
     pub(crate) n_bytes: usize,
+    /// The content, where it is text.
+    pub(crate) text: Option<String>,
 }
 
 pub(crate) type Read<T> = fn(&Endpoint, Value) -> Result<(T, Facts), String>;
@@ -176,6 +180,12 @@ impl Shared {
                 .map(|(_, facts)| usage(facts))
                 .unwrap_or_default(),
             reply_head,
+            messages: Arc::clone(&exchange.messages),
+            params: exchange.params.clone(),
+            reply: result
+                .as_ref()
+                .ok()
+                .and_then(|(_, facts)| facts.text.clone()),
         };
         let answer = body.filter(|_| result.is_ok()).map(|body| Answered {
             method: exchange.method,

@@ -1,10 +1,12 @@
 //! Observers of exchanges with providers. Budgets and records of calls are built on them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::time::Timestamp;
-use perpend_protocol::host_call::FinishReason;
+use perpend_protocol::host_call::{FinishReason, Message};
+use serde_json::{Map, Value};
 
 use crate::failure::{Class, Failure};
 
@@ -119,6 +121,12 @@ pub struct ProviderCall {
     pub usage: Usage,
     /// The first 4 KiB of the answer's body.
     pub reply_head: String,
+    /// As they were sent; none for embeddings.
+    pub messages: Arc<[Message]>,
+    /// Parameters of the model that were sent.
+    pub params: Map<String, Value>,
+    /// The text of a usable answer, or the structured part of it.
+    pub reply: Option<String>,
 }
 
 /// A usable answer of a provider, as it can be kept for a call that is made again.

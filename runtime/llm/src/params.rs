@@ -49,6 +49,26 @@ pub(crate) struct Params {
 }
 
 impl Params {
+    /// By the names that people know them by.
+    pub(crate) fn shown(&self) -> Map<String, Value> {
+        let mut shown = self.rest.clone();
+        let known = [
+            ("temperature", self.temperature.map(Value::from)),
+            ("top_p", self.top_p.map(Value::from)),
+            ("max_tokens", self.max_tokens.map(Value::from)),
+            ("seed", self.seed.map(Value::from)),
+            ("top_logprobs", self.top_logprobs.map(Value::from)),
+        ];
+        let set = known
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        shown.extend(set.map(|(name, value)| (name.to_owned(), value)));
+        if !self.stop.is_empty() {
+            shown.insert("stop".to_owned(), Value::from(self.stop.clone()));
+        }
+        shown
+    }
+
     pub(crate) fn new(
         choice: &ModelChoice,
         limits: &CallLimits,

@@ -25,6 +25,7 @@ use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Sh
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::decide::is_reserved;
 use crate::failures::as_noted;
+use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
@@ -304,13 +305,23 @@ impl Inner {
         let now = self.deps.clock.now();
         // Scores carry the name that the evaluator has when they are written: it may be renamed during a call.
         let names = self.catalog.current(&self.deps.store).await?;
+        let mut roots = Vec::new();
         for (each, result) in prepared.iter().zip(results) {
             let name = evaluator_name(&names, each);
-            match self.outcome(each, name, result, (started_at, now)) {
-                Some(finished) => ended.push(finished),
-                None => given_back.push(each.execution.seq),
-            }
+            let Some(finished) = self.outcome(each, name, result, (started_at, now)) else {
+                given_back.push(each.execution.seq);
+                continue;
+            };
+            let by = Evaluated {
+                assignment: each.assignment,
+                name,
+                started_at,
+                now,
+            };
+            roots.extend(root(&finished, &by));
+            ended.push(finished);
         }
+        self.write_own_traces(project, roots).await;
         Ok((ended, given_back))
     }
 

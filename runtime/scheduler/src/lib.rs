@@ -18,6 +18,7 @@ mod executor;
 mod explain;
 mod failures;
 mod matcher;
+mod own_traces;
 mod parts;
 mod pointers;
 mod retry;

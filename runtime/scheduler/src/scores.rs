@@ -24,6 +24,8 @@ pub(crate) fn scores(
 ) -> Vec<NewScore> {
     let made = &execution.made;
     let version = &evaluator.evaluator.version;
+    // Executions that may ask a model are traces too.
+    let has_trace = evaluator.maker.grants.model;
     let mut seen: HashMap<String, u32> = HashMap::new();
     let convert = |score: PluginScore| {
         let occurrence = seen.entry(score.name.clone()).or_default();
@@ -48,6 +50,7 @@ pub(crate) fn scores(
                 Some(made.assignment_id.as_str()),
             ),
             ("job_execution_id", Some(made.id.as_str())),
+            ("execution_trace_id", has_trace.then_some(made.id.as_str())),
             ("job_configuration_id", Some(made.rule_id.as_str())),
             ("target_trace_id", Some(made.target.trace_id.as_str())),
             (

@@ -9,6 +9,7 @@
 mod fairness;
 mod held;
 mod kills;
+mod loops;
 mod model;
 mod pointing;
 mod streaming;

@@ -99,7 +99,51 @@ async fn main_story(app: TestApp) {
     let cost = shown["costUsd"].as_f64().unwrap();
     assert!((cost - 0.000_021).abs() < 1e-12, "{cost}");
     assert!(!shown.to_string().contains("sk-never"));
+    own_trace(&app, score).await;
     app.stop().await.unwrap();
+}
+
+/// The execution is a trace too, which no rule takes.
+async fn own_trace(app: &TestApp, score: &Value) {
+    let execution = score["origin"]["executionId"].as_str().unwrap();
+    let full = app
+        .client
+        .get("/api/public/v3/scores?fields=details")
+        .await
+        .unwrap();
+    let metadata = &full.json()["data"][0]["metadata"];
+    assert_eq!(metadata["execution_trace_id"], execution, "{metadata}");
+    let path = format!("/api/public/traces/{execution}");
+    let trace = app.client.get(&path).await.unwrap().json();
+    assert_eq!(trace["environment"], "perpend-eval", "{trace}");
+    assert_eq!(trace["name"], "evaluate politeness");
+    let observations = trace["observations"].as_array().unwrap();
+    assert_eq!(observations.len(), 2, "{trace}");
+    let of_kind = |kind: &str| {
+        let mut all = observations.iter();
+        all.find(|own| own["type"] == kind).unwrap()
+    };
+    let (root, call) = (of_kind("EVALUATOR"), of_kind("GENERATION"));
+    assert_eq!(call["parentObservationId"], root["id"]);
+    assert_eq!(root["metadata"]["outcome"], "completed", "{root}");
+    assert_eq!(
+        root["metadata"]["target_trace_id"],
+        score["subject"]["traceId"]
+    );
+    assert_eq!(call["model"], "gpt-4o-mini");
+    assert_eq!(call["usageDetails"]["input"], 100, "{call}");
+    let cost = call["costDetails"]["total"].as_f64().unwrap();
+    assert!((cost - 0.000_021).abs() < 1e-12, "{call}");
+    let said = call["input"].to_string();
+    assert!(said.contains("How polite is this answer?"), "{call}");
+    assert!(call["output"].to_string().contains("It thanks."), "{call}");
+    let all = format!("/api/v1/executions?traceId={execution}");
+    let of_own = app.client.get(&all).await.unwrap().json();
+    assert_eq!(
+        count(&of_own),
+        0,
+        "an evaluation is not evaluated: {of_own}"
+    );
 }
 
 #[tokio::test]

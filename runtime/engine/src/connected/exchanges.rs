@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use perpend_domain::batch::Batch;
 use perpend_domain::budget::{ScopedBudget, Spent};
 use perpend_domain::observation::Usage as Buckets;
 use perpend_domain::plugin::Origin;
@@ -19,6 +20,7 @@ use perpend_llm::{
 };
 
 use super::asked::{Asked, ConnectedModels, failed, unstored};
+use super::generation::{Said, generation};
 
 /// The longest reply that is reckoned with where neither the evaluator nor the request sets a limit, in tokens.
 const USUAL_REPLY: u32 = 4_096;
@@ -72,6 +74,10 @@ impl<'c> Exchanges<'c> {
         if let Some(asking) = &asking {
             let store = &models.store;
             kept = store.ledger.kept_answers(&asking.execution, &key).await?;
+            if !origin.notes.is_counted() {
+                let n_before = store.ledger.n_exchanges(asking).await?;
+                origin.notes.count_from(n_before);
+            }
             let of_call =
                 store
                     .catalog
@@ -240,12 +246,30 @@ impl<'c> Exchanges<'c> {
         }
     }
 
+    /// Writes the exchange as a generation of the execution's own trace. The trace is for people: a database that does
+    /// not take it stops no judge.
+    async fn trace(&self, asking: &AskingAttempt, call: &ModelCall, said: Said) {
+        let number = self.origin.notes.next_exchange();
+        let now = self.models.clock.now();
+        let batch = Batch {
+            observations: vec![generation(asking, call, said, number)],
+            ..Batch::default()
+        };
+        let telemetry = &self.models.store.telemetry;
+        if let Err(error) = telemetry.write_batch(&asking.project, batch, now).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, execution.id = %asking.execution, "a model call is not in its trace");
+        }
+    }
+
     /// Commits an exchange with its answer.
     async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
         let Some(asking) = &self.asking else {
             return Ok(());
         };
+        let said = Said::of(&call);
         let call = self.priced(call).await;
+        self.trace(asking, &call, said).await;
         if let (None, Some(cost)) = (&call.error, call.cost) {
             let latest = &self.models.latest;
             latest.note(&asking.evaluator, &call.model, cost);

@@ -3,6 +3,7 @@
 
 mod asked;
 mod exchanges;
+mod generation;
 mod latest;
 
 use std::time::Duration;

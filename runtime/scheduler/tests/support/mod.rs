@@ -13,7 +13,7 @@ use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
-use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
+use perpend_domain::observation::{Content, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts, PluginInfo,
@@ -514,43 +514,9 @@ pub fn span(trace: u64, id: u64, kind: ObservationKind) -> Observation {
     let start = Timestamp::from_millis(1_771_000_000_000 + id as i64);
     let id: ObservationId = format!("{id:016x}").parse().unwrap();
     Observation {
-        trace_id: trace_id(trace),
-        id,
-        parent_id: None,
-        kind,
         name: "answer".to_owned(),
-        start,
-        end: Some(start.plus_millis(5)),
-        completion_start: None,
-        level: Level::Default,
-        status_message: None,
         environment: "default".to_owned(),
-        release: None,
-        version: None,
-        user_id: None,
-        session_id: None,
-        tags: Vec::new(),
-        model: None,
-        provider: None,
-        model_parameters: serde_json::Map::new(),
-        prompt: None,
-        usage: BTreeMap::new(),
-        cost: BTreeMap::new(),
-        computed_cost: BTreeMap::new(),
-        price_id: None,
-        aggregate_usage: BTreeMap::new(),
-        aggregate_cost: BTreeMap::new(),
-        aggregate_model: None,
-        aggregate_computed_cost: BTreeMap::new(),
-        response_id: None,
         scope_name: "test".to_owned(),
-        is_app_root: false,
-        as_root: false,
-        called_tools: Vec::new(),
-        trace: None,
-        is_complete_marker: false,
-        is_in_parts: false,
-        experiment: None,
         attribute_count: 1,
         has_content: true,
         content: Content {
@@ -558,6 +524,7 @@ pub fn span(trace: u64, id: u64, kind: ObservationKind) -> Observation {
             output: Some(Payload::Text("an answer".to_owned())),
             ..Content::default()
         },
+        ..Observation::ended(trace_id(trace), id, kind, (start, start.plus_millis(5)))
     }
 }
 

@@ -1,0 +1,116 @@
+//! Executions that may ask a model as traces of their own: the root; the engine writes the generations below it.
+
+use perpend_domain::batch::Batch;
+use perpend_domain::evaluation::{Execution, OWN_ENVIRONMENT};
+use perpend_domain::identity::root_span_id;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::observation::{Level, Observation, ObservationKind, TraceFacts};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{NewScore, ScoreValue};
+use perpend_domain::time::Timestamp;
+use perpend_ledger::{Finished, Outcome};
+use serde_json::{Map, Value, json};
+
+use crate::catalog::PreparedAssignment;
+use crate::parts::Inner;
+
+/// An execution that ends, with what evaluated it.
+pub(crate) struct Evaluated<'a> {
+    pub(crate) assignment: &'a PreparedAssignment,
+    /// Of the evaluator, as it is now.
+    pub(crate) name: &'a str,
+    pub(crate) started_at: Timestamp,
+    pub(crate) now: Timestamp,
+}
+
+/// The root of the execution's trace; nothing while it goes on.
+pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observation> {
+    if !finished.asks_models || !finished.outcome.is_final() {
+        return None;
+    }
+    let Execution { made, .. } = finished.execution;
+    let trace = TraceId::new(made.id.as_str()).ok()?;
+    let id = ObservationId::new(&root_span_id(&made.id)).ok()?;
+    let started_at = finished.execution.first_attempt_at;
+    let times = (started_at.unwrap_or(by.started_at), by.now);
+    let mut root = Observation::ended(trace, id, ObservationKind::Evaluator, times);
+    root.name = format!("evaluate {}", by.name);
+    root.environment = OWN_ENVIRONMENT.to_owned();
+    let target = json!({
+        "traceId": made.target.trace_id, "observationId": made.target.observation_id,
+    });
+    root.content.input = Some(Payload::Json(target.to_string()));
+    match &finished.outcome {
+        Outcome::Completed(scores) => {
+            let scores: Vec<Value> = scores.iter().map(shown).collect();
+            root.content.output = Some(Payload::Json(json!(scores).to_string()));
+        }
+        other => {
+            root.status_message = other
+                .no_scores()
+                .map(|why| format!("{}: {}", why.class.as_str(), why.message));
+            if matches!(other, Outcome::Failed(..)) {
+                root.level = Level::Error;
+            }
+        }
+    }
+    root.has_content = true;
+    root.content.metadata = metadata(finished, by);
+    root.trace = Some(Box::new(TraceFacts {
+        name: Some(root.name.clone()),
+        ..TraceFacts::default()
+    }));
+    root.is_complete_marker = true;
+    Some(root)
+}
+
+fn shown(score: &NewScore) -> Value {
+    let value = match &score.value {
+        ScoreValue::Numeric(number) => json!(number),
+        ScoreValue::Boolean(truth) => json!(truth),
+        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            json!(text)
+        }
+    };
+    json!({ "id": score.id, "name": score.name, "value": value, "comment": score.comment })
+}
+
+fn metadata(finished: &Finished<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
+    let made = &finished.execution.made;
+    let version = &by.assignment.evaluator.evaluator.version;
+    let known = [
+        ("outcome", json!(finished.outcome.name())),
+        ("attempts", json!(finished.execution.attempts + 1)),
+        ("evaluator_id", json!(made.evaluator_id)),
+        ("evaluator_version_id", json!(version.id)),
+        ("evaluator_version", json!(version.number)),
+        ("evaluation_rule_id", json!(made.rule_id)),
+        ("fingerprint", json!(version.fingerprint.to_string())),
+        ("target_trace_id", json!(made.target.trace_id)),
+        ("target_observation_id", json!(made.target.observation_id)),
+    ];
+    let present = known.into_iter().filter(|(_, value)| !value.is_null());
+    present
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+impl Inner {
+    /// Writes roots, before the executions end: the generations are there already. The traces are for people: a
+    /// database that does not take them stops no execution.
+    pub(crate) async fn write_own_traces(&self, project: &ProjectId, roots: Vec<Observation>) {
+        if roots.is_empty() {
+            return;
+        }
+        let batch = Batch {
+            observations: roots,
+            ..Batch::default()
+        };
+        let now = self.deps.clock.now();
+        let telemetry = &self.deps.store.telemetry;
+        if let Err(error) = telemetry.write_batch(project, batch, now).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, project.id = %project, "executions are not in their traces");
+        }
+    }
+}
