@@ -9,6 +9,7 @@ mod comments;
 mod dataset_runs;
 mod datasets;
 mod etag;
+mod evaluation_health;
 mod evaluators;
 mod executions;
 mod experiments;
@@ -49,6 +50,7 @@ pub fn routes() -> (Router<App>, Described) {
     budgets::routes(all);
     plugins::routes(all);
     executions::routes(all);
+    evaluation_health::routes(all);
     prompts::routes(all);
     datasets::routes(all);
     dataset_runs::routes(all);

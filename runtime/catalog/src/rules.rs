@@ -210,6 +210,11 @@ pub(super) const ENABLED_ASSIGNMENTS: &str = "
     SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
      WHERE r.enabled = 1
      ORDER BY a.project_id, a.rule_id, a.place";
+const ENABLED_OF: &str =
+    "SELECT * FROM rules WHERE project_id = $1 AND enabled = 1 ORDER BY created_at, id";
+const ENABLED_ASSIGNMENTS_OF: &str = "
+    SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
+     WHERE r.project_id = $1 AND r.enabled = 1 ORDER BY a.rule_id, a.place";
 const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1";
 /// Never the pause, which has statements of its own.
 const PUT: &str = "
@@ -396,6 +401,23 @@ impl Catalog {
             at: rule.created_at,
             id: rule.id.to_string(),
         }))
+    }
+
+    /// The enabled rules of a project, paused ones too, at most [`MAX_ACTIVE_RULES`].
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn enabled_rules(&self, project: &ProjectId) -> Result<Vec<Rule>, Error> {
+        let rules: Vec<RuleRow> = query(ENABLED_OF)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        let assignments: Vec<AssignmentRow> = query(ENABLED_ASSIGNMENTS_OF)
+            .bind(project.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        let rules = assemble(rules, assignments)?.into_iter();
+        Ok(rules.map(|(_, rule)| rule).collect())
     }
 
     /// Makes a rule; a pause in it is not written.

@@ -10,6 +10,7 @@
 
 pub mod budget;
 pub mod connection;
+pub mod evaluation_health;
 pub mod evaluator;
 pub mod execution;
 pub mod filter;

@@ -21,6 +21,7 @@ mod read;
 mod row;
 mod supersede;
 mod sweep;
+mod waiting;
 
 pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
 pub use claim::{Lease, Release, Share};
@@ -32,6 +33,7 @@ pub use outcome::{Finished, Outcome};
 pub use queue::Queue;
 pub use read::StateCount;
 pub use supersede::{Replaced, replaced};
+pub use waiting::{Failed, Waiting};
 
 use perpend_sql::{Error, Pool};
 

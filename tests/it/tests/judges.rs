@@ -241,10 +241,22 @@ async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_
         "{shown}"
     );
     assert_eq!(shown["data"][0]["errorClass"], "auth_invalid", "{shown}");
+    let health = "/api/v1/evaluation-health";
+    let failing = app.client.get(health).await.unwrap().json();
+    assert_eq!(failing["status"], "failing", "{failing}");
+    let problem = &failing["problems"][0];
+    assert_eq!(problem["kind"], "evaluator_paused", "{failing}");
+    assert_eq!(problem["reason"], "LLM_CONNECTION_AUTH_INVALID");
+    assert_eq!(
+        (&problem["providers"][0], &problem["waiting"]),
+        (&json!("main"), &json!(1))
+    );
 
     connect(&app, "main", polite()).await;
     let scores = app.scores(1).await.unwrap();
     assert_eq!((scores.len(), &scores[0]["value"]), (1, &json!(0.9)));
+    let well = app.client.get(health).await.unwrap().json();
+    assert_eq!(well, json!({ "status": "ok", "problems": [] }));
     app.stop().await.unwrap();
 }
 
@@ -314,6 +326,53 @@ async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
                 .json()
         ),
         0
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_failed_of_one_class_is_tried_again_together() {
+    let app = TestApp::new().await.unwrap();
+    let refused = json!([
+        { "contains": "rude", "finish": "content_filter", "reply": "" },
+        { "error": { "status": 400, "message": "maximum context length exceeded" } },
+    ]);
+    connect(&app, "main", refused).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    let rule = app.rule(made["id"].as_str().unwrap(), generations()).await;
+    let rule = rule.unwrap();
+    for (n, text) in [(1, "You are rude."), (2, "Thanks."), (3, "Thank you.")] {
+        let trace = Trace::new(n, "ticket").generation("answer", text);
+        app.ingest(&trace).await.unwrap();
+    }
+    let failed = "/api/v1/failed-executions";
+    app.wait_for(failed, |failed| count(failed) == 3)
+        .await
+        .unwrap();
+    connect(&app, "main", polite()).await;
+    let requeue = format!("{failed}/requeue");
+    for (body, status, n) in [
+        (json!({ "errorClass": "bad_weather" }), 400, None),
+        (json!({ "limit": 0 }), 400, None),
+        (
+            json!({ "errorClass": "context_too_long", "evaluationRuleId": "other" }),
+            200,
+            Some(0),
+        ),
+        (
+            json!({ "errorClass": "context_too_long", "evaluationRuleId": rule }),
+            200,
+            Some(2),
+        ),
+    ] {
+        let (answered, said) = call(&app, Method::POST, &requeue, body).await;
+        assert_eq!((answered, said["requeued"].as_u64()), (status, n), "{said}");
+    }
+    app.scores(2).await.unwrap();
+    let left = app.client.get(failed).await.unwrap().json();
+    assert_eq!(
+        (count(&left), &left["data"][0]["errorClass"]),
+        (1, &json!("refused"))
     );
     app.stop().await.unwrap();
 }

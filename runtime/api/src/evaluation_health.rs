@@ -1,0 +1,175 @@
+//! Whether evaluation goes on: what keeps enabled rules from scoring, and how what failed is tried again.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use perpend_contract::evaluation_health::{
+    EvaluationHealth, EvaluationProblem, EvaluationStatus, RequeueInput, Requeued, Trouble,
+};
+use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
+use perpend_domain::evaluation::{Evaluator, Pause, Rule};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::slots::ModelChoice;
+use perpend_ledger::{Failed, Waiting};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
+
+use crate::rules;
+use crate::state::{App, Routes};
+
+/// How long an execution may be due before something is wrong.
+const OVERDUE_MS: i64 = 30_000;
+const MAX_REQUEUED: u32 = 10_000;
+const USUAL_REQUEUED: u32 = 1_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let health = Operation::get(
+        "getEvaluationHealth",
+        "/api/v1/evaluation-health",
+        "What keeps enabled rules from scoring: pauses, and executions that are overdue",
+        EvaluatorRead,
+    );
+    routes.add(health, get_health);
+    let requeue = Operation::post(
+        "requeueFailedExecutions",
+        "/api/v1/failed-executions/requeue",
+        "Put failed executions back into the queue, their attempts counted anew",
+        EvaluatorWrite,
+    );
+    routes.add(requeue.body::<RequeueInput>(), requeue_failed);
+}
+
+/// What the problems of a project are found in.
+struct Seen {
+    default: Option<ModelChoice>,
+    held: Vec<Waiting>,
+    overdue: Vec<Waiting>,
+}
+
+fn providers(evaluator: &Evaluator, default: Option<&ModelChoice>) -> Vec<String> {
+    let slots = evaluator.version.slots.iter();
+    let choices = slots.filter_map(|slot| slot.model.as_ref().or(default));
+    let named: BTreeSet<String> = choices.map(|choice| choice.provider.clone()).collect();
+    named.into_iter().collect()
+}
+
+impl Seen {
+    fn of_pause(
+        &self,
+        rule: &Rule,
+        evaluator: Option<&Evaluator>,
+        pause: &Pause,
+    ) -> EvaluationProblem {
+        let held = self.held.iter().filter(|held| held.rule == rule.id);
+        let held = held.filter(|held| evaluator.is_none_or(|own| own.id == held.evaluator));
+        EvaluationProblem {
+            kind: match evaluator {
+                None => Trouble::RulePaused,
+                Some(_) => Trouble::EvaluatorPaused,
+            },
+            evaluation_rule_id: rule.id.clone(),
+            evaluation_rule_name: rule.name.clone(),
+            evaluator_id: evaluator.map(|own| own.id.clone()),
+            providers: evaluator.map_or_else(Vec::new, |own| providers(own, self.default.as_ref())),
+            reason: Some(pause.reason.clone()),
+            message: pause.message.clone(),
+            since: pause.at,
+            until: pause.until,
+            waiting: held.map(|held| held.n).sum(),
+        }
+    }
+
+    fn of_overdue(&self, rule: &Rule, evaluator: &Evaluator) -> Option<EvaluationProblem> {
+        let mut overdue = self.overdue.iter();
+        let overdue =
+            overdue.find(|each| each.rule == rule.id && each.evaluator == evaluator.id)?;
+        Some(EvaluationProblem {
+            kind: Trouble::ExecutionsOverdue,
+            evaluation_rule_id: rule.id.clone(),
+            evaluation_rule_name: rule.name.clone(),
+            evaluator_id: Some(evaluator.id.clone()),
+            providers: providers(evaluator, self.default.as_ref()),
+            reason: None,
+            message: format!(
+                "{} executions have been due for more than {} s: the workers are busy or stuck",
+                overdue.n,
+                OVERDUE_MS / 1_000
+            ),
+            since: overdue.since,
+            until: None,
+            waiting: overdue.n,
+        })
+    }
+}
+
+async fn get_health(
+    State(app): State<App>,
+    caller: Act,
+) -> Result<Answer<EvaluationHealth>, Problem> {
+    let problems = problems(&app, &caller.project).await?;
+    Ok(Answer(EvaluationHealth {
+        status: match problems.is_empty() {
+            true => EvaluationStatus::Ok,
+            false => EvaluationStatus::Failing,
+        },
+        problems,
+    }))
+}
+
+async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProblem>, Problem> {
+    let (catalog, ledger) = (&app.store.catalog, &app.store.ledger);
+    let before = app.web.clock.now().plus_millis(-OVERDUE_MS);
+    let seen = Seen {
+        default: catalog.default_model(project).await?,
+        held: ledger.held_of(project).await?,
+        overdue: ledger.overdue_of(project, before).await?,
+    };
+    let evaluators = catalog.evaluators_in_use(project).await?;
+    let mut problems = Vec::new();
+    for rule in catalog.enabled_rules(project).await? {
+        if let Some(pause) = &rule.paused {
+            problems.push(seen.of_pause(&rule, None, pause));
+        }
+        for assignment in &rule.assignments {
+            let mut known = evaluators.iter();
+            let Some(own) = known.find(|own| own.id == assignment.evaluator_id) else {
+                continue;
+            };
+            let pause = own.paused.as_ref();
+            problems.extend(pause.map(|pause| seen.of_pause(&rule, Some(own), pause)));
+            problems.extend(seen.of_overdue(&rule, own));
+        }
+    }
+    Ok(problems)
+}
+
+async fn requeue_failed(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<RequeueInput>,
+) -> Result<Answer<Requeued>, Problem> {
+    let class = input.error_class.as_deref().map(|name| {
+        let unknown = || Problem::body("errorClass", format!("there is no class {name:?}"));
+        name.parse().map_err(|_| unknown())
+    });
+    let rule = input.evaluation_rule_id.as_deref().map(rules::known);
+    let failed = Failed {
+        class: class.transpose()?,
+        rule: rule.transpose()?,
+    };
+    let limit = input.limit.unwrap_or(USUAL_REQUEUED);
+    if !(1..=MAX_REQUEUED).contains(&limit) {
+        let message = format!("1 to {MAX_REQUEUED} is expected");
+        return Err(Problem::body("limit", message));
+    }
+    let now = app.web.clock.now();
+    let ledger = &app.store.ledger;
+    let requeued = ledger
+        .requeue_failed(&caller.project, &failed, limit, now)
+        .await?;
+    app.scheduler.wake();
+    Ok(Answer(Requeued { requeued }))
+}
