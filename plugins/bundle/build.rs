@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, exit};
 use std::{env, fs};
 
+use sha2::{Digest as _, Sha256};
+
 /// Each plug-in: what comes after `perpend/` in its name.
 const PLUGINS: [&str; 3] = ["text", "json", "judge"];
 const TARGET: &str = "wasm32-wasip2";
@@ -44,7 +46,12 @@ fn main() {
     let built = target_dir.join(TARGET).join(PROFILE);
     for plugin in PLUGINS {
         let file = built.join(format!("perpend_plugin_{plugin}.wasm"));
-        if let Err(why) = fs::copy(&file, out_dir.join(format!("{plugin}.wasm"))) {
+        let copied = fs::read(&file).and_then(|bytes| {
+            let digest = Sha256::digest(&bytes);
+            fs::write(out_dir.join(format!("{plugin}.sha256")), digest)?;
+            fs::write(out_dir.join(format!("{plugin}.wasm")), bytes)
+        });
+        if let Err(why) = copied {
             fail(&format!(
                 "the component {} cannot be copied: {why}",
                 file.display()

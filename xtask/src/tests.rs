@@ -36,9 +36,11 @@ const LONGEST: &[&str] = &[
     "tests/it",
     "tests/sdk",
     "tests/guests",
+    "runtime/scheduler",
     "runtime/workers",
     "tests/browser",
-    "runtime/scheduler",
+    "runtime/telemetry",
+    "runtime/catalog",
     "runtime/store",
 ];
 

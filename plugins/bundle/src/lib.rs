@@ -3,6 +3,7 @@
 mod presets;
 
 use perpend_domain::bundle::{Bundle, Component};
+use perpend_domain::plugin::Digest;
 
 /// Every plug-in that comes with the server; the optional ones by name alone.
 pub const BUNDLE: Bundle = Bundle {
@@ -10,14 +11,17 @@ pub const BUNDLE: Bundle = Bundle {
         Component {
             name: "perpend/text",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/text.wasm")),
+            digest: Digest::from_bytes(*include_bytes!(concat!(env!("OUT_DIR"), "/text.sha256"))),
         },
         Component {
             name: "perpend/json",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/json.wasm")),
+            digest: Digest::from_bytes(*include_bytes!(concat!(env!("OUT_DIR"), "/json.sha256"))),
         },
         Component {
             name: "perpend/judge",
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/judge.wasm")),
+            digest: Digest::from_bytes(*include_bytes!(concat!(env!("OUT_DIR"), "/judge.sha256"))),
         },
     ],
     optional: &[
@@ -39,6 +43,13 @@ mod tests {
         let component = [0x00, b'a', b's', b'm', 0x0d, 0x00, 0x01, 0x00];
         for plugin in BUNDLE.first_party {
             assert_eq!(plugin.bytes[..8], component, "{}", plugin.name);
+        }
+    }
+
+    #[test]
+    fn the_digest_of_a_component_is_that_of_its_bytes() {
+        for plugin in BUNDLE.first_party {
+            assert_eq!(plugin.digest, Digest::of(plugin.bytes), "{}", plugin.name);
         }
     }
 

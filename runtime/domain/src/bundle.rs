@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::plugin::Digest;
+
 /// What a program brings.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle {
@@ -56,6 +58,8 @@ pub struct Component {
     pub name: &'static str,
     /// The WebAssembly component.
     pub bytes: &'static [u8],
+    /// Its digest, known without reading it: a start touches no component that is registered.
+    pub digest: Digest,
 }
 
 impl fmt::Debug for Component {

@@ -140,8 +140,7 @@ fn models(
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
 async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> anyhow::Result<()> {
     for component in bundle.first_party {
-        let digest = perpend_domain::plugin::Digest::of(component.bytes);
-        let known = app.store.catalog.plugin(home, &digest).await?;
+        let known = app.store.catalog.plugin(home, &component.digest).await?;
         if known.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
         }

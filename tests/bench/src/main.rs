@@ -54,6 +54,7 @@ enum Scenario {
     Evaluate,
     Guests,
     Lanes,
+    Judges,
     EndToEnd,
     Idle,
     Queries,
@@ -96,6 +97,7 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
             }
             Scenario::Guests => scenario::guests::measure(args.rounds, args.evaluate_calls).await?,
             Scenario::Lanes => scenario::lanes::measure().await?,
+            Scenario::Judges => scenario::judges::measure().await?,
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
             Scenario::Queries => scenario::queries::measure(args.query_observations).await?,

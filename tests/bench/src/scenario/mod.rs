@@ -6,6 +6,7 @@ pub(crate) mod growth;
 pub(crate) mod guests;
 pub(crate) mod idle;
 pub(crate) mod ingest;
+pub(crate) mod judges;
 pub(crate) mod lanes;
 pub(crate) mod queries;
 pub(crate) mod waiting;
