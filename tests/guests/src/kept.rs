@@ -83,7 +83,8 @@ static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Where native code is kept.
-pub(crate) fn compiled() -> PathBuf {
+#[must_use]
+pub fn compiled() -> PathBuf {
     KEPT.join("compiled")
 }
 

@@ -42,7 +42,7 @@ use tempfile::TempDir;
 
 pub use apart::{apart, component};
 pub use guest::{Guest, item, output};
-pub use kept::{Shared, cache_of, guests};
+pub use kept::{Shared, cache_of, compiled, guests};
 pub use model::Model;
 pub use template::{Template, build, built, new_project, template};
 

@@ -11,6 +11,7 @@ mod judge;
 mod python;
 mod replay;
 mod rust;
+mod server;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     // The longest first.
     let of_each = [
         replay::all(),
+        server::all(),
         python::all(),
         javascript::all(),
         go::all(),

@@ -54,7 +54,7 @@ fn with_source(name: &'static str, source: &str) -> Result<&'static Template, Mi
     })
 }
 
-fn judge() -> Result<&'static Template, Missing> {
+pub(crate) fn judge() -> Result<&'static Template, Missing> {
     with_source("a judge in Rust", JUDGE)
 }
 

@@ -6,7 +6,7 @@
 )]
 
 mod autoevals;
-mod sdk;
+pub(crate) mod sdk;
 mod source;
 
 use std::fs;

@@ -11,7 +11,7 @@ use perpend_tests_guests::{
 };
 use serde_json::{Value, json};
 
-fn plugin() -> Result<&'static Template, Missing> {
+pub(crate) fn plugin() -> Result<&'static Template, Missing> {
     built("the SDK in Python", || {
         let project = new_project("python");
         let source = include_str!("evaluators.py");
