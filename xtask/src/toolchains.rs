@@ -37,9 +37,20 @@ const NODE_OF_TESTS: &[&str] = &[
 /// From PyPI: builds the wheel, and packs components.
 const PYTHON_OF_PACKAGES: &[&str] = &["maturin==1.16.0", "zstandard==0.25.0"];
 /// Clients in Python, each with a file of `tests/sdk/clients` that pins every version.
-const PYTHON_CLIENTS: &[&str] = &["python5", "python4", "python3", "fuzzer", "s3"];
-/// The clients in JavaScript, with the lock file that pins every version.
-const JAVASCRIPT_CLIENTS: &str = "tests/sdk/javascript";
+const PYTHON_CLIENTS: &[&str] = &[
+    "python5",
+    "python4",
+    "python3",
+    "fuzzer",
+    "s3",
+    "local-model",
+];
+/// Clients in JavaScript, each with the folder of the lock file that pins every version, and how npm installs it: `ci`
+/// refuses a lock file without the optional packages for other systems.
+const JAVASCRIPT_CLIENTS: &[(&str, &str, &str)] = &[
+    ("javascript", "tests/sdk/javascript", "ci"),
+    ("local-judge", "examples/local-judge", "install"),
+];
 
 /// Where packages come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,9 +241,18 @@ pub(crate) fn install_clients(source: Source, folder: &Path, part: Part<'_>) -> 
     match source {
         Source::Python => PYTHON_CLIENTS
             .iter()
+            .filter(|name| is_for_this_system(name))
             .try_for_each(|name| python_client(name, folder, part)),
-        Source::Node => javascript_clients(folder, part),
+        Source::Node => JAVASCRIPT_CLIENTS
+            .iter()
+            .filter(|(name, ..)| is_for_this_system(name))
+            .try_for_each(|client| javascript_client(*client, folder, part)),
     }
+}
+
+/// What runs the local model is installed in its build for one system.
+fn is_for_this_system(client: &str) -> bool {
+    cfg!(all(target_os = "linux", target_arch = "x86_64")) || !client.starts_with("local-")
 }
 
 fn python_client(name: &str, folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
@@ -253,22 +273,27 @@ fn python_client(name: &str, folder: &Path, part: Part<'_>) -> anyhow::Result<()
     })
 }
 
-fn javascript_clients(folder: &Path, part: Part<'_>) -> anyhow::Result<()> {
-    let from = shell::root().join(JAVASCRIPT_CLIENTS);
+fn javascript_client(
+    (name, from, verb): (&str, &str, &str),
+    folder: &Path,
+    part: Part<'_>,
+) -> anyhow::Result<()> {
+    let from = shell::root().join(from);
     let list = fs::read(from.join("package-lock.json"))?;
-    let mark = Mark::of(folder, "javascript");
+    let mark = Mark::of(folder, name);
     if mark.is(&list) {
         return Ok(());
     }
-    part.step("installing the clients", || {
+    part.step(&format!("installing the client {name}"), || {
         mark.renew(&list, || {
-            let folder = folder.join("javascript");
+            let folder = folder.join(name);
             remove(&folder)?;
             fs::create_dir_all(folder.join("bin"))?;
-            for name in ["package.json", "package-lock.json"] {
-                fs::copy(from.join(name), folder.join(name))?;
+            let files = ["package.json", "package-lock.json", ".npmrc"];
+            for file in files.iter().filter(|file| from.join(file).exists()) {
+                fs::copy(from.join(file), folder.join(file))?;
             }
-            run(npm("ci").current_dir(&folder))?;
+            run(npm(verb).current_dir(&folder))?;
             // The interpreter beside them.
             let said = run(Command::new("node").args(["-p", "process.execPath"]))?;
             Ok(symlink(said.trim(), folder.join("bin/node"))?)

@@ -3,6 +3,7 @@
 //! `PERPEND_SDKS` names the folder with the clients, which `cargo xtask check` installs. A test that lacks its
 //! client says so and is counted as left out; with `PERPEND_TEST_SDK=require` it fails.
 
+mod local_model;
 mod s3;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use tokio::process::Command;
 
+pub use local_model::{LocalModel, Served, with_local_model};
 pub use s3::S3;
 
 /// Set to `require`, what is missing on this machine is a failure.

@@ -3,6 +3,7 @@
 mod exports;
 mod fuzzer;
 mod javascript;
+mod local_model;
 mod python;
 
 use libtest_mimic::Arguments;
@@ -12,6 +13,7 @@ fn main() {
         python::all(),
         fuzzer::all(),
         exports::all(),
+        local_model::all(),
         javascript::all(),
     ];
     libtest_mimic::run(
