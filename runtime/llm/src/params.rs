@@ -33,6 +33,12 @@ const RESERVED: [&str; 22] = [
     "deployment",
 ];
 
+/// The seed of a plug-in, which has 64 bits, as every provider accepts it: some take 32 bits with a sign, and reject more.
+/// Seeds that follow each other stay different.
+const fn accepted(seed: u64) -> u64 {
+    seed & 0x7fff_ffff
+}
+
 /// Parameters in one form for all protocols.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Params {
@@ -85,7 +91,7 @@ impl Params {
         if request.seed.is_some() {
             params.is_seed_of_user = false;
         }
-        params.seed = request.seed.or(params.seed);
+        params.seed = request.seed.map(accepted).or(params.seed);
         if !request.stop.is_empty() {
             params.stop.clone_from(&request.stop);
         }
@@ -194,6 +200,23 @@ mod tests {
             model: "m".to_owned(),
             params: params.as_object().cloned().unwrap_or_default(),
         }
+    }
+
+    #[test]
+    fn the_seed_of_a_plug_in_fits_every_provider_and_that_of_the_user_is_sent_as_it_is() {
+        let limits = CallLimits::default();
+        let sent = |seed, params| {
+            let request = CompletionRequest { seed, ..request() };
+            Params::new(&choice(params), &limits, &request)
+                .unwrap()
+                .seed
+        };
+        let [one, next] =
+            [u64::MAX, u64::MAX.wrapping_add(1)].map(|seed| sent(Some(seed), json!({})));
+        assert_eq!((one, next), (Some(0x7fff_ffff), Some(0)));
+        assert_eq!(sent(Some(5), json!({})), Some(5));
+        let of_user = 1_u64 << 40;
+        assert_eq!(sent(None, json!({ "seed": of_user })), Some(of_user));
     }
 
     #[test]
