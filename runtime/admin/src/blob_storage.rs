@@ -42,7 +42,6 @@ pub(super) fn routes(routes: &mut Routes) {
         "Exports to buckets of the organization's projects",
         ExportWrite,
     );
-    let list = list;
     routes.add(list, list_integrations);
     let put = Operation::put(
         "putBucketExport",

@@ -53,7 +53,6 @@ pub(super) fn routes(routes: &mut Routes) {
         "Who has a role of their own in a project",
         MemberRead,
     );
-    let list = list;
     routes.add(list, list_project_members);
     let put = Operation::put(
         "putProjectMember",

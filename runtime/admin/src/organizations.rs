@@ -29,7 +29,6 @@ pub(super) fn routes(routes: &mut Routes) {
         "Keys of the organization itself, oldest first",
         OrgKeyRead,
     );
-    let list = list;
     routes.add(list, list_keys);
 }
 

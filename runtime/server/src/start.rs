@@ -115,6 +115,20 @@ async fn give_back_leases(
     Ok(())
 }
 
+async fn open_store(
+    url: &DatabaseUrl,
+    config: &Config,
+    breakpoints: Breakpoints,
+) -> anyhow::Result<Store> {
+    let options = perpend_sql::Options {
+        n_readers: config.database_readers,
+        wait: config.database_wait,
+        breakpoints,
+    };
+    let store = Store::open(url, &options).await;
+    store.with_context(|| unopened(url, options.wait))
+}
+
 /// What evaluators reach models through, and the check of replies that waits for the engine.
 fn models(
     store: &Store,
@@ -181,16 +195,8 @@ impl Server {
             .await
             .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
         let address = listener.local_addr()?;
-        let options = perpend_sql::Options {
-            n_readers: config.database_readers,
-            wait: config.database_wait,
-            breakpoints: stops,
-            ..perpend_sql::Options::default()
-        };
         secrets::refuse_emptied(&url, &config)?;
-        let store = Store::open(&url, &options)
-            .await
-            .with_context(|| unopened(&url, options.wait))?;
+        let store = open_store(&url, &config, stops).await?;
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;

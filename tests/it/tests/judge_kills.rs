@@ -5,6 +5,10 @@
 //! end each target has one score.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the provider is no route of the server"
+)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
