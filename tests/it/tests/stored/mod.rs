@@ -157,6 +157,34 @@ fn hide(origin: &str, value: &mut Value) {
     }
 }
 
+/// Whether an answer is another one than it is meant to be.
+fn differs(before: &Answer, now: &Answer) -> bool {
+    // A rule that waits for something outside of it takes its targets all the same.
+    if before.body["step"] == "rule_paused" && now.status == 200 {
+        return false;
+    }
+    (now.status, without_new(&now.body)) != (before.status, before.body.clone())
+}
+
+/// Without the members that 0.1 did not have, which are empty for what it stored.
+fn without_new(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_new).collect(),
+        Value::Object(members) => {
+            let is_new = |(name, value): &(&String, &Value)| {
+                ["budget", "lostToBudget"].contains(&name.as_str())
+                    && **value == Value::Array(vec![])
+            };
+            let old = members.iter().filter(|member| !is_new(member));
+            Value::Object(
+                old.map(|(name, value)| (name.clone(), without_new(value)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
 async fn ask(origin: &str, path: &str, is_of_organization: bool) -> anyhow::Result<Answer> {
     let answer = client(origin, is_of_organization).get(path).await?;
     Ok(Answer {
@@ -185,7 +213,7 @@ async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_sta
         for line in String::from_utf8(answers)?.lines() {
             let before: Answer = serde_json::from_str(line)?;
             let now = ask(&app.origin, &before.path, before.is_of_organization).await?;
-            if (now.status, &now.body) != (before.status, &before.body) {
+            if differs(&before, &now) {
                 wrong.push(format!(
                     "{}\n  before {} {}\n  now    {} {}",
                     before.path, before.status, before.body, now.status, now.body
