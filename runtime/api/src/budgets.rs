@@ -196,7 +196,7 @@ fn groups(params: &Params) -> Result<BTreeSet<&str>, Problem> {
     let known = names.map(|name| {
         let known = GROUPS.into_iter().find(|known| *known == name);
         known.ok_or_else(|| {
-            let message = format!("{name:?} is none of {}", GROUPS.join(", "));
+            let message = format!("unknown name {name:?}; expected {}", GROUPS.join(", "));
             Problem::query("groupBy", message)
         })
     });

@@ -13,6 +13,7 @@ use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_domain::time::Timestamp;
 use perpend_ledger::{ModelCall, RuleCount};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
@@ -27,6 +28,9 @@ use super::rules;
 use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
+
+/// A budget that is never renewed leaves targets out until it is changed: there is no time to show.
+const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[
     param("traceId", "string", "The trace.").needed(),
@@ -381,7 +385,7 @@ fn facts(step: &Step) -> Facts {
                 evaluator_id: assignment.evaluator.clone(),
                 execution_id: assignment.execution.clone(),
                 late_observation_count: assignment.n_late,
-                skipped_until: assignment.skipped_until,
+                skipped_until: assignment.skipped_until.filter(|until| *until < NEVER),
             });
             Facts {
                 sample: Some(*sample),

@@ -6,7 +6,7 @@ use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Tx, checked, from_json, in_transaction, query, to_json};
 
-use super::revision::RAISE;
+use super::revision::{RAISE, raise_from};
 use crate::{Catalog, Error};
 
 const WHAT: &str = "budget";
@@ -145,7 +145,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Leaves targets out for an evaluator of a rule until a budget is renewed; without a time, until it is changed.
+    /// Leaves targets out for an evaluator of a rule until a budget is renewed; without a time, until it is changed. Does
+    /// nothing when `seen` is no longer the revision of the catalog: the budget may have been raised.
     ///
     /// # Errors
     /// When the database fails.
@@ -155,9 +156,12 @@ impl Catalog {
         rule: &RuleId,
         evaluator: &EvaluatorId,
         until: Option<Timestamp>,
+        seen: i64,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            query(RAISE).execute(&mut tx).await?;
+            if !raise_from(&mut tx, Some(seen)).await? {
+                return Ok(());
+            }
             query(LEAVE_OUT)
                 .bind(project.as_str())
                 .bind(rule.as_str())

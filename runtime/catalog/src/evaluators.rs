@@ -254,6 +254,8 @@ pub(super) const UNPAUSE: &str = "
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
 const DELETE: &str = "DELETE FROM evaluators WHERE project_id = $1 AND id = $2";
+const DELETE_BUDGET: &str =
+    "DELETE FROM budgets WHERE project_id = $1 AND scope = 'evaluator' AND scope_id = $2";
 /// A rule that lost its last evaluator does nothing: it must not look enabled.
 const DISABLE_EMPTY: &str = "
     UPDATE rules SET enabled = 0, updated_at = $2
@@ -571,8 +573,8 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Pauses an evaluator, unless the catalog is no longer the one that was `seen`: what it failed on may have been
-    /// put right.
+    /// Pauses an evaluator. With a revision in `seen`, only while that is still the revision of the catalog: a later change
+    /// may have fixed the failure.
     ///
     /// # Errors
     /// When the database fails.
@@ -643,6 +645,11 @@ impl Catalog {
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }
+            query(DELETE_BUDGET)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .execute(&mut tx)
+                .await?;
             query(DISABLE_EMPTY)
                 .bind(project.as_str())
                 .bind(now.as_micros())

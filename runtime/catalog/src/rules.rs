@@ -236,7 +236,7 @@ const INSERT_ASSIGNMENT: &str = "
 const PAUSE: &str = "
     UPDATE rules SET paused_reason = $3, paused_message = $4, paused_at = $5, paused_until = $6, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
-pub(super) const UNPAUSE: &str = "
+const UNPAUSE: &str = "
     UPDATE rules
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
@@ -486,7 +486,7 @@ impl Catalog {
         }))
     }
 
-    /// Pauses a rule, unless the catalog is no longer the one that was `seen`.
+    /// Pauses a rule. With a revision in `seen`, only while that is still the revision of the catalog.
     ///
     /// # Errors
     /// When the database fails.

@@ -81,7 +81,7 @@ pub struct FingerprintSlot<'s> {
 }
 
 impl FingerprintSlot<'_> {
-    /// Its part of the fingerprint. Bounds stand there only where they are not the default.
+    /// Its part of the fingerprint. Limits are included only when they differ from the default.
     #[must_use]
     pub fn value(&self) -> Value {
         let mut slot = json!({
@@ -150,8 +150,8 @@ impl ModelNotes {
         n_before + self.n_exchanges.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes a failure. Of several, one that somebody has to put right counts before one that passes, and that before
-    /// one that would come again; among equals the last.
+    /// Notes a failure. The most severe one is kept: a failure that a person has to fix, then a transient one, then a
+    /// permanent one. Among equals it is the last.
     pub fn failed(&self, failure: ModelFailure) {
         let mut noted = self.lock();
         if noted

@@ -46,7 +46,7 @@ pub enum Outcome {
     Delayed(NoScores, Timestamp),
     /// For good. `true` when it speaks against the evaluator: so many in a row pause its rule.
     Failed(NoScores, bool),
-    /// It waits for something outside until its evaluator is no longer paused; given up at this time.
+    /// It waits until its rule and evaluator are no longer paused, and fails at this time if they still are.
     Held(NoScores, Timestamp),
     /// By deletion or the loop guard.
     Cancelled(NoScores),

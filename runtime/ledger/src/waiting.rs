@@ -3,7 +3,7 @@
 use perpend_domain::evaluation::EndReason;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{checked, in_transaction, query};
+use perpend_sql::checked;
 
 use crate::{Error, Ledger};
 
@@ -89,21 +89,19 @@ impl Ledger {
         limit: u32,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        let ids: Vec<(Vec<u8>,)> = in_transaction!(&self.pool, |tx| {
-            query(DEAD)
-                .bind(project.as_str())
-                .bind(failed.class.map_or("", EndReason::as_str))
-                .bind(failed.rule.as_ref().map_or("", RuleId::as_str))
-                .bind(i64::from(limit))
-                .fetch_all(&mut tx)
-                .await?
-        });
+        let args = [
+            project.as_str().into(),
+            failed.class.map_or("", EndReason::as_str).into(),
+            failed.rule.as_ref().map_or("", RuleId::as_str).into(),
+            i64::from(limit).into(),
+        ];
+        let ids: Vec<(Vec<u8>,)> = self.pool.select(DEAD, &args).await?;
         let mut n_requeued = 0;
         for (id,) in ids {
             let id: ExecutionId = super::row::id_of(&id)?;
             match self.requeue_execution(project, &id, now).await {
                 Ok(()) => n_requeued += 1,
-                // Somebody else was faster.
+                // Another request has requeued it meanwhile.
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }

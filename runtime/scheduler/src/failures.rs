@@ -124,7 +124,7 @@ impl Inner {
             }
             if spent.on_reached == OnReached::Skip {
                 catalog
-                    .leave_out(project, rule, evaluator, spent.until)
+                    .leave_out(project, rule, evaluator, spent.until, revision)
                     .await?;
                 continue;
             }

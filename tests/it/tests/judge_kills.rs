@@ -7,7 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "the provider is no route of the server"
+    reason = "the routes of a test provider need no guard"
 )]
 
 use std::collections::BTreeMap;
