@@ -152,7 +152,12 @@ async fn requeue_failed(
     Body(input): Body<RequeueInput>,
 ) -> Result<Answer<Requeued>, Problem> {
     let class = input.error_class.as_deref().map(|name| {
-        let unknown = || Problem::body("errorClass", format!("unknown error class {name:?}; docs/judges.md lists them"));
+        let unknown = || {
+            Problem::body(
+                "errorClass",
+                format!("unknown error class {name:?}; docs/judges.md lists them"),
+            )
+        };
         name.parse().map_err(|_| unknown())
     });
     let rule = input.evaluation_rule_id.as_deref().map(rules::known);

@@ -145,7 +145,8 @@ async fn a_budget_that_skips_says_which_hours_lost_targets() {
     let said = explained["explanation"].as_str().unwrap();
     assert!(said.contains("budget"), "{explained}");
     // A larger budget takes targets again.
-    let more = json!({ "budget": [{ "window": "total", "usd": 1_000.0 * COST, "onReached": "skip" }] });
+    let more =
+        json!({ "budget": [{ "window": "total", "usd": 1_000.0 * COST, "onReached": "skip" }] });
     let one = format!("{RULES}/{rule}");
     let (status, said) = call(&app, Method::PATCH, &one, more).await;
     assert_eq!(status, 200, "{said}");
@@ -230,6 +231,10 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
     let (status, said) = call(&app, Method::DELETE, &gone, Value::Null).await;
     assert_eq!(status, 200, "{said}");
     let listed = app.client.get("/api/v1/budgets").await.unwrap().json();
-    assert_eq!(count(&listed), 1, "a budget goes with its evaluator: {listed}");
+    assert_eq!(
+        count(&listed),
+        1,
+        "a budget goes with its evaluator: {listed}"
+    );
     app.stop().await.unwrap();
 }
