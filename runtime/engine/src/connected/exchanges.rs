@@ -116,7 +116,12 @@ impl<'c> Exchanges<'c> {
     }
 
     /// US dollars; nothing where the model has no price.
-    async fn cost(&self, model: &str, usage: &Buckets, at: Timestamp) -> Option<f64> {
+    async fn cost(
+        &self,
+        model: &str,
+        usage: &Buckets,
+        at: Timestamp,
+    ) -> Result<Option<f64>, perpend_sql::Error> {
         let ConnectedModels {
             prices,
             store,
@@ -124,8 +129,8 @@ impl<'c> Exchanges<'c> {
             ..
         } = self.models;
         let project = &self.origin.maker.project;
-        let table = prices.of(&store.catalog, project, clock.now()).await.ok()?;
-        table.cost_of_call(model, usage, at)
+        let table = prices.of(&store.catalog, project, clock.now()).await?;
+        Ok(table.cost_of_call(model, usage, at))
     }
 
     /// Reserves what the request may cost.
@@ -142,6 +147,8 @@ impl<'c> Exchanges<'c> {
             ),
         ]);
         let most = self.cost(&estimate.model, &most, now).await;
+        // A database that fails is no reason to pause the evaluator for want of a price.
+        let most = most.map_err(|error| unstored(&error))?;
         let most = most.ok_or_else(|| {
             let message = format!(
                 "the model {:?} has no price, so that no budget can be kept: enter one under models",
@@ -223,7 +230,9 @@ impl<'c> Exchanges<'c> {
         let mut cost = usage.cost_usd;
         for model in call.model_answered.iter().chain([&call.model_asked]) {
             if cost.is_none() {
-                cost = self.cost(model, &buckets(&usage), call.started_at).await;
+                let buckets = buckets(&usage);
+                let priced = self.cost(model, &buckets, call.started_at);
+                cost = priced.await.ok().flatten();
             }
         }
         ModelCall {
