@@ -13,8 +13,9 @@ use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{ModelCall, RuleCount};
+use perpend_ledger::RuleCount;
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -170,15 +171,8 @@ async fn get_execution(
         superseded_by: by,
     });
     let calls = app.store.ledger.model_calls(&caller.project, id).await?;
-    let costs: Option<Vec<f64>> = calls
-        .iter()
-        .filter(|(_, call)| call.error.is_none())
-        .map(|(_, call)| call.cost)
-        .collect();
     Ok(Answer(ExecutionWithAttempts {
-        cost_usd: costs
-            .filter(|_| !calls.is_empty())
-            .map(|costs| costs.iter().sum()),
+        cost_usd: cost(calls.iter().map(|(_, call)| call)),
         model_calls: calls.into_iter().map(model_call).collect(),
         execution: (&row).into(),
         failed_attempts: attempts.into_iter().map(Into::into).collect(),
@@ -186,7 +180,15 @@ async fn get_execution(
     }))
 }
 
-fn model_call((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
+/// What calls cost together; nothing where there are none, or the price of one is not known.
+pub(super) fn cost<'c>(calls: impl IntoIterator<Item = &'c ModelCall>) -> Option<f64> {
+    let mut calls = calls.into_iter().peekable();
+    calls.peek()?;
+    let answered = calls.filter(|call| call.error.is_none());
+    answered.map(|call| call.cost).sum()
+}
+
+pub(super) fn model_call((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
     let (class, message) = call.error.unzip();
     contract::ModelCall {
         attempt: attempt + 1,

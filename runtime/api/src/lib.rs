@@ -26,6 +26,7 @@ mod rules;
 mod score_configs;
 mod skills;
 mod state;
+mod turns;
 mod unchecked;
 
 use axum::Router;

@@ -13,7 +13,7 @@ use perpend_store::Store;
 use perpend_web::{Room, Web};
 
 use crate::media::Signer;
-use crate::plugins::Turns;
+use crate::turns::{INSPECTIONS, TRIALS, Turns};
 
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_web::routes::Routes<App>;
@@ -28,6 +28,7 @@ pub struct Parts {
     given: NewApp,
     pub(crate) media_signer: Signer,
     pub(crate) inspections: Turns,
+    pub(crate) trials: Turns,
 }
 
 /// What an [`App`] is made of.
@@ -60,7 +61,8 @@ impl App {
         Self(Arc::new(Parts {
             given,
             media_signer: Signer::default(),
-            inspections: Turns::default(),
+            inspections: Turns::new(INSPECTIONS),
+            trials: Turns::new(TRIALS),
         }))
     }
 }

@@ -22,3 +22,4 @@ pub mod rule;
 pub mod score;
 pub mod session;
 pub mod trace;
+pub mod trial;

@@ -27,6 +27,7 @@ pub mod mapping;
 pub mod memory;
 pub mod metrics;
 pub mod model;
+pub mod model_call;
 pub mod named;
 pub mod observation;
 pub mod patch;

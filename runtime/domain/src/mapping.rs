@@ -6,10 +6,12 @@
 mod extract;
 mod item;
 mod source;
+mod written;
 
 pub use extract::{InvalidPath, JsonPath, extract, open, text};
-pub use item::{MissingPart, Plan, Subject};
+pub use item::{MissingPart, Plan, Subject, VARIABLES};
 pub use source::{Part, Selector, Source, Which};
+pub use written::WrittenItem;
 
 use crate::evaluation::{Mapping, TargetKind};
 

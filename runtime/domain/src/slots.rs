@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::budget::Spent;
 use crate::failure::FailureClass;
+use crate::model_call::ModelCall;
 
 /// A model of a provider, and the parameters that its user set. No other parameter is ever sent.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -130,6 +131,8 @@ pub struct ModelNotes {
     /// Exchanges that were noted of the attempt before a killed server made it again.
     n_before: OnceLock<u32>,
     n_exchanges: AtomicU32,
+    /// Of a trial: those of an execution go to the ledger.
+    calls: Mutex<Vec<ModelCall>>,
 }
 
 impl ModelNotes {
@@ -168,8 +171,23 @@ impl ModelNotes {
         self.lock().clone()
     }
 
+    /// Notes an exchange of a trial.
+    pub fn called(&self, call: ModelCall) {
+        self.lock_calls().push(call);
+    }
+
+    /// The exchanges of a trial so far, in the order in which they ended.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ModelCall> {
+        self.lock_calls().clone()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<ModelFailure>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_calls(&self) -> std::sync::MutexGuard<'_, Vec<ModelCall>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

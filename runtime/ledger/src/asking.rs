@@ -1,8 +1,8 @@
 //! Attempts that ask models, and what they exchange with providers.
 
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::Digest;
-use perpend_domain::time::Timestamp;
 
 /// The attempt that asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,37 +17,6 @@ pub struct AskingAttempt {
     pub evaluator: EvaluatorId,
     /// Counted from 0.
     pub attempt: u32,
-}
-
-/// One exchange with a provider, answered or failed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelCall {
-    /// The name of the connection.
-    pub provider: String,
-    /// The model that was asked for.
-    pub model: String,
-    /// The model that answered, where the provider says so.
-    pub model_answered: Option<String>,
-    /// How a structured reply was asked for, such as `json_schema`.
-    pub method: String,
-    /// When the request was sent.
-    pub started_at: Timestamp,
-    /// To the end of the answer, milliseconds.
-    pub latency_ms: u64,
-    /// Tokens of the prompt.
-    pub input_tokens: u64,
-    /// Of these, read from the provider's cache.
-    pub cached_tokens: u64,
-    /// Tokens of the reply.
-    pub output_tokens: u64,
-    /// Of these, spent on reasoning.
-    pub reasoning_tokens: u64,
-    /// The provider counted no tokens: they are estimated from bytes.
-    pub is_estimated: bool,
-    /// US dollars; `None` where the price of the model is not known.
-    pub cost: Option<f64>,
-    /// Class and message, where no usable answer came.
-    pub error: Option<(String, String)>,
 }
 
 /// A call of an attempt: its place, and what is asked. An attempt that is made again makes equal calls.

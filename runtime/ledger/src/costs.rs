@@ -2,10 +2,11 @@
 
 use perpend_domain::budget::{BudgetScope, ScopedBudget};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Arg, As, Tx, in_transaction};
 
-use super::asking::{AskingAttempt, ModelCall};
+use super::asking::AskingAttempt;
 use crate::{Error, Ledger};
 
 const DAY_MICROS: i64 = 86_400_000_000;

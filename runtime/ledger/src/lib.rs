@@ -23,7 +23,7 @@ mod supersede;
 mod sweep;
 mod waiting;
 
-pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
+pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
 pub use claim::{Lease, Release, Share};
 pub use costs::{DayCost, NoRoom, Reservation, Spending};
 pub use counts::RuleCount;

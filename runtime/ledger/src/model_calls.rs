@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use perpend_domain::ids::{ExecutionId, ProjectId};
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Arg, Tx, in_transaction, query};
 
 use super::Ledger;
-use super::asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall};
+use super::asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
 use super::costs::settle;
 use super::outcome::Finished;
 use super::row::id_bytes;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Evaluator, Lane, Rule, ScoreNaming, TargetKind};
+use perpend_domain::evaluation::{Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind};
 use perpend_domain::filter::Filter;
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
@@ -258,14 +258,7 @@ pub(crate) fn prepare_rule<'e>(
         let evaluator = evaluator(&assignment.evaluator_id)?;
         let default = &evaluator.evaluator.version.mapping;
         let entries = assignment.mapping.as_ref().unwrap_or(default);
-        let plan = if entries.is_empty() {
-            Ok(Plan::identity())
-        } else {
-            mapping::compile(entries, rule.target).map_err(|errors| {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                errors.join("; ")
-            })
-        };
+        let plan = plan_of(entries, rule.target);
         Some(PreparedAssignment {
             id: assignment.id.clone(),
             evaluator: Arc::clone(evaluator),
@@ -281,4 +274,15 @@ pub(crate) fn prepare_rule<'e>(
         assignments,
         rule,
     }
+}
+
+/// A mapping, compiled; the error is for people.
+pub(crate) fn plan_of(entries: &[Mapping], target: TargetKind) -> Result<Plan, String> {
+    if entries.is_empty() {
+        return Ok(Plan::identity());
+    }
+    mapping::compile(entries, target).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        errors.join("; ")
+    })
 }

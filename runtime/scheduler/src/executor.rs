@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,19 +10,14 @@ use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
     Execution, NewExecution, NoScores, OnMissing, Pause, Target, TargetKind, Uncalled,
 };
-use perpend_domain::identity;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
-use perpend_domain::mapping::Subject;
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{
-    Attempting, Call, CallResult, FailureClass, LogLine, Origin, Purpose,
-};
+use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::Trace;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
+use crate::call::{Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
-use crate::decide::is_reserved;
 use crate::failures::as_noted;
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
@@ -45,24 +39,6 @@ pub(crate) struct Work {
     seats: Seats,
     /// Of the catalog by which it is evaluated.
     pub(crate) revision: i64,
-}
-
-/// What is scored, loaded.
-struct Loaded {
-    observation: Option<Observation>,
-    trace: Option<Trace>,
-    observations: Vec<Observation>,
-}
-
-impl Loaded {
-    fn environment(&self) -> &str {
-        let of_trace = self.trace.as_ref().map(|trace| trace.environment.as_str());
-        let own = self
-            .observation
-            .as_ref()
-            .map(|own| own.environment.as_str());
-        of_trace.or(own).unwrap_or_default()
-    }
 }
 
 /// One execution on its way to a call.
@@ -468,12 +444,13 @@ impl Inner {
                 continue;
             }
             let loaded = match made.target.kind() {
-                TargetKind::Observation => observations.remove(&execution.seq).map(|own| Loaded {
-                    observation: Some(own),
-                    trace: None,
-                    observations: Vec::new(),
-                }),
-                TargetKind::Trace => self.load_trace(execution, assignment).await?,
+                TargetKind::Observation => observations
+                    .remove(&execution.seq)
+                    .map(Loaded::of_observation),
+                TargetKind::Trace => {
+                    let (project, id) = (&execution.project, &made.target.trace_id);
+                    self.load_trace(project, id, &assignment.plan).await?
+                }
             };
             let outcome = match loaded {
                 None => Err(self.target_missing(execution, now)),
@@ -521,46 +498,6 @@ impl Inner {
         Ok(loaded)
     }
 
-    async fn load_trace(
-        &self,
-        execution: &Execution,
-        assignment: &PreparedAssignment,
-    ) -> Result<Option<Loaded>, Error> {
-        let store = &self.deps.store;
-        let (project, id) = (&execution.project, &execution.made.target.trace_id);
-        let Some(trace) = store.telemetry.target_trace(project, id).await? else {
-            return Ok(None);
-        };
-        let reads_all = assignment
-            .plan
-            .as_ref()
-            .is_ok_and(|plan| plan.reads_observations());
-        let observations = if reads_all {
-            store
-                .telemetry
-                .target_trace_observations(project, id)
-                .await?
-        } else {
-            Vec::new()
-        };
-        let observation = match &trace.root {
-            Some(root) => {
-                let keys = [(id.clone(), root.clone())];
-                store
-                    .telemetry
-                    .target_observations(project, &keys, true)
-                    .await?
-                    .pop()
-            }
-            None => None,
-        };
-        Ok(Some(Loaded {
-            observation,
-            trace: Some(trace),
-            observations,
-        }))
-    }
-
     fn prepare<'c>(
         &self,
         execution: &'c Execution,
@@ -569,58 +506,27 @@ impl Inner {
         loaded: &Loaded,
         now: Timestamp,
     ) -> Result<Prepared<'c>, Outcome> {
-        let environment = loaded.environment();
-        if is_reserved(environment) {
-            let message = "the target is one of the engine's own";
-            return Err(Outcome::Cancelled(NoScores::new(
-                Uncalled::LoopGuard,
-                message,
-            )));
-        }
-        let plan = assignment.plan.as_ref();
-        let plan = plan.map_err(|error| {
-            Outcome::Failed(NoScores::new(FailureClass::InvalidConfig, error), false)
-        })?;
         let evaluator = &assignment.evaluator;
-        let subject = Subject {
-            observation: loaded.observation.as_ref(),
-            trace: loaded.trace.as_ref(),
-            observations: &loaded.observations,
-        };
         let on_missing = rule.rule.on_missing;
-        let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
-        let item = item.map_err(|missing| {
-            let why = NoScores::new(Uncalled::MissingVariable, &missing.to_string());
-            match on_missing {
-                OnMissing::Skip => Outcome::Skipped(why),
-                OnMissing::Fail | OnMissing::Empty => Outcome::Failed(why, false),
-            }
+        let item = item_of(evaluator, &assignment.plan, loaded, on_missing);
+        let item = item.map_err(|no_call| match (no_call, on_missing) {
+            (NoCall::LoopGuard(why), _) => Outcome::Cancelled(why),
+            (NoCall::Missing(why), OnMissing::Skip) => Outcome::Skipped(why),
+            (no_call, _) => Outcome::Failed(no_call.why(), false),
         })?;
-        let version = &evaluator.evaluator.version;
-        let made_at = execution.created_at;
+        let attempt = Attempting {
+            execution: execution.made.id.clone(),
+            rule: execution.made.rule_id.clone(),
+            attempt: execution.attempts,
+        };
+        // The same for every attempt.
+        let run_time = execution.created_at.min(now);
+        let limits = self.deps.options.limits;
         Ok(Prepared {
             execution,
             assignment,
-            environment: environment.to_owned(),
-            call: Call {
-                plugin: version.plugin,
-                evaluator_id: Arc::clone(&evaluator.plugin_evaluator),
-                config: Arc::clone(&evaluator.config),
-                seed: identity::seed(&version.fingerprint, &item),
-                item,
-                // The same for every attempt.
-                run_time_ms: u64::try_from(made_at.min(now).as_millis()).unwrap_or_default(),
-                limits: self.deps.options.limits,
-                purpose: Purpose::Evaluate,
-                origin: Some(Arc::new(Origin::new(
-                    &evaluator.maker,
-                    Some(Attempting {
-                        execution: execution.made.id.clone(),
-                        rule: execution.made.rule_id.clone(),
-                        attempt: execution.attempts,
-                    }),
-                ))),
-            },
+            environment: loaded.environment().to_owned(),
+            call: call_of(evaluator, item, run_time, limits, Some(attempt)),
         })
     }
 
@@ -658,10 +564,7 @@ impl Inner {
         log_lines(&execution.made, &result.log);
         let mut spent = None;
         let outcome = match result.outcome {
-            Ok(given) if given.is_empty() => Outcome::Skipped(NoScores::new(
-                FailureClass::NotApplicable,
-                "the evaluator gave no score",
-            )),
+            Ok(given) if given.is_empty() => Outcome::Skipped(gave_none()),
             Ok(given) => {
                 let environment = &prepared.environment;
                 let scores = scores(

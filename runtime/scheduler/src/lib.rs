@@ -11,6 +11,7 @@
 //!   again before its call; in doubt there is no call.
 //! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
+mod call;
 mod catalog;
 mod completeness;
 mod decide;
@@ -24,6 +25,7 @@ mod pointers;
 mod retry;
 mod scores;
 mod target;
+mod trial;
 mod turns;
 
 use std::sync::atomic::AtomicI64;
@@ -43,6 +45,8 @@ pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
 pub use decide::{Complete, Decision, Refusal, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, Step};
+pub use scores::TrialScore;
+pub use trial::{Trial, TrialOn, TrialResult};
 
 pub use parts::{Breakpoint, Breakpoints, Deps, Error, Evaluate, Options};
 

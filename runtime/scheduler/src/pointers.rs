@@ -9,7 +9,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
 
-use crate::parts::{Error, Inner};
+use crate::parts::Inner;
 
 /// Characters of a wrong id that a message repeats.
 const MAX_SHOWN: usize = 80;
@@ -24,7 +24,7 @@ impl Inner {
         project: &ProjectId,
         targets: &[&Target],
         results: &mut [CallResult],
-    ) -> Result<(), Error> {
+    ) -> Result<(), perpend_sql::Error> {
         let asked: HashSet<Key> = targets
             .iter()
             .zip(results.iter())
@@ -76,7 +76,8 @@ fn pointers<'r>(
     })
 }
 
-fn refusal(score: &PluginScore) -> Failure {
+/// The failure of a score that points elsewhere.
+pub(crate) fn refusal(score: &PluginScore) -> Failure {
     let id = score.observation_id.as_deref().unwrap_or_default();
     let shown: String = id.chars().take(MAX_SHOWN).collect();
     Failure {

@@ -39,8 +39,7 @@ pub(crate) fn scores(
             Some(observation_id) => Subject::Observation(trace_id, observation_id),
             None => Subject::Trace(trace_id),
         };
-        let own = score.metadata.as_deref().map(serde_json::from_str);
-        let mut metadata: Map<String, Value> = own.and_then(Result::ok).unwrap_or_default();
+        let mut metadata = given_metadata(&score);
         let known = [
             ("evaluator_id", Some(made.evaluator_id.as_str())),
             ("evaluator_version_id", Some(version.id.as_str())),
@@ -66,11 +65,7 @@ pub(crate) fn scores(
         NewScore {
             id,
             name: evaluator.naming.stored(name, &score.name).into_owned(),
-            value: match score.value {
-                PluginScoreValue::Numeric(number) => ScoreValue::Numeric(number),
-                PluginScoreValue::Boolean(truth) => ScoreValue::Boolean(truth),
-                PluginScoreValue::Categorical(category) => ScoreValue::Categorical(category),
-            },
+            value: value_of(score.value),
             subject,
             source: ScoreSource::Eval,
             timestamp: now,
@@ -89,6 +84,68 @@ pub(crate) fn scores(
                 inclusion_probability: made.inclusion_probability,
                 score_name: score.name,
             }),
+        }
+    };
+    given.into_iter().map(convert).collect()
+}
+
+/// What a plug-in gave besides; what is no object counts as nothing.
+fn given_metadata(score: &PluginScore) -> Map<String, Value> {
+    let given = score.metadata.as_deref().map(serde_json::from_str);
+    given.and_then(Result::ok).unwrap_or_default()
+}
+
+fn value_of(given: PluginScoreValue) -> ScoreValue {
+    match given {
+        PluginScoreValue::Numeric(number) => ScoreValue::Numeric(number),
+        PluginScoreValue::Boolean(truth) => ScoreValue::Boolean(truth),
+        PluginScoreValue::Categorical(category) => ScoreValue::Categorical(category),
+    }
+}
+
+/// Members of the metadata that the server sets when a score is stored.
+const SET_WHEN_STORED: [&str; 8] = [
+    "evaluator_id",
+    "evaluator_version_id",
+    "evaluation_rule_id",
+    "evaluation_rule_assignment_id",
+    "job_execution_id",
+    "job_configuration_id",
+    "target_trace_id",
+    "target_observation_id",
+];
+
+/// A score of a trial: what a stored one has that does not depend on an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialScore {
+    /// The name under which it would be stored.
+    pub name: String,
+    /// Its value.
+    pub value: ScoreValue,
+    /// For people.
+    pub comment: Option<String>,
+    /// What the evaluator gave, without the members that the server sets when a score is stored.
+    pub metadata: Map<String, Value>,
+    /// Another observation of the trace that the score is about.
+    pub observation: Option<ObservationId>,
+}
+
+/// The scores of a trial, named and valued as those of executions.
+pub(crate) fn trial_scores(
+    evaluator: &PreparedEvaluator,
+    given: Vec<PluginScore>,
+) -> Vec<TrialScore> {
+    let name = &evaluator.evaluator.name;
+    let convert = |score: PluginScore| {
+        let mut metadata = given_metadata(&score);
+        metadata.retain(|key, _| !SET_WHEN_STORED.contains(&key.as_str()));
+        let observation = score.observation_id.as_deref();
+        TrialScore {
+            name: evaluator.naming.stored(name, &score.name).into_owned(),
+            metadata,
+            observation: observation.and_then(|id| ObservationId::new(id).ok()),
+            comment: score.comment,
+            value: value_of(score.value),
         }
     };
     given.into_iter().map(convert).collect()

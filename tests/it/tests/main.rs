@@ -43,3 +43,4 @@ mod skills;
 mod slow_senders;
 mod stored;
 mod teamwork;
+mod trials;

@@ -13,6 +13,7 @@ mod definition;
 mod input;
 mod judge;
 mod models;
+mod trial;
 mod view;
 
 use axum::extract::{Path, State};
@@ -89,6 +90,7 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .query(PAGE);
     routes.add(versions, list_versions);
+    trial::routes(routes);
 }
 
 pub(super) fn known(id: &str) -> Result<EvaluatorId, Problem> {

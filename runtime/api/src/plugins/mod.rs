@@ -5,7 +5,6 @@
 //! makes new versions of evaluators and says so.
 
 mod rollback;
-mod turns;
 mod upload;
 mod view;
 
@@ -24,8 +23,6 @@ use perpend_web::routes::Operation;
 use serde_json::json;
 
 use crate::state::{App, Routes};
-
-pub(crate) use turns::Turns;
 
 const LIST: &str = "/api/v1/plugins";
 const ONE: &str = "/api/v1/plugins/{digest}";

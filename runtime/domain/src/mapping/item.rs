@@ -11,7 +11,7 @@ use crate::plugin::{Item, ItemParts, TraceRef};
 use crate::trace::Trace;
 
 /// The member of `item.metadata` that holds variables which are no part of an item.
-const VARIABLES: &str = "perpend.vars";
+pub const VARIABLES: &str = "perpend.vars";
 /// The member of `item.metadata` that holds the tool calls of the observation.
 const TOOL_CALLS: &str = "perpend.tool_calls";
 /// The member of `item.metadata` that holds the metadata of the experiment's item.
@@ -118,7 +118,10 @@ impl Plan {
 }
 
 /// One object as text: what is mapped to `metadata`, and the further variables beside it.
-fn metadata_text(metadata: Option<Value>, variables: Map<String, Value>) -> Option<String> {
+pub(super) fn metadata_text(
+    metadata: Option<Value>,
+    variables: Map<String, Value>,
+) -> Option<String> {
     let mut members = match metadata {
         Some(Value::Object(members)) => members,
         // The contract wants an object.

@@ -8,13 +8,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::batch::Batch;
 use perpend_domain::budget::{ScopedBudget, Spent};
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Usage as Buckets;
 use perpend_domain::plugin::Origin;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{
-    AskingAttempt, CallKey, Exchanged, KeptAnswer, ModelCall, NoRoom, Reservation,
-};
+use perpend_ledger::{AskingAttempt, CallKey, Exchanged, KeptAnswer, NoRoom, Reservation};
 use perpend_llm::{
     Answered, CallObserver, Class, Estimate, Failure, ProviderCall, Structure, Usage,
 };
@@ -273,11 +272,12 @@ impl<'c> Exchanges<'c> {
 
     /// Commits an exchange with its answer.
     async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
-        let Some(asking) = &self.asking else {
-            return Ok(());
-        };
         let said = Said::of(&call);
         let call = self.priced(call).await;
+        let Some(asking) = &self.asking else {
+            self.origin.notes.called(call);
+            return Ok(());
+        };
         self.trace(asking, &call, said).await;
         if let (None, Some(cost)) = (&call.error, call.cost) {
             let latest = &self.models.latest;

@@ -1,9 +1,8 @@
-//! Turns of components to be inspected, which takes a process and CPU time each.
+//! Turns of work that takes long: components to be inspected, evaluators to be tried.
 //!
 //! Invariants:
-//! - **Only whole components wait.** A turn is asked for when the bytes are here; a slow upload holds none.
-//! - **A project waits for itself.** One component of a project is inspected at a time, the others of it wait behind
-//!   that one. No line grows without bound.
+//! - **Only whole requests wait.** A turn is asked for when the bytes are here; a slow upload holds none.
+//! - **A project waits for itself.** What it has beyond its own turns waits behind them. No line grows without bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,38 +11,56 @@ use perpend_domain::ids::ProjectId;
 use perpend_web::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// Components inspected at a time.
-const MAX_AT_A_TIME: usize = 4;
-/// Components of one project that wait or are inspected.
-const MAX_OF_PROJECT: usize = 8;
-/// The same of all projects.
-const MAX_OF_ALL: usize = 64;
+/// How many turns there are, and how long lines get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Done at a time.
+    at_a_time: usize,
+    /// The same of one project.
+    at_a_time_of_project: usize,
+    /// Waiting or being done, of one project.
+    n_of_project: usize,
+    /// The same of all projects.
+    n_of_all: usize,
+    /// What waits, and what is done with it, for people.
+    doing: &'static str,
+}
 
-/// Who is inspected, and who waits.
+/// Components to be inspected: a process and CPU time each.
+pub(crate) const INSPECTIONS: Bounds = Bounds {
+    at_a_time: 4,
+    at_a_time_of_project: 1,
+    n_of_project: 8,
+    n_of_all: 64,
+    doing: "components are being registered",
+};
+
+/// Evaluators to be tried: mostly waiting for models.
+pub(crate) const TRIALS: Bounds = Bounds {
+    at_a_time: 16,
+    at_a_time_of_project: 4,
+    n_of_project: 16,
+    n_of_all: 128,
+    doing: "trials of evaluators are under way",
+};
+
+/// Whose turn it is, and who waits.
 #[derive(Debug)]
 pub(crate) struct Turns {
+    bounds: Bounds,
     all: Semaphore,
     lines: Mutex<HashMap<ProjectId, Line>>,
 }
 
 #[derive(Debug)]
 struct Line {
-    n_components: usize,
+    n: usize,
     turn: Arc<Semaphore>,
 }
 
-impl Default for Turns {
-    fn default() -> Self {
-        Self {
-            all: Semaphore::new(MAX_AT_A_TIME),
-            lines: Mutex::default(),
-        }
-    }
-}
-
-/// The turn of one component, until it is dropped.
+/// A turn, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     _of_all: SemaphorePermit<'a>,
     _of_project: OwnedSemaphorePermit,
     _place: Place<'a>,
@@ -57,6 +74,15 @@ struct Place<'a> {
 }
 
 impl Turns {
+    /// None is taken yet.
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            all: Semaphore::new(bounds.at_a_time),
+            bounds,
+            lines: Mutex::default(),
+        }
+    }
+
     // What is guarded is whole between any two statements, also after a panic.
     fn lines(&self) -> MutexGuard<'_, HashMap<ProjectId, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
@@ -66,7 +92,7 @@ impl Turns {
     ///
     /// # Errors
     /// 503 when too many wait already.
-    pub(super) async fn wait<'a>(&'a self, project: &'a ProjectId) -> Result<Turn<'a>, Problem> {
+    pub(crate) async fn wait<'a>(&'a self, project: &'a ProjectId) -> Result<Turn<'a>, Problem> {
         let (place, turn) = self.line_up(project)?;
         let of_project = turn.acquire_owned().await;
         let of_all = self.all.acquire().await;
@@ -82,23 +108,29 @@ impl Turns {
         project: &'a ProjectId,
     ) -> Result<(Place<'a>, Arc<Semaphore>), Problem> {
         let mut lines = self.lines();
-        let n_of_all: usize = lines.values().map(|line| line.n_components).sum();
+        let n_of_all: usize = lines.values().map(|line| line.n).sum();
         let line = lines.get(project);
-        if line.is_some_and(|line| MAX_OF_PROJECT <= line.n_components) {
+        let Bounds {
+            n_of_project: most_of_project,
+            n_of_all: most_of_all,
+            doing,
+            ..
+        } = self.bounds;
+        if line.is_some_and(|line| most_of_project <= line.n) {
             return Err(Problem::unavailable(format!(
-                "{MAX_OF_PROJECT} components of this project are being registered; nothing of this one was kept"
+                "{most_of_project} {doing} for this project; nothing of this one was kept"
             )));
         }
-        if MAX_OF_ALL <= n_of_all {
+        if most_of_all <= n_of_all {
             return Err(Problem::unavailable(format!(
-                "{MAX_OF_ALL} components are being registered; nothing of this one was kept"
+                "{most_of_all} {doing}; nothing of this one was kept"
             )));
         }
         let line = lines.entry(project.clone()).or_insert_with(|| Line {
-            n_components: 0,
-            turn: Arc::new(Semaphore::new(1)),
+            n: 0,
+            turn: Arc::new(Semaphore::new(self.bounds.at_a_time_of_project)),
         });
-        line.n_components += 1;
+        line.n += 1;
         let place = Place {
             turns: self,
             project,
@@ -111,8 +143,8 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut lines = self.turns.lines();
         if let Some(line) = lines.get_mut(self.project) {
-            line.n_components -= 1;
-            if line.n_components == 0 {
+            line.n -= 1;
+            if line.n == 0 {
                 lines.remove(self.project);
             }
         }
@@ -133,11 +165,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_project_with_many_components_waits_behind_itself_and_others_do_not() {
-        let turns = Turns::default();
+        let turns = Turns::new(INSPECTIONS);
         let (busy, other) = (project("busy"), project("other"));
         let first = turns.wait(&busy).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());
-        let mut waiting: Vec<_> = (1..MAX_OF_PROJECT)
+        let mut waiting: Vec<_> = (1..INSPECTIONS.n_of_project)
             .map(|_| Box::pin(turns.wait(&busy)))
             .collect();
         for one in &mut waiting {
@@ -158,8 +190,8 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_wait_than_there_is_room_for() {
-        let turns = Turns::default();
-        let projects: Vec<_> = (0..=MAX_OF_ALL)
+        let turns = Turns::new(INSPECTIONS);
+        let projects: Vec<_> = (0..=INSPECTIONS.n_of_all)
             .map(|n| project(&format!("p{n}")))
             .collect();
         let mut context = Context::from_waker(Waker::noop());
@@ -168,15 +200,18 @@ mod tests {
             let mut one = Box::pin(turns.wait(project));
             match one.as_mut().poll(&mut context) {
                 Poll::Ready(Ok(turn)) => {
-                    assert!(n < MAX_AT_A_TIME);
+                    assert!(n < INSPECTIONS.at_a_time);
                     std::mem::forget(turn);
                 }
                 Poll::Pending => waiting.push(one),
                 Poll::Ready(Err(problem)) => {
-                    assert_eq!((n, problem.code()), (MAX_OF_ALL, Code::Unavailable));
+                    assert_eq!(
+                        (n, problem.code()),
+                        (INSPECTIONS.n_of_all, Code::Unavailable)
+                    );
                 }
             }
         }
-        assert_eq!(waiting.len(), MAX_OF_ALL - MAX_AT_A_TIME);
+        assert_eq!(waiting.len(), INSPECTIONS.n_of_all - INSPECTIONS.at_a_time);
     }
 }

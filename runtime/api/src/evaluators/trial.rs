@@ -1,0 +1,273 @@
+//! Trials: an evaluator is asked about a few targets, or an item written by hand, and nothing is stored.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use perpend_catalog::NewVersion;
+use perpend_contract::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
+use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::evaluation::{
+    Evaluator, EvaluatorVersion, Mapping, OnMissing, Target, TargetKind,
+};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::mapping::{VARIABLES, WrittenItem, compile};
+use perpend_domain::plugin::Item;
+use perpend_domain::time::Timestamp;
+use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
+use serde_json::{Map, Value};
+
+use super::{check_mapping, checked_name, existing, input, known, mapping_problem, variables_of};
+use crate::executions;
+use crate::state::{App, Routes};
+
+const TRIAL: &str = "/api/v1/evaluations/trial";
+const MAX_TARGETS: usize = 20;
+/// The longest time for a trial, or for the trials of a rule that is switched on.
+pub(super) const LIMIT: Duration = Duration::from_secs(95);
+
+pub(super) fn routes(routes: &mut Routes) {
+    let trial = Operation::post(
+        "tryEvaluator",
+        TRIAL,
+        "What an evaluator would give for some targets; nothing is stored",
+        EvaluatorWrite,
+    );
+    routes.add(trial.body::<TrialInput>(), try_evaluator);
+}
+
+async fn try_evaluator(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<TrialInput>,
+) -> Result<Answer<contract::Trial>, Problem> {
+    let project = &caller.project;
+    let on = checked_on(&input)?;
+    let on_missing = match input.on_missing.as_deref() {
+        None => OnMissing::Fail,
+        Some(raw) => raw.parse().map_err(|_| {
+            Problem::body("onMissing", "\"fail\", \"skip\" or \"empty\" is expected")
+        })?,
+    };
+    let evaluator = asked(&app, project, &input).await?;
+    check_plan(&evaluator, input.variable_mapping.as_deref(), &on)?;
+    let trial = Trial {
+        evaluator,
+        mapping: input.variable_mapping,
+        on_missing,
+        on: on.clone(),
+        limit: LIMIT,
+    };
+    let _turn = app.trials.wait(project).await?;
+    let results = app.scheduler.trial(project, trial).await?;
+    let data = on.iter().zip(results).map(|(on, result)| shown(on, result));
+    Ok(Answer(contract::Trial {
+        data: data.collect(),
+    }))
+}
+
+/// What the evaluator is tried on.
+fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
+    match (&input.targets, &input.item) {
+        (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
+            let targets = targets.iter().enumerate();
+            targets
+                .map(|(at, target)| checked_target(at, target))
+                .collect()
+        }
+        (Some(_), None) => {
+            let message = format!("1 to {MAX_TARGETS} targets are expected");
+            Err(Problem::body("targets", message))
+        }
+        (None, Some(item)) => Ok(vec![TrialOn::Written(written(item.clone()))]),
+        _ => Err(Problem::body(
+            "targets",
+            "either targets or an item is expected",
+        )),
+    }
+}
+
+fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
+    let wrong =
+        |member: &str, message: String| Problem::body(&format!("targets[{at}].{member}"), message);
+    let trace_id = TraceId::new(&target.trace_id);
+    let observation_id = target.observation_id.as_deref().map(ObservationId::new);
+    Ok(TrialOn::Target(Target {
+        trace_id: trace_id.map_err(|error| wrong("traceId", error.to_string()))?,
+        observation_id: observation_id
+            .transpose()
+            .map_err(|error| wrong("observationId", error.to_string()))?,
+    }))
+}
+
+fn written(item: TrialItem) -> WrittenItem {
+    WrittenItem {
+        input: item.input,
+        output: item.output,
+        expected_output: item.expected_output,
+        metadata: item.metadata,
+        variables: item.variables,
+    }
+}
+
+/// The evaluator that is tried: a saved one, or one as it would be saved.
+async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Evaluator, Problem> {
+    match (&input.evaluator_id, &input.evaluator) {
+        (Some(id), None) => {
+            let mut evaluator = existing(app, project, id).await?;
+            if let Some(number) = input.version {
+                evaluator.version = version(app, project, &evaluator, number).await?;
+            }
+            Ok(evaluator)
+        }
+        (None, Some(body)) if input.version.is_none() => draft(app, project, body.clone()).await,
+        (None, Some(_)) => Err(Problem::body(
+            "version",
+            "an evaluator that is not saved has no versions",
+        )),
+        _ => Err(Problem::body(
+            "evaluatorId",
+            "either evaluatorId or evaluator is expected",
+        )),
+    }
+}
+
+async fn version(
+    app: &App,
+    project: &ProjectId,
+    evaluator: &Evaluator,
+    number: u32,
+) -> Result<EvaluatorVersion, Problem> {
+    let catalog = &app.store.catalog;
+    let before = Some(number.saturating_add(1));
+    let found = catalog
+        .evaluator_versions(project, &evaluator.id, before, 1)
+        .await?;
+    let mut found = found.into_iter();
+    let found = found.find(|version| version.number == number);
+    found.ok_or_else(|| Problem::not_found("version of this evaluator"))
+}
+
+async fn draft(app: &App, project: &ProjectId, body: Value) -> Result<Evaluator, Problem> {
+    let input = input::split(body)?;
+    let name = checked_name(&input.name)?;
+    let version = input.definition.check(app, project).await?;
+    unsaved(app, name, &version)
+}
+
+/// An evaluator as it would be saved.
+pub(super) fn unsaved(app: &App, name: String, version: &NewVersion) -> Result<Evaluator, Problem> {
+    let now = app.web.clock.now();
+    Ok(Evaluator {
+        id: known(&app.web.ids.uuid().to_string())?,
+        name,
+        description: None,
+        paused: None,
+        created_at: now,
+        updated_at: now,
+        version: first_version(version.clone(), now),
+    })
+}
+
+fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
+    EvaluatorVersion {
+        id: new.id,
+        number: 1,
+        plugin: new.plugin,
+        plugin_name: new.plugin_name,
+        plugin_version: new.plugin_version,
+        plugin_evaluator: new.plugin_evaluator,
+        config: new.config,
+        mapping: new.mapping,
+        grants: new.grants,
+        slots: new.slots,
+        fingerprint: new.fingerprint,
+        created_at: now,
+    }
+}
+
+/// The mapping suits the targets, and fills what the prompt of a judge asks for, as a rule would need it.
+fn check_plan(
+    evaluator: &Evaluator,
+    mapping: Option<&[Mapping]>,
+    on: &[TrialOn],
+) -> Result<(), Problem> {
+    let mapping = mapping.unwrap_or(&evaluator.version.mapping);
+    let kinds = on.iter().filter_map(|on| match on {
+        TrialOn::Target(target) => Some(target.kind()),
+        TrialOn::Written(_) => None,
+    });
+    let kinds: Vec<TargetKind> = kinds.collect();
+    for kind in &kinds {
+        compile(mapping, *kind).map_err(|errors| mapping_problem("variableMapping", errors))?;
+    }
+    if evaluator.version.is_judge() && !kinds.is_empty() {
+        let variables = variables_of(&evaluator.version.config);
+        check_mapping("variableMapping", &variables, mapping)?;
+    }
+    Ok(())
+}
+
+fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
+    let target = match on {
+        TrialOn::Target(target) => Some(target),
+        TrialOn::Written(_) => None,
+    };
+    let (scores, why) = match result.outcome {
+        Ok(scores) => (scores, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let (class, message) = why
+        .map(|why| (why.class.as_str().to_owned(), why.message))
+        .unzip();
+    contract::TrialResult {
+        trace_id: target.map(|target| target.trace_id.clone()),
+        observation_id: target.and_then(|target| target.observation_id.clone()),
+        item: result.item.map(shown_item),
+        scores: scores.into_iter().map(shown_score).collect(),
+        error_class: class,
+        error_message: message,
+        cost_usd: executions::cost(&result.model_calls),
+        model_calls: result
+            .model_calls
+            .into_iter()
+            .map(|call| executions::model_call((0, call)))
+            .collect(),
+        duration_ms: result.took_ms,
+        cpu_microseconds: result.cpu_us,
+    }
+}
+
+/// An item with its variables beside it.
+pub(crate) fn shown_item(item: Item) -> TrialItem {
+    let metadata = item.metadata.as_deref().map(serde_json::from_str);
+    let mut metadata: Option<Map<String, Value>> = metadata.and_then(Result::ok);
+    let variables = metadata
+        .as_mut()
+        .and_then(|members| members.shift_remove(VARIABLES));
+    TrialItem {
+        input: item.input.map(|part| part.to_value()),
+        output: item.output.map(|part| part.to_value()),
+        expected_output: item.expected_output.map(|part| part.to_value()),
+        metadata: metadata.filter(|members| !members.is_empty()),
+        variables: match variables {
+            Some(Value::Object(variables)) => variables,
+            _ => Map::new(),
+        },
+    }
+}
+
+fn shown_score(score: TrialScore) -> contract::TrialScore {
+    contract::TrialScore {
+        value: (&score.value).into(),
+        data_type: score.value.data_type(),
+        name: score.name,
+        comment: score.comment,
+        metadata: score.metadata,
+        observation_id: score.observation,
+    }
+}

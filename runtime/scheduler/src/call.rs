@@ -1,0 +1,164 @@
+//! The call that scores a target: the same for an execution and for a trial.
+
+use std::sync::Arc;
+
+use perpend_domain::evaluation::{NoScores, OnMissing, Uncalled};
+use perpend_domain::identity;
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::mapping::{Plan, Subject};
+use perpend_domain::observation::Observation;
+use perpend_domain::plugin::{Attempting, Call, FailureClass, Item, Limits, Origin, Purpose};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+
+use crate::catalog::PreparedEvaluator;
+use crate::decide::is_reserved;
+use crate::parts::Inner;
+
+/// What is scored, loaded.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) observation: Option<Observation>,
+    pub(crate) trace: Option<Trace>,
+    pub(crate) observations: Vec<Observation>,
+}
+
+impl Loaded {
+    /// An observation alone.
+    pub(crate) fn of_observation(own: Observation) -> Self {
+        Self {
+            observation: Some(own),
+            trace: None,
+            observations: Vec::new(),
+        }
+    }
+
+    pub(crate) fn environment(&self) -> &str {
+        let of_trace = self.trace.as_ref().map(|trace| trace.environment.as_str());
+        let own = self
+            .observation
+            .as_ref()
+            .map(|own| own.environment.as_str());
+        of_trace.or(own).unwrap_or_default()
+    }
+}
+
+/// Why a loaded target is not called for.
+#[derive(Debug)]
+pub(crate) enum NoCall {
+    /// It is one of the engine's own.
+    LoopGuard(NoScores),
+    /// The mapping cannot be used.
+    InvalidConfig(NoScores),
+    /// The target lacks a part that is mapped.
+    Missing(NoScores),
+}
+
+impl NoCall {
+    /// The reason that is stored or shown.
+    pub(crate) fn why(self) -> NoScores {
+        match self {
+            Self::LoopGuard(why) | Self::InvalidConfig(why) | Self::Missing(why) => why,
+        }
+    }
+}
+
+/// The item that a mapping makes of a target.
+pub(crate) fn item_of(
+    evaluator: &PreparedEvaluator,
+    plan: &Result<Plan, String>,
+    loaded: &Loaded,
+    on_missing: OnMissing,
+) -> Result<Item, NoCall> {
+    if is_reserved(loaded.environment()) {
+        let message = "the target is one of the engine's own";
+        return Err(NoCall::LoopGuard(NoScores::new(
+            Uncalled::LoopGuard,
+            message,
+        )));
+    }
+    let plan = plan.as_ref().map_err(|error| {
+        NoCall::InvalidConfig(NoScores::new(FailureClass::InvalidConfig, error))
+    })?;
+    let subject = Subject {
+        observation: loaded.observation.as_ref(),
+        trace: loaded.trace.as_ref(),
+        observations: &loaded.observations,
+    };
+    let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
+    item.map_err(|missing| {
+        NoCall::Missing(NoScores::new(
+            Uncalled::MissingVariable,
+            &missing.to_string(),
+        ))
+    })
+}
+
+/// The call of an evaluator over an item; without an attempt it is a trial.
+pub(crate) fn call_of(
+    evaluator: &PreparedEvaluator,
+    item: Item,
+    run_time: Timestamp,
+    limits: Limits,
+    attempt: Option<Attempting>,
+) -> Call {
+    let version = &evaluator.evaluator.version;
+    Call {
+        plugin: version.plugin,
+        evaluator_id: Arc::clone(&evaluator.plugin_evaluator),
+        config: Arc::clone(&evaluator.config),
+        seed: identity::seed(&version.fingerprint, &item),
+        item,
+        run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or_default(),
+        limits,
+        purpose: Purpose::Evaluate,
+        origin: Some(Arc::new(Origin::new(&evaluator.maker, attempt))),
+    }
+}
+
+/// Why there are no scores where the evaluator gave none.
+pub(crate) fn gave_none() -> NoScores {
+    NoScores::new(FailureClass::NotApplicable, "the evaluator gave no score")
+}
+
+impl Inner {
+    /// A trace with what its mapping reads of it.
+    pub(crate) async fn load_trace(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+        plan: &Result<Plan, String>,
+    ) -> Result<Option<Loaded>, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        let Some(trace) = telemetry.target_trace(project, id).await? else {
+            return Ok(None);
+        };
+        let reads_all = plan.as_ref().is_ok_and(Plan::reads_observations);
+        let observations = match reads_all {
+            true => telemetry.target_trace_observations(project, id).await?,
+            false => Vec::new(),
+        };
+        let observation = match &trace.root {
+            Some(root) => self.load_one(project, id, root).await?,
+            None => None,
+        };
+        Ok(Some(Loaded {
+            observation,
+            trace: Some(trace),
+            observations,
+        }))
+    }
+
+    /// An observation with its content.
+    pub(crate) async fn load_one(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        id: &ObservationId,
+    ) -> Result<Option<Observation>, perpend_sql::Error> {
+        let keys = [(trace.clone(), id.clone())];
+        let telemetry = &self.deps.store.telemetry;
+        let mut found = telemetry.target_observations(project, &keys, true).await?;
+        Ok(found.pop())
+    }
+}

@@ -1,0 +1,249 @@
+//! Trials: what an evaluator gives for some targets, with nothing stored (evaluation.md 1.7).
+//!
+//! A trial loads, maps, calls and names as an execution does. It has no attempt: its model calls are kept with the call
+//! and counted in no budget, and nobody tries it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use perpend_domain::evaluation::{
+    Evaluator, Mapping, NoScores, OnMissing, Target, TargetKind, Uncalled,
+};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::mapping::{Plan, WrittenItem};
+use perpend_domain::model_call::ModelCall;
+use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin};
+use perpend_domain::time::Timestamp;
+
+use crate::Scheduler;
+use crate::call::{Loaded, NoCall, call_of, gave_none, item_of};
+use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
+use crate::failures::as_noted;
+use crate::parts::Inner;
+use crate::pointers::refusal;
+use crate::scores::{TrialScore, trial_scores};
+
+/// What an evaluator is tried on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrialOn {
+    /// A target.
+    Target(Target),
+    /// An item that somebody wrote; no mapping is applied.
+    Written(WrittenItem),
+}
+
+/// An evaluator to be tried.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Saved or not.
+    pub evaluator: Evaluator,
+    /// Instead of the evaluator's own mapping.
+    pub mapping: Option<Vec<Mapping>>,
+    /// What happens when a target lacks a mapped part.
+    pub on_missing: OnMissing,
+    /// In the order of the results.
+    pub on: Vec<TrialOn>,
+    /// The longest time for all together.
+    pub limit: Duration,
+}
+
+/// What came of one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialResult {
+    /// What the evaluator was given; `None` where it was not called.
+    pub item: Option<Item>,
+    /// The scores, or why there are none.
+    pub outcome: Result<Vec<TrialScore>, NoScores>,
+    /// Exchanges with model providers.
+    pub model_calls: Vec<ModelCall>,
+    /// From the call to its answer, milliseconds.
+    pub took_ms: u64,
+    /// CPU time in the guest, microseconds.
+    pub cpu_us: u64,
+}
+
+impl TrialResult {
+    fn without_call(why: NoScores) -> Self {
+        Self {
+            item: None,
+            outcome: Err(why),
+            model_calls: Vec::new(),
+            took_ms: 0,
+            cpu_us: 0,
+        }
+    }
+}
+
+/// A call under way, and where its result belongs.
+struct Open {
+    place: usize,
+    target: Option<Target>,
+    item: Item,
+    origin: Option<Arc<Origin>>,
+}
+
+impl Scheduler {
+    /// Tries an evaluator. Nothing is stored, and no pause is heeded.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn trial(
+        &self,
+        project: &ProjectId,
+        trial: Trial,
+    ) -> Result<Vec<TrialResult>, perpend_sql::Error> {
+        let inner = &self.inner;
+        let store = &inner.deps.store;
+        let evaluator = prepare_evaluator(store, project, trial.evaluator).await?;
+        let default = &evaluator.evaluator.version.mapping;
+        let mapping = trial.mapping.as_ref().unwrap_or(default);
+        let of_observations = plan_of(mapping, TargetKind::Observation);
+        let of_traces = plan_of(mapping, TargetKind::Trace);
+        let plan = |target: &Target| match target.kind() {
+            TargetKind::Observation => &of_observations,
+            TargetKind::Trace => &of_traces,
+        };
+        let now = inner.deps.clock.now();
+        let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, on) in trial.on.into_iter().enumerate() {
+            let (target, item) = match on {
+                TrialOn::Written(written) => (None, Ok(written.item(evaluator.needs))),
+                TrialOn::Target(target) => {
+                    let item = inner
+                        .item_of_target(
+                            project,
+                            &evaluator,
+                            (&target, plan(&target)),
+                            trial.on_missing,
+                        )
+                        .await?;
+                    (Some(target), item)
+                }
+            };
+            results.push(None);
+            match item {
+                Err(why) => results[place] = Some(TrialResult::without_call(why)),
+                Ok(item) => {
+                    let limits = inner.deps.options.limits;
+                    let call = call_of(&evaluator, item.clone(), now, limits, None);
+                    let origin = call.origin.clone();
+                    calls.push(call);
+                    open.push(Open {
+                        place,
+                        target,
+                        item,
+                        origin,
+                    });
+                }
+            }
+        }
+        let answers = inner.answers(calls, now, trial.limit).await;
+        for (each, answer) in open.into_iter().zip(answers) {
+            let place = each.place;
+            results[place] = Some(inner.result(project, &evaluator, each, answer).await?);
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+}
+
+impl Inner {
+    async fn item_of_target(
+        &self,
+        project: &ProjectId,
+        evaluator: &PreparedEvaluator,
+        (target, plan): (&Target, &Result<Plan, String>),
+        on_missing: OnMissing,
+    ) -> Result<Result<Item, NoScores>, perpend_sql::Error> {
+        let missing = || {
+            NoScores::new(
+                Uncalled::TargetMissing,
+                "the project has no such target; it may not have arrived yet",
+            )
+        };
+        let trace = &target.trace_id;
+        let loaded = match &target.observation_id {
+            Some(id) => {
+                let own = self.load_one(project, trace, id).await?;
+                own.map(Loaded::of_observation)
+            }
+            None => self.load_trace(project, trace, plan).await?,
+        };
+        Ok(match loaded {
+            None => Err(missing()),
+            Some(loaded) => item_of(evaluator, plan, &loaded, on_missing).map_err(NoCall::why),
+        })
+    }
+
+    /// The answers to calls, each with the milliseconds until it came; what does not come in time is `None`.
+    async fn answers(
+        &self,
+        calls: Vec<Call>,
+        started_at: Timestamp,
+        limit: Duration,
+    ) -> Vec<Option<(CallResult, u64)>> {
+        let mut answers = vec![None; calls.len()];
+        let mut coming = self.deps.evaluate.evaluate(calls);
+        let all = async {
+            while let Some((place, result)) = coming.next().await {
+                let took = self.deps.clock.now().as_micros() - started_at.as_micros();
+                let took_ms = u64::try_from(took / 1_000).unwrap_or_default();
+                if let Some(answer) = answers.get_mut(place) {
+                    *answer = Some((result, took_ms));
+                }
+            }
+        };
+        // What has come until then counts.
+        let _ = tokio::time::timeout(limit, all).await;
+        answers
+    }
+
+    async fn result(
+        &self,
+        project: &ProjectId,
+        evaluator: &PreparedEvaluator,
+        open: Open,
+        answer: Option<(CallResult, u64)>,
+    ) -> Result<TrialResult, perpend_sql::Error> {
+        let notes = open.origin.as_ref().map(|origin| origin.notes.calls());
+        let model_calls = notes.unwrap_or_default();
+        let Some((mut result, took_ms)) = answer else {
+            let message = "no answer came in the time that a trial may take";
+            return Ok(TrialResult {
+                item: Some(open.item),
+                model_calls,
+                ..TrialResult::without_call(NoScores::new(FailureClass::WallTimeout, message))
+            });
+        };
+        match &open.target {
+            Some(target) => {
+                let results = std::slice::from_mut(&mut result);
+                self.refuse_foreign_pointers(project, &[target], results)
+                    .await?;
+            }
+            None => {
+                let scores = result.outcome.as_ref().into_iter().flatten();
+                let mut pointing = scores.filter(|score| score.observation_id.is_some());
+                if let Some(failure) = pointing.next().map(refusal) {
+                    drop(pointing);
+                    result.outcome = Err(failure);
+                }
+            }
+        }
+        let outcome = match result.outcome {
+            Ok(given) if given.is_empty() => Err(gave_none()),
+            Ok(given) => Ok(trial_scores(evaluator, given)),
+            Err(failure) => {
+                let failure = as_noted(failure, open.origin.as_deref());
+                Err(NoScores::new(failure.class, &failure.message))
+            }
+        };
+        Ok(TrialResult {
+            item: Some(open.item),
+            outcome,
+            model_calls,
+            took_ms,
+            cpu_us: result.cpu_us,
+        })
+    }
+}
