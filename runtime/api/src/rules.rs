@@ -5,7 +5,9 @@ use perpend_catalog::RulePatch;
 use perpend_contract::list::{Continued, Known};
 use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::evaluation::{
+    Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing,
+};
 use perpend_domain::filter::{Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::compile;
@@ -212,7 +214,13 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
 }
 
 /// Checks what hangs together: mappings with the target, assignments with the switch.
-async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), Problem> {
+///
+/// Answers with the evaluators, in the order of the assignments.
+async fn check_whole(
+    app: &App,
+    project: &ProjectId,
+    rule: &Rule,
+) -> Result<Vec<Evaluator>, Problem> {
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",
@@ -245,7 +253,8 @@ async fn check_whole(app: &App, project: &ProjectId, rule: &Rule) -> Result<(), 
         }
         evaluators.push(evaluator);
     }
-    budgets::check(app, project, &rule.budget, &evaluators).await
+    budgets::check(app, project, &rule.budget, &evaluators).await?;
+    Ok(evaluators)
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
@@ -305,8 +314,11 @@ pub(super) async fn make(
         created_at: now,
         updated_at: now,
     };
-    check_whole(app, project, &rule).await?;
+    let evaluators = check_whole(app, project, &rule).await?;
     check_datasets(app, project, &rule.filter).await?;
+    if rule.enabled {
+        evaluators::preflight(app, project, evaluators).await?;
+    }
     app.store.catalog.create_rule(project, &rule).await?;
     Ok(rule)
 }
@@ -326,11 +338,22 @@ pub(super) async fn change(
     let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);
     let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     patch.filter = input.filter.is_some().then_some(filter);
-    let mut wanted = standing;
+    let mut wanted = standing.clone();
     patch.apply(&mut wanted, now);
-    check_whole(app, project, &wanted).await?;
+    let mut evaluators = check_whole(app, project, &wanted).await?;
     if let Some(filter) = &patch.filter {
         check_datasets(app, project, filter).await?;
+    }
+    // What the rule asks already, it goes on asking.
+    if standing.enabled && (standing.paused.is_none() || patch.enabled != Some(true)) {
+        let asked = |one: &Evaluator| {
+            let mut asked = standing.assignments.iter();
+            asked.any(|each| each.evaluator_id == one.id)
+        };
+        evaluators.retain(|one| !asked(one));
+    }
+    if wanted.enabled {
+        evaluators::preflight(app, project, evaluators).await?;
     }
     let catalog = &app.store.catalog;
     Ok(catalog.patch_rule(project, &wanted.id, &patch, now).await?)

@@ -220,10 +220,11 @@ async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gon
 #[tokio::test]
 async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_is_saved() {
     let app = TestApp::new().await.unwrap();
-    connect(&app, "main", json!([{ "error": { "status": 401 } }])).await;
+    connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
     let evaluator = made["id"].as_str().unwrap();
     app.rule(evaluator, generations()).await.unwrap();
+    connect(&app, "main", json!([{ "error": { "status": 401 } }])).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
     app.ingest(&trace).await.unwrap();
     let one = format!("{EVALUATORS}/{evaluator}");
@@ -285,16 +286,13 @@ async fn a_connection_that_is_deleted_pauses_its_judges_at_once() {
 #[tokio::test]
 async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
     let app = TestApp::new().await.unwrap();
-    connect(
-        &app,
-        "main",
-        json!([{ "reply": { "reasoning": "Too good.", "score": 7 } }]),
-    )
-    .await;
+    connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
     app.rule(made["id"].as_str().unwrap(), generations())
         .await
         .unwrap();
+    let too_good = json!([{ "reply": { "reasoning": "Too good.", "score": 7 } }]);
+    connect(&app, "main", too_good).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
     app.ingest(&trace).await.unwrap();
     let executions = format!("/api/v1/executions?traceId={}", trace.id);

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::judges::{call, connect, generations, judge};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
+const RULES: &str = "/api/public/v2/evaluation-rules";
 const TRIAL: &str = "/api/v1/evaluations/trial";
 const SCORES: &str = "/api/public/v3/scores";
 /// What the server adds to the metadata when a score is stored.
@@ -251,6 +252,60 @@ async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
         let is_right = answered == status && said.to_string().contains(part);
         assert!(is_right, "{body}: {answered} {said}");
     }
+    left_nothing(&app).await;
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_judge_whose_model_does_not_answer_is_neither_saved_nor_switched_on() {
+    let app = TestApp::new().await.unwrap();
+    let forbidden = json!([{ "error": { "status": 401 } }]);
+    connect(&app, "main", forbidden.clone()).await;
+    let refused = |said: &Value| {
+        let details = &said["details"];
+        assert_eq!(details["reason"], "evaluator_preflight_failed", "{said}");
+        assert_eq!(
+            (&details["provider"], &details["model"], &details["class"]),
+            (&json!("main"), &json!("m"), &json!("auth_invalid")),
+            "{said}"
+        );
+    };
+    let (status, said) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    assert_eq!(status, 422, "{said}");
+    refused(&said);
+    let listed = app.client.get(EVALUATORS).await.unwrap().json();
+    assert_eq!(count(&listed), 0, "{listed}");
+
+    connect(&app, "main", replies()).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    let one = format!("{EVALUATORS}/{}", made["id"].as_str().unwrap());
+    let mut off = json!({
+        "name": "polite", "enabled": false, "evaluatorAssignments": [{ "evaluatorId": made["id"] }],
+    });
+    let (status, rule) = call(&app, Method::POST, RULES, off.clone()).await;
+    assert_eq!(status, 200, "{rule}");
+    connect(&app, "main", forbidden).await;
+    off["enabled"] = json!(true);
+    let (status, said) = call(&app, Method::POST, RULES, off).await;
+    assert_eq!(status, 422, "{said}");
+    refused(&said);
+    let rule = format!("{RULES}/{}", rule["id"].as_str().unwrap());
+    let on = json!({ "enabled": true });
+    let (status, said) = call(&app, Method::PATCH, &rule, on.clone()).await;
+    assert_eq!(status, 422, "{said}");
+    let shown = app.client.get(&rule).await.unwrap().json();
+    assert_eq!(shown["enabled"], false, "{shown}");
+    let mut changed = judge(Some("m"));
+    changed["prompt"] = json!("Is this polite?\n{{output}}");
+    let (status, said) = call(&app, Method::PATCH, &one, changed).await;
+    assert_eq!(status, 422, "{said}");
+    // What asks no model is not held up, and what is asked of no model neither.
+    let (status, renamed) = call(&app, Method::PATCH, &one, json!({ "name": "kind" })).await;
+    assert_eq!(status, 200, "{renamed}");
+
+    connect(&app, "main", replies()).await;
+    let (status, said) = call(&app, Method::PATCH, &rule, on).await;
+    assert_eq!(status, 200, "{said}");
     left_nothing(&app).await;
     app.stop().await.unwrap();
 }

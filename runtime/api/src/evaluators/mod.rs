@@ -13,6 +13,7 @@ mod definition;
 mod input;
 mod judge;
 mod models;
+mod preflight;
 mod trial;
 mod view;
 
@@ -37,6 +38,7 @@ use crate::state::{App, Routes};
 
 pub(super) use definition::{Definition, mapping_problem};
 pub(super) use judge::{check_mapping, variables_of};
+pub(super) use preflight::check as preflight;
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),
@@ -139,7 +141,7 @@ pub(super) async fn shown(
     Ok(view::evaluator(evaluator, uses, is_closed))
 }
 
-/// Makes an evaluator from the body of a request.
+/// Makes an evaluator from the body of a request. The model of a judge is asked first.
 pub(super) async fn make(
     app: &App,
     project: &ProjectId,
@@ -152,6 +154,8 @@ pub(super) async fn make(
         description: input.description,
         version: input.definition.check(app, project).await?,
     };
+    let wanted = trial::unsaved(app, new.name.clone(), &new.version)?;
+    preflight(app, project, [wanted]).await?;
     let catalog = &app.store.catalog;
     let made = catalog.create_evaluator(project, &new, app.web.clock.now());
     Ok(made.await?)
@@ -233,7 +237,10 @@ pub(super) async fn change(
             if let Some(message) = view::changes_kind(&evaluator.version, kind) {
                 return Err(Problem::body("type", message));
             }
-            Some(definition.check(app, project).await?)
+            let version = definition.check(app, project).await?;
+            let wanted = trial::unsaved(app, evaluator.name.clone(), &version)?;
+            preflight(app, project, [wanted]).await?;
+            Some(version)
         }
     };
     let catalog = &app.store.catalog;

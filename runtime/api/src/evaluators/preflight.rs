@@ -1,0 +1,103 @@
+//! Whether the model of a judge answers: asked before the judge is saved, and before a rule uses it (evaluation.md 3.8).
+
+use futures_util::future::try_join_all;
+use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::mapping::WrittenItem;
+use perpend_domain::plugin::FailureClass;
+use perpend_scheduler::{Trial, TrialOn};
+use perpend_web::problem::{Code, Problem};
+use serde_json::{Map, Value};
+
+use super::trial::LIMIT;
+use super::variables_of;
+use crate::state::App;
+
+/// What each variable of the prompt holds. It says what it is, because a model may remark on it.
+const TEXT: &str = "This is a test of the connection.";
+
+/// Tries those of these evaluators that are judges on a tiny item. They share one turn and one limit of time.
+///
+/// # Errors
+/// When the model of one does not answer as the judge needs it.
+pub(crate) async fn check(
+    app: &App,
+    project: &ProjectId,
+    evaluators: impl IntoIterator<Item = Evaluator>,
+) -> Result<(), Problem> {
+    let judges = evaluators.into_iter();
+    let judges: Vec<Evaluator> = judges.filter(|one| one.version.is_judge()).collect();
+    if judges.is_empty() {
+        return Ok(());
+    }
+    let _turn = app.trials.wait(project).await?;
+    let all = judges.into_iter().map(|judge| answers(app, project, judge));
+    try_join_all(all).await.map(|_| ())
+}
+
+async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Problem> {
+    let slot = judge.version.slots.first();
+    let own = slot.and_then(|slot| slot.model.clone());
+    let choice = match own {
+        Some(choice) => Some(choice),
+        None => app.store.catalog.default_model(project).await?,
+    };
+    let trial = Trial {
+        on: vec![TrialOn::Written(tiny_item(&judge))],
+        evaluator: judge.clone(),
+        mapping: None,
+        on_missing: OnMissing::Fail,
+        limit: LIMIT,
+    };
+    let results = app.scheduler.trial(project, trial).await?;
+    let result = results.into_iter().next().ok_or_else(Problem::internal)?;
+    let Err(why) = result.outcome else {
+        return Ok(());
+    };
+    if is_ours(&why) {
+        let message = format!("the evaluator could not be tried: {}", why.message);
+        return Err(Problem::unavailable(message));
+    }
+    let asked = choice.as_ref().map_or_else(String::new, |choice| {
+        format!(" of {:?} over {:?}", choice.model, choice.provider)
+    });
+    let message = format!(
+        "a test{asked} for the evaluator {:?} failed with {}: {}",
+        judge.name,
+        why.class.as_str(),
+        why.message
+    );
+    let mut problem = Problem::new(Code::PreflightFailed, message)
+        .with("evaluatorName", judge.name)
+        .with("class", why.class.as_str());
+    if let Some(choice) = choice {
+        problem = problem
+            .with("provider", choice.provider)
+            .with("model", choice.model);
+    }
+    Err(problem)
+}
+
+/// Every variable of the prompt has a text.
+fn tiny_item(judge: &Evaluator) -> WrittenItem {
+    let text = || Some(Value::from(TEXT));
+    let variables = variables_of(&judge.version.config).into_iter();
+    WrittenItem {
+        input: text(),
+        output: text(),
+        expected_output: text(),
+        metadata: Some(Map::from_iter([("test".to_owned(), TEXT.into())])),
+        variables: variables.map(|name| (name, TEXT.into())).collect(),
+    }
+}
+
+/// Whether the fault is the server's: the model was not even asked.
+fn is_ours(why: &NoScores) -> bool {
+    let ours = [
+        FailureClass::Internal,
+        FailureClass::WorkerLost,
+        FailureClass::WorkerFull,
+        FailureClass::Cancelled,
+    ];
+    ours.into_iter().any(|class| why.class == class.into())
+}
