@@ -13,7 +13,6 @@ use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
-use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
 use perpend_ledger::RuleCount;
 use perpend_scheduler::{Explanation, Refusal, Step};
@@ -25,7 +24,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
 use super::evaluators::PAGE;
-use super::rules;
+use super::{model_calls, rules};
 use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -172,41 +171,12 @@ async fn get_execution(
     });
     let calls = app.store.ledger.model_calls(&caller.project, id).await?;
     Ok(Answer(ExecutionWithAttempts {
-        cost_usd: cost(calls.iter().map(|(_, call)| call)),
-        model_calls: calls.into_iter().map(model_call).collect(),
+        cost_usd: model_calls::cost(calls.iter().map(|(_, call)| call)),
+        model_calls: calls.into_iter().map(model_calls::view).collect(),
         execution: (&row).into(),
         failed_attempts: attempts.into_iter().map(Into::into).collect(),
         superseded_scores: aside.collect(),
     }))
-}
-
-/// What calls cost together; nothing where there are none, or the price of one is not known.
-pub(super) fn cost<'c>(calls: impl IntoIterator<Item = &'c ModelCall>) -> Option<f64> {
-    let mut calls = calls.into_iter().peekable();
-    calls.peek()?;
-    let answered = calls.filter(|call| call.error.is_none());
-    answered.map(|call| call.cost).sum()
-}
-
-pub(super) fn model_call((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
-    let (class, message) = call.error.unzip();
-    contract::ModelCall {
-        attempt: attempt + 1,
-        provider: call.provider,
-        model: call.model,
-        model_answered: call.model_answered,
-        method: call.method,
-        started_at: call.started_at,
-        latency_ms: call.latency_ms,
-        input_tokens: call.input_tokens,
-        cached_tokens: call.cached_tokens,
-        output_tokens: call.output_tokens,
-        reasoning_tokens: call.reasoning_tokens,
-        estimated: call.is_estimated,
-        cost_usd: call.cost,
-        error_class: class,
-        error_message: message,
-    }
 }
 
 async fn requeue_execution(

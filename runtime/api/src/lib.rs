@@ -17,6 +17,7 @@ mod feedback;
 mod health;
 mod llm_connections;
 mod media;
+mod model_calls;
 mod models;
 mod older;
 mod optional;

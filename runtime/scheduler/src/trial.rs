@@ -30,7 +30,7 @@ pub enum TrialOn {
     /// A target.
     Target(Target),
     /// An item that somebody wrote; no mapping is applied.
-    Written(WrittenItem),
+    Written(Box<WrittenItem>),
 }
 
 /// An evaluator to be tried.

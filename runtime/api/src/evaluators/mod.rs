@@ -10,6 +10,7 @@
 mod code;
 mod config;
 mod definition;
+mod existing;
 mod input;
 mod judge;
 mod models;
@@ -37,6 +38,7 @@ use crate::evaluators::input::EvaluatorPatch;
 use crate::state::{App, Routes};
 
 pub(super) use definition::{Definition, mapping_problem};
+pub(super) use existing::{checked_name, existing, known};
 pub(super) use judge::{check_mapping, variables_of};
 pub(super) use preflight::check as preflight;
 
@@ -93,30 +95,6 @@ pub(super) fn routes(routes: &mut Routes) {
     .query(PAGE);
     routes.add(versions, list_versions);
     trial::routes(routes);
-}
-
-pub(super) fn known(id: &str) -> Result<EvaluatorId, Problem> {
-    EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
-}
-
-pub(super) async fn existing(
-    app: &App,
-    project: &ProjectId,
-    id: &str,
-) -> Result<Evaluator, Problem> {
-    let found = app.store.catalog.evaluator(project, &known(id)?).await?;
-    found.ok_or_else(|| Problem::not_found("evaluator"))
-}
-
-pub(super) fn checked_name(name: &str) -> Result<String, Problem> {
-    let name = name.trim();
-    if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        return Err(Problem::body(
-            "name",
-            "1 to 200 characters, none of them control characters",
-        ));
-    }
-    Ok(name.to_owned())
 }
 
 /// Whether an evaluator is of a kind, as some client sees it.

@@ -43,7 +43,7 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         None => app.store.catalog.default_model(project).await?,
     };
     let trial = Trial {
-        on: vec![TrialOn::Written(tiny_item(&judge))],
+        on: vec![TrialOn::Written(Box::new(tiny_item(&judge)))],
         evaluator: judge.clone(),
         mapping: None,
         on_missing: OnMissing::Fail,

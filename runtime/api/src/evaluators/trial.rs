@@ -21,8 +21,11 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Map, Value};
 
-use super::{check_mapping, checked_name, existing, input, known, mapping_problem, variables_of};
-use crate::executions;
+use super::definition::mapping_problem;
+use super::existing::{checked_name, existing, known};
+use super::input;
+use super::judge::{check_mapping, variables_of};
+use crate::model_calls;
 use crate::state::{App, Routes};
 
 const TRIAL: &str = "/api/v1/evaluations/trial";
@@ -83,7 +86,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
             let message = format!("1 to {MAX_TARGETS} targets are expected");
             Err(Problem::body("targets", message))
         }
-        (None, Some(item)) => Ok(vec![TrialOn::Written(written(item.clone()))]),
+        (None, Some(item)) => Ok(vec![TrialOn::Written(Box::new(written(item.clone())))]),
         _ => Err(Problem::body(
             "targets",
             "either targets or an item is expected",
@@ -231,11 +234,11 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
         scores: scores.into_iter().map(shown_score).collect(),
         error_class: class,
         error_message: message,
-        cost_usd: executions::cost(&result.model_calls),
+        cost_usd: model_calls::cost(&result.model_calls),
         model_calls: result
             .model_calls
             .into_iter()
-            .map(|call| executions::model_call((0, call)))
+            .map(|call| model_calls::view((0, call)))
             .collect(),
         duration_ms: result.took_ms,
         cpu_microseconds: result.cpu_us,

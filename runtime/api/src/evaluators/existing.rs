@@ -1,0 +1,31 @@
+//! Evaluators by the id that a caller sent, and names that they may have.
+
+use perpend_domain::evaluation::Evaluator;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+
+pub(crate) fn known(id: &str) -> Result<EvaluatorId, Problem> {
+    EvaluatorId::new(id).map_err(|_| Problem::not_found("evaluator"))
+}
+
+pub(crate) async fn existing(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+) -> Result<Evaluator, Problem> {
+    let found = app.store.catalog.evaluator(project, &known(id)?).await?;
+    found.ok_or_else(|| Problem::not_found("evaluator"))
+}
+
+pub(crate) fn checked_name(name: &str) -> Result<String, Problem> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
+        return Err(Problem::body(
+            "name",
+            "1 to 200 characters, none of them control characters",
+        ));
+    }
+    Ok(name.to_owned())
+}
