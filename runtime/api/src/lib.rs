@@ -23,6 +23,7 @@ mod older;
 mod optional;
 mod plugins;
 mod prompts;
+mod rule_preview;
 mod rules;
 mod score_configs;
 mod skills;
@@ -49,6 +50,7 @@ pub fn routes() -> (Router<App>, Described) {
     annotation_queues::routes(all);
     evaluators::routes(all);
     rules::routes(all);
+    rule_preview::routes(all);
     budgets::routes(all);
     plugins::routes(all);
     executions::routes(all);

@@ -286,12 +286,12 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
-/// Makes a rule.
-pub(super) async fn make(
+/// A rule as it would be made, and its evaluators in the order of the assignments.
+pub(super) async fn draft(
     app: &App,
     project: &ProjectId,
     input: &RuleInput,
-) -> Result<Rule, Problem> {
+) -> Result<(Rule, Vec<Evaluator>), Problem> {
     let patch = patch_of(input, app, Timing::default(), true)?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
@@ -316,6 +316,16 @@ pub(super) async fn make(
     };
     let evaluators = check_whole(app, project, &rule).await?;
     check_datasets(app, project, &rule.filter).await?;
+    Ok((rule, evaluators))
+}
+
+/// Makes a rule.
+pub(super) async fn make(
+    app: &App,
+    project: &ProjectId,
+    input: &RuleInput,
+) -> Result<Rule, Problem> {
+    let (rule, evaluators) = draft(app, project, input).await?;
     if rule.enabled {
         evaluators::preflight(app, project, evaluators).await?;
     }

@@ -33,6 +33,14 @@ impl Loaded {
         }
     }
 
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            observation: self.observation.as_ref(),
+            trace: self.trace.as_ref(),
+            observations: &self.observations,
+        }
+    }
+
     pub(crate) fn environment(&self) -> &str {
         let of_trace = self.trace.as_ref().map(|trace| trace.environment.as_str());
         let own = self
@@ -80,17 +88,28 @@ pub(crate) fn item_of(
     let plan = plan.as_ref().map_err(|error| {
         NoCall::InvalidConfig(NoScores::new(FailureClass::InvalidConfig, error))
     })?;
-    let subject = Subject {
-        observation: loaded.observation.as_ref(),
-        trace: loaded.trace.as_ref(),
-        observations: &loaded.observations,
-    };
-    let item = plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty);
+    let item = plan.item(
+        &loaded.subject(),
+        evaluator.needs,
+        on_missing == OnMissing::Empty,
+    );
     item.map_err(|missing| {
         NoCall::Missing(NoScores::new(
             Uncalled::MissingVariable,
             &missing.to_string(),
         ))
+    })
+}
+
+/// The variables that are mapped to parts which the target lacks.
+pub(crate) fn missing_of(
+    evaluator: &PreparedEvaluator,
+    plan: &Result<Plan, String>,
+    loaded: &Loaded,
+) -> Vec<String> {
+    let plan = plan.as_ref().ok();
+    plan.map_or_else(Vec::new, |plan| {
+        plan.missing(&loaded.subject(), evaluator.needs)
     })
 }
 

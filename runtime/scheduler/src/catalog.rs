@@ -36,6 +36,12 @@ impl PreparedRule {
         self.rule.filter.filter()
     }
 
+    /// Whether its filter looks at the scores on a trace.
+    pub(crate) fn reads_scores(&self) -> bool {
+        let columns = ["scores_avg", "score_categories", "score_booleans"];
+        self.filter().reads(&columns)
+    }
+
     /// Its assignment of this evaluator.
     pub(crate) fn assignment(&self, evaluator: &EvaluatorId) -> Option<&PreparedAssignment> {
         let mut assignments = self.assignments.iter();

@@ -22,6 +22,7 @@ mod matcher;
 mod own_traces;
 mod parts;
 mod pointers;
+mod preview;
 mod retry;
 mod scores;
 mod target;
@@ -45,6 +46,7 @@ pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
 pub use decide::{Complete, Decision, Refusal, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, Step};
+pub use preview::{Matches, MissingVariable, Preview, PreviewExample};
 pub use scores::TrialScore;
 pub use trial::{Trial, TrialOn, TrialResult};
 

@@ -307,8 +307,8 @@ impl Inner {
             let Some(trace) = store.telemetry.target_trace(project, id).await? else {
                 return Ok(());
             };
-            let rules = due.iter().map(|(rule, ..)| *rule);
-            let scores = self.trace_scores(project, id, rules).await?;
+            let reads_scores = due.iter().any(|(rule, ..)| rule.reads_scores());
+            let scores = self.trace_scores(project, id, reads_scores).await?;
             for (rule, completion, standing) in due {
                 let row = TraceRow {
                     trace: &trace,
@@ -331,25 +331,23 @@ impl Inner {
         Ok(())
     }
 
-    /// The scores on a trace, when a filter asks for them.
-    async fn trace_scores(
+    /// The scores on a trace, where a filter asks for them.
+    pub(crate) async fn trace_scores(
         &self,
         project: &ProjectId,
         id: &TraceId,
-        mut rules: impl Iterator<Item = &Arc<PreparedRule>>,
-    ) -> Result<Vec<NewScore>, Error> {
-        let columns = ["scores_avg", "score_categories", "score_booleans"];
-        if rules.any(|rule| rule.filter().reads(&columns)) {
-            let stored = self
-                .deps
-                .store
-                .telemetry
-                .scores_of_traces(project, std::slice::from_ref(id))
-                .await?;
-            Ok(stored.into_iter().map(|score| score.written).collect())
-        } else {
-            Ok(Vec::new())
+        is_asked_for: bool,
+    ) -> Result<Vec<NewScore>, perpend_sql::Error> {
+        if !is_asked_for {
+            return Ok(Vec::new());
         }
+        let telemetry = &self.deps.store.telemetry;
+        let stored = telemetry.scores_of_traces(project, std::slice::from_ref(id));
+        Ok(stored
+            .await?
+            .into_iter()
+            .map(|score| score.written)
+            .collect())
     }
 
     /// Writes what was decided. Executions for which there is a place are claimed at once.

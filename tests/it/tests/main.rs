@@ -38,6 +38,7 @@ mod plugins;
 mod prompts;
 mod recorded;
 mod rest;
+mod rule_preview;
 mod scores;
 mod skills;
 mod slow_senders;

@@ -66,6 +66,16 @@ impl Plan {
             .any(|(_, source, _)| matches!(source, Source::Thread { .. } | Source::Chosen(..)))
     }
 
+    /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
+    #[must_use]
+    pub fn missing(&self, subject: &Subject<'_>, needs: ItemParts) -> Vec<String> {
+        let entries = self.entries.iter().flatten();
+        let missing = entries.filter(|(variable, source, path)| {
+            is_needed(variable, needs) && subject.mapped(source, path.as_ref()).is_none()
+        });
+        missing.map(|(variable, ..)| variable.clone()).collect()
+    }
+
     /// Builds the item: only the parts that the evaluator needs.
     ///
     /// # Errors
@@ -83,19 +93,10 @@ impl Plan {
         let mut metadata = None;
         let mut variables = Map::new();
         for (variable, source, path) in entries {
-            let wanted = match variable.as_str() {
-                "input" => needs.input,
-                "output" => needs.output,
-                "expected_output" => needs.expected_output,
-                _ => needs.metadata,
-            };
-            if !wanted {
+            if !is_needed(variable, needs) {
                 continue;
             }
-            let value = subject
-                .value(source)
-                .and_then(|value| extract(open(value), path.as_ref()));
-            let Some(value) = value else {
+            let Some(value) = subject.mapped(source, path.as_ref()) else {
                 if absent_is_empty {
                     continue;
                 }
@@ -114,6 +115,16 @@ impl Plan {
         }
         item.metadata = metadata_text(metadata, variables);
         Ok(subject.named(item, needs))
+    }
+}
+
+/// Whether an evaluator with these needs is given the variable.
+fn is_needed(variable: &str, needs: ItemParts) -> bool {
+    match variable {
+        "input" => needs.input,
+        "output" => needs.output,
+        "expected_output" => needs.expected_output,
+        _ => needs.metadata,
     }
 }
 
@@ -198,6 +209,11 @@ impl Subject<'_> {
             .as_ref()?
             .item_expected_output
             .as_ref()
+    }
+
+    fn mapped(&self, source: &Source, path: Option<&JsonPath>) -> Option<Value> {
+        self.value(source)
+            .and_then(|value| extract(open(value), path))
     }
 
     fn value(&self, source: &Source) -> Option<Value> {

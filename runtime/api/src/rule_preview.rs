@@ -1,0 +1,211 @@
+//! What a rule would do: its draft, held against what has come in the last seven days.
+
+use axum::extract::State;
+use perpend_contract::preview::{
+    Basis, Estimate, Examined, Example, Matches, Missing, Preview as Shown,
+};
+use perpend_contract::rule::RuleInput;
+use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::evaluation::{Assignment, Evaluator, Rule};
+use perpend_domain::ids::ProjectId;
+use perpend_scheduler::{Preview, PreviewExample, Trial, TrialOn};
+use perpend_web::answer::Answer;
+use perpend_web::auth::Act;
+use perpend_web::extract::Body;
+use perpend_web::problem::Problem;
+use perpend_web::routes::Operation;
+
+use crate::state::{App, Routes};
+use crate::trials::shown_item;
+use crate::turns::TRIAL_LIMIT;
+use crate::{model_calls, rules};
+
+const PREVIEW: &str = "/api/v1/evaluation-rules/preview";
+const DAY_MICROS: f64 = 86_400e6;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let preview = Operation::post(
+        "previewRule",
+        PREVIEW,
+        "What a rule would score, and what that would cost; nothing is scored",
+        EvaluatorWrite,
+    );
+    routes.add(preview.body::<RuleInput>(), preview_rule);
+}
+
+async fn preview_rule(
+    State(app): State<App>,
+    caller: Act,
+    Body(mut input): Body<RuleInput>,
+) -> Result<Answer<Shown>, Problem> {
+    let project = &caller.project;
+    input.name.get_or_insert_with(|| "preview".to_owned());
+    input.enabled = Some(false);
+    let (rule, evaluators) = rules::draft(&app, project, &input).await?;
+    let _turn = app.trials.wait(project).await?;
+    let found = app.scheduler.preview(project, rule.clone()).await?;
+    let per_day = per_day(&app, &found);
+    let mut estimates = Vec::with_capacity(evaluators.len());
+    for (assignment, evaluator) in rule.assignments.iter().zip(evaluators) {
+        let asked = Asked {
+            app: &app,
+            project,
+            rule: &rule,
+            assignment,
+        };
+        let mut examples = found.examples.iter();
+        let example = examples.find(|example| example.item.is_ok());
+        estimates.push(asked.estimate(evaluator, example, per_day).await?);
+    }
+    let costs = estimates.iter().map(|each| each.cost_per_day_usd);
+    Ok(Answer(Shown {
+        cost_per_day_usd: costs.sum(),
+        examined: Examined {
+            count: found.n_examined,
+            is_whole: found.is_whole,
+            since: found.since,
+        },
+        last_day: matches(found.last_day),
+        last_week: matches(found.last_week),
+        examples: found.examples.into_iter().map(example).collect(),
+        checked_count: found.n_checked,
+        missing_variables: found
+            .missing
+            .into_iter()
+            .map(|each| Missing {
+                evaluator_id: each.evaluator,
+                variable: each.variable,
+                count: each.n_targets,
+            })
+            .collect(),
+        evaluators: estimates,
+    }))
+}
+
+/// Sampled targets of a day; where less than a day was looked at, as many as that would give in a day.
+fn per_day(app: &App, found: &Preview) -> f64 {
+    let now = app.web.clock.now().as_micros() as f64;
+    let seen = now - found.since.as_micros() as f64;
+    let n = f64::from(found.last_day.n_sampled);
+    match seen < DAY_MICROS {
+        true => n * DAY_MICROS / seen.max(1.0),
+        false => n,
+    }
+}
+
+fn matches(found: perpend_scheduler::Matches) -> Matches {
+    Matches {
+        matching: found.n_matching,
+        sampled: found.n_sampled,
+    }
+}
+
+fn example(found: PreviewExample) -> Example {
+    let (item, why) = match found.item {
+        Ok(item) => (Some(shown_item(item)), None),
+        Err(why) => (None, Some(why)),
+    };
+    let (class, message) = why
+        .map(|why| (why.class.as_str().to_owned(), why.message))
+        .unzip();
+    Example {
+        trace_id: found.target.trace_id,
+        observation_id: found.target.observation_id,
+        name: found.name,
+        timestamp: found.at,
+        item,
+        error_class: class,
+        error_message: message,
+    }
+}
+
+/// One evaluator of the draft.
+struct Asked<'a> {
+    app: &'a App,
+    project: &'a ProjectId,
+    rule: &'a Rule,
+    assignment: &'a Assignment,
+}
+
+/// What one execution takes.
+struct Known {
+    basis: Basis,
+    cost: Option<f64>,
+    latency_ms: Option<f64>,
+}
+
+impl Asked<'_> {
+    async fn estimate(
+        &self,
+        evaluator: Evaluator,
+        example: Option<&PreviewExample>,
+        per_day: f64,
+    ) -> Result<Estimate, Problem> {
+        let at_a_time = self.at_a_time(&evaluator).await?;
+        let known = self.known(evaluator, example).await?;
+        let seconds = known.latency_ms.zip(at_a_time);
+        Ok(Estimate {
+            evaluator_id: self.assignment.evaluator_id.clone(),
+            executions_per_day: per_day,
+            basis: known.basis,
+            cost_per_execution_usd: known.cost,
+            cost_per_day_usd: known.cost.map(|cost| cost * per_day),
+            seconds_per_day: seconds
+                .map(|(latency_ms, n)| per_day * latency_ms / 1_000.0 / f64::from(n)),
+        })
+    }
+
+    async fn known(
+        &self,
+        evaluator: Evaluator,
+        example: Option<&PreviewExample>,
+    ) -> Result<Known, Problem> {
+        let known = |basis, cost, latency_ms| Known {
+            basis,
+            cost,
+            latency_ms,
+        };
+        if !evaluator.version.grants.model {
+            return Ok(known(Basis::Free, Some(0.0), None));
+        }
+        let ledger = &self.app.store.ledger;
+        let id = &self.assignment.evaluator_id;
+        if let Some(means) = ledger.latest_means(self.project, id).await? {
+            return Ok(known(Basis::Executions, means.cost, Some(means.latency_ms)));
+        }
+        let Some(example) = example else {
+            return Ok(known(Basis::Unknown, None, None));
+        };
+        let trial = Trial {
+            evaluator,
+            mapping: self.assignment.mapping.clone(),
+            on_missing: self.rule.on_missing,
+            on: vec![TrialOn::Target(example.target.clone())],
+            limit: TRIAL_LIMIT,
+        };
+        let results = self.app.scheduler.trial(self.project, trial).await?;
+        let tried = results.into_iter().next();
+        let calls = tried.map(|result| result.model_calls).unwrap_or_default();
+        if calls.is_empty() {
+            return Ok(known(Basis::Unknown, None, None));
+        }
+        let latency_ms: u64 = calls.iter().map(|call| call.latency_ms).sum();
+        let cost = model_calls::cost(&calls);
+        Ok(known(Basis::Trial, cost, Some(latency_ms as f64)))
+    }
+
+    /// The calls that the connection of the first model takes at a time.
+    async fn at_a_time(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
+        let catalog = &self.app.store.catalog;
+        let own = evaluator.version.slots.first();
+        let choice = match own.and_then(|slot| slot.model.clone()) {
+            Some(choice) => Some(choice),
+            None => catalog.default_model(self.project).await?,
+        };
+        let Some(choice) = choice else {
+            return Ok(None);
+        };
+        let connection = catalog.connection(self.project, &choice.provider).await?;
+        Ok(connection.map(|connection| connection.max_in_flight.max(1)))
+    }
+}

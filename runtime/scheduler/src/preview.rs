@@ -1,0 +1,471 @@
+//! What a rule would do: its draft held against what has come, with nothing made (evaluation.md 1.14).
+//!
+//! Whether a target matches says [`decide`], as it does for the matcher. Only so many of the newest targets are looked
+//! at; the answer says how far back they reach.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use perpend_domain::evaluation::{NoScores, Rule, Target, TargetKind};
+use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
+use perpend_domain::ids::{EvaluatorId, ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::plugin::Item;
+use perpend_domain::telemetry::{
+    ObservationCursor, ObservationQuery, Progress, StoredObservation, TraceQuery,
+};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+
+use crate::Scheduler;
+use crate::call::{Loaded, NoCall, item_of, missing_of};
+use crate::catalog::{PreparedAssignment, PreparedRule, prepare_evaluator, prepare_rule};
+use crate::completeness::{completion, observation_completion};
+use crate::decide::{Complete, Decision, Refusal, decide};
+use crate::parts::Inner;
+use crate::target::{ObservationRow, TraceRow};
+
+/// Observations that are looked at where their own row says enough.
+const MAX_OBSERVATIONS: usize = 10_000;
+/// Targets that are looked at where content, traces or scores have to be read.
+const MAX_READ: usize = 1_000;
+/// Rows of one page, and with their content.
+const PAGE: u32 = 500;
+const PAGE_READ: u32 = 50;
+/// Examples in the answer.
+const N_EXAMPLES: usize = 10;
+/// Matches whose mapped parts are looked for.
+const N_CHECKED: usize = 200;
+const DAY_MS: i64 = 86_400_000;
+const N_DAYS: i64 = 7;
+
+/// Targets of a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// The filter takes them.
+    pub n_matching: u32,
+    /// Of these, in the sample.
+    pub n_sampled: u32,
+}
+
+/// A target that the rule would score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewExample {
+    /// The target.
+    pub target: Target,
+    /// Its name.
+    pub name: Option<String>,
+    /// When it began.
+    pub at: Timestamp,
+    /// What the first evaluator would be given, or why it would not be asked.
+    pub item: Result<Item, NoScores>,
+}
+
+/// A mapped part that targets do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingVariable {
+    /// Of this evaluator.
+    pub evaluator: EvaluatorId,
+    /// The variable.
+    pub variable: String,
+    /// How many of the checked targets lack it.
+    pub n_targets: u32,
+}
+
+/// What a rule would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preview {
+    /// Targets that were looked at, newest first.
+    pub n_examined: u32,
+    /// They are all of the last seven days.
+    pub is_whole: bool,
+    /// How far back they reach.
+    pub since: Timestamp,
+    /// Of the last 24 hours.
+    pub last_day: Matches,
+    /// Of the last seven days.
+    pub last_week: Matches,
+    /// The newest in the sample; where it is empty, the newest that match.
+    pub examples: Vec<PreviewExample>,
+    /// Targets whose mapped parts were looked for.
+    pub n_checked: u32,
+    /// Mapped parts that some of them lack.
+    pub missing: Vec<MissingVariable>,
+}
+
+/// A target that the filter takes.
+struct Match {
+    target: Target,
+    name: Option<String>,
+    at: Timestamp,
+    is_sampled: bool,
+}
+
+/// What was found so far.
+struct Found {
+    now: Timestamp,
+    since: Timestamp,
+    n_examined: usize,
+    max_examined: usize,
+    is_whole: bool,
+    matches: Vec<Match>,
+}
+
+impl Scheduler {
+    /// Holds a draft of a rule against the targets of the last seven days.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn preview(
+        &self,
+        project: &ProjectId,
+        mut rule: Rule,
+    ) -> Result<Preview, perpend_sql::Error> {
+        let inner = &self.inner;
+        (rule.enabled, rule.paused) = (true, None);
+        let mut evaluators = HashMap::new();
+        for assignment in &rule.assignments {
+            let id = &assignment.evaluator_id;
+            let store = &inner.deps.store;
+            if let Some(mut evaluator) = store.catalog.evaluator(project, id).await? {
+                evaluator.paused = None;
+                let prepared = prepare_evaluator(store, project, evaluator).await?;
+                evaluators.insert(id.clone(), Arc::new(prepared));
+            }
+        }
+        let rule = prepare_rule(rule, |id| evaluators.get(id));
+        let now = inner.deps.clock.now();
+        let is_cheap =
+            rule.rule.target == TargetKind::Observation && !rule.reads_content && !rule.reads_trace;
+        let mut found = Found {
+            now,
+            since: now.plus_millis(-N_DAYS * DAY_MS),
+            n_examined: 0,
+            max_examined: if is_cheap { MAX_OBSERVATIONS } else { MAX_READ },
+            is_whole: true,
+            matches: Vec::new(),
+        };
+        match rule.rule.target {
+            TargetKind::Observation => {
+                inner
+                    .preview_observations(project, &rule, &mut found)
+                    .await?;
+            }
+            TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
+        }
+        inner.preview_of(project, &rule, found).await
+    }
+}
+
+impl Inner {
+    async fn preview_observations(
+        &self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        found: &mut Found,
+    ) -> Result<(), perpend_sql::Error> {
+        let mut query = ObservationQuery {
+            filter: since(OBSERVATIONS, "startTime", found.since),
+            limit: page_of(rule),
+            with_content: rule.reads_content,
+            without_records: true,
+            ..ObservationQuery::default()
+        };
+        let mut traces = HashMap::new();
+        let telemetry = &self.deps.store.telemetry;
+        while found.goes_on() {
+            let page = telemetry.observations(project, &query).await?;
+            for stored in &page.items {
+                if !found.examine(stored.observation.start) {
+                    return Ok(());
+                }
+                let id = &stored.observation.trace_id;
+                if rule.reads_trace && !traces.contains_key(id) {
+                    let of_trace = self.of_trace(project, id).await?;
+                    traces.insert(id.clone(), of_trace);
+                }
+                let of_trace = traces.get(id).and_then(Option::as_ref);
+                found.take_observation(project, rule, stored, of_trace);
+            }
+            let last = page.items.last().filter(|_| page.has_more);
+            let Some(last) = last else {
+                return Ok(());
+            };
+            query.after = Some(ObservationCursor {
+                start: last.observation.start,
+                trace_id: last.observation.trace_id.clone(),
+                id: last.observation.id.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    async fn of_trace(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+    ) -> Result<Option<(Trace, Progress)>, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        let ids = [id.clone()];
+        let progress = telemetry.trace_progress(project, &ids).await?.pop();
+        let trace = telemetry.target_trace(project, id).await?;
+        Ok(trace.zip(progress.map(|(_, progress)| progress)))
+    }
+
+    async fn preview_traces(
+        &self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        found: &mut Found,
+    ) -> Result<(), perpend_sql::Error> {
+        let mut query = TraceQuery {
+            filter: since(TRACES, "timestamp", found.since),
+            limit: page_of(rule),
+            with_content: rule.reads_content,
+            ..TraceQuery::default()
+        };
+        let telemetry = &self.deps.store.telemetry;
+        while found.goes_on() {
+            let page = telemetry.traces(project, &query).await?;
+            let is_last = count(page.items.len()) < query.limit;
+            let ids: Vec<TraceId> = page
+                .items
+                .iter()
+                .map(|stored| stored.trace.id.clone())
+                .collect();
+            let progress = telemetry.trace_progress(project, &ids).await?;
+            let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
+            for stored in page.items {
+                if !found.examine(stored.trace.timestamp) {
+                    return Ok(());
+                }
+                if let Some(progress) = progress.get(&stored.trace.id) {
+                    self.take_trace(project, rule, (&stored.trace, progress), found)
+                        .await?;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            query.page += 1;
+        }
+        Ok(())
+    }
+
+    async fn take_trace(
+        &self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        (trace, progress): (&Trace, &Progress),
+        found: &mut Found,
+    ) -> Result<(), perpend_sql::Error> {
+        let completion = completion(progress, &rule.rule.timing, progress.first_seen);
+        if found.now < completion.at {
+            return Ok(());
+        }
+        let scores = self
+            .trace_scores(project, &trace.id, rule.reads_scores())
+            .await?;
+        let target = Target {
+            trace_id: trace.id.clone(),
+            observation_id: None,
+        };
+        let row = TraceRow {
+            trace,
+            completion: Some(completion.reason),
+            scores: &scores,
+        };
+        let complete = Complete {
+            project,
+            target: &target,
+            environment: &trace.environment,
+            row: &row,
+            completion,
+            n_observations: progress.n_observations,
+            now: found.now,
+        };
+        found.take(rule, &complete, trace.name.as_deref(), trace.timestamp);
+        Ok(())
+    }
+
+    async fn preview_of(
+        &self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        found: Found,
+    ) -> Result<Preview, perpend_sql::Error> {
+        let day = found.now.plus_millis(-DAY_MS);
+        let mut preview = Preview {
+            n_examined: count(found.n_examined),
+            is_whole: found.is_whole,
+            since: found.since,
+            last_day: matches(found.matches.iter().filter(|each| day <= each.at)),
+            last_week: matches(found.matches.iter()),
+            examples: Vec::new(),
+            n_checked: 0,
+            missing: Vec::new(),
+        };
+        let mut missing: BTreeMap<(EvaluatorId, String), u32> = BTreeMap::new();
+        // A small sample may be empty: then the others show what is mapped.
+        let is_empty = preview.last_week.n_sampled == 0;
+        let shown = found.matches.into_iter();
+        let shown = shown.filter(|each| each.is_sampled || is_empty);
+        for each in shown.take(N_CHECKED) {
+            preview.n_checked += 1;
+            for (at, assignment) in rule.assignments.iter().enumerate() {
+                let loaded = self.load(project, &each.target, assignment).await?;
+                let Some(loaded) = loaded else {
+                    continue;
+                };
+                let evaluator = &assignment.evaluator;
+                for variable in missing_of(evaluator, &assignment.plan, &loaded) {
+                    *missing
+                        .entry((evaluator.id().clone(), variable))
+                        .or_default() += 1;
+                }
+                if at == 0 && preview.examples.len() < N_EXAMPLES {
+                    let on_missing = rule.rule.on_missing;
+                    let item = item_of(evaluator, &assignment.plan, &loaded, on_missing);
+                    preview.examples.push(PreviewExample {
+                        target: each.target.clone(),
+                        name: each.name.clone(),
+                        at: each.at,
+                        item: item.map_err(NoCall::why),
+                    });
+                }
+            }
+        }
+        let missing = missing.into_iter();
+        preview.missing = missing
+            .map(|((evaluator, variable), n_targets)| MissingVariable {
+                evaluator,
+                variable,
+                n_targets,
+            })
+            .collect();
+        Ok(preview)
+    }
+
+    async fn load(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+        assignment: &PreparedAssignment,
+    ) -> Result<Option<Loaded>, perpend_sql::Error> {
+        let trace = &target.trace_id;
+        match &target.observation_id {
+            Some(id) => {
+                let own = self.load_one(project, trace, id).await?;
+                Ok(own.map(Loaded::of_observation))
+            }
+            None => self.load_trace(project, trace, &assignment.plan).await,
+        }
+    }
+}
+
+impl Found {
+    /// Whether more may be looked at.
+    fn goes_on(&mut self) -> bool {
+        let goes_on = self.n_examined < self.max_examined;
+        self.is_whole &= goes_on;
+        goes_on
+    }
+
+    /// Counts a target that is looked at; `false` where there is no room for it.
+    fn examine(&mut self, at: Timestamp) -> bool {
+        if !self.goes_on() {
+            return false;
+        }
+        self.n_examined += 1;
+        if self.n_examined == self.max_examined {
+            self.since = at;
+        }
+        true
+    }
+
+    fn take_observation(
+        &mut self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        stored: &StoredObservation,
+        of_trace: Option<&(Trace, Progress)>,
+    ) {
+        let own: &Observation = &stored.observation;
+        let progress = of_trace.map(|(_, progress)| progress);
+        let progress = progress.filter(|_| rule.waits_for_trace(own));
+        let completion =
+            observation_completion(own, stored.updated_at, &rule.rule.timing, progress);
+        if own.end.is_none() || self.now < completion.at {
+            return;
+        }
+        let target = Target {
+            trace_id: own.trace_id.clone(),
+            observation_id: Some(own.id.clone()),
+        };
+        let row = ObservationRow {
+            observation: own,
+            trace: of_trace.map(|(trace, _)| trace),
+        };
+        let complete = Complete {
+            project,
+            target: &target,
+            environment: &own.environment,
+            row: &row,
+            completion,
+            n_observations: 1,
+            now: self.now,
+        };
+        self.take(rule, &complete, Some(&own.name), own.start);
+    }
+
+    /// Asks and keeps what matches.
+    fn take(
+        &mut self,
+        rule: &PreparedRule,
+        complete: &Complete<'_>,
+        name: Option<&str>,
+        at: Timestamp,
+    ) {
+        let is_sampled = match decide(rule, complete, &[]) {
+            Decision::Taken { .. } => true,
+            Decision::Refused(Refusal::SampledOut { .. }) => false,
+            Decision::Refused(_) => return,
+        };
+        self.matches.push(Match {
+            target: complete.target.clone(),
+            name: name.map(str::to_owned),
+            at,
+            is_sampled,
+        });
+    }
+}
+
+fn page_of(rule: &PreparedRule) -> u32 {
+    match rule.reads_content {
+        true => PAGE_READ,
+        false => PAGE,
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn matches<'m>(all: impl Iterator<Item = &'m Match>) -> Matches {
+    let mut matches = Matches::default();
+    for each in all {
+        matches.n_matching += 1;
+        matches.n_sampled += u32::from(each.is_sampled);
+    }
+    matches
+}
+
+/// What began at this time or later.
+fn since(columns: &'static [Column], name: &str, at: Timestamp) -> Filter {
+    Filter {
+        conditions: vec![Condition {
+            column: find(columns, name),
+            test: Test::Time(Order::AtLeast, at),
+        }],
+    }
+}
