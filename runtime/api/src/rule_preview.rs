@@ -16,9 +16,7 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
 use crate::state::{App, Routes};
-use crate::trials::shown_item;
-use crate::turns::TRIAL_LIMIT;
-use crate::{model_calls, rules};
+use crate::{evaluators, model_calls, rules};
 
 const PREVIEW: &str = "/api/v1/evaluation-rules/preview";
 const DAY_MICROS: f64 = 86_400e6;
@@ -102,7 +100,7 @@ fn matches(found: perpend_scheduler::Matches) -> Matches {
 
 fn example(found: PreviewExample) -> Example {
     let (item, why) = match found.item {
-        Ok(item) => (Some(shown_item(item)), None),
+        Ok(item) => (Some(evaluators::shown_item(item)), None),
         Err(why) => (None, Some(why)),
     };
     let (class, message) = why
@@ -181,7 +179,7 @@ impl Asked<'_> {
             mapping: self.assignment.mapping.clone(),
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
-            limit: TRIAL_LIMIT,
+            limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;
         let tried = results.into_iter().next();

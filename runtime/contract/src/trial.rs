@@ -29,7 +29,8 @@ pub struct TrialInput {
     /// 1 to 20.
     pub targets: Option<Vec<TrialTarget>>,
     /// Written by hand; no mapping is applied to it.
-    pub item: Option<TrialItem>,
+    #[schema(value_type = Option<TrialItem>)]
+    pub item: Option<Map<String, Value>>,
 }
 
 /// A target of a trial.

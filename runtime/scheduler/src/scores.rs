@@ -104,13 +104,14 @@ fn value_of(given: PluginScoreValue) -> ScoreValue {
 }
 
 /// Members of the metadata that the server sets when a score is stored.
-const SET_WHEN_STORED: [&str; 8] = [
+const SET_WHEN_STORED: [&str; 9] = [
     "evaluator_id",
     "evaluator_version_id",
     "evaluation_rule_id",
     "evaluation_rule_assignment_id",
     "job_execution_id",
     "job_configuration_id",
+    "execution_trace_id",
     "target_trace_id",
     "target_observation_id",
 ];

@@ -256,6 +256,28 @@ impl Problem {
         Some(first)
     }
 
+    /// The same of a body that is a member of another one.
+    #[must_use]
+    pub fn in_member(self, member: &str) -> Self {
+        let Parts {
+            code,
+            details,
+            mut issues,
+            n_more_issues,
+            ..
+        } = *self.0.clone();
+        if issues.is_empty() {
+            return self;
+        }
+        for issue in &mut issues {
+            issue.path.insert(0, member.into());
+        }
+        let mut within = Self::issues(code, issues);
+        within.0.details = details;
+        within.0.n_more_issues += n_more_issues;
+        within
+    }
+
     /// One query parameter is wrong.
     pub fn query(field: &str, message: impl Into<String>) -> Self {
         Self::issues(Code::InvalidQuery, vec![Issue::new(field, message)])

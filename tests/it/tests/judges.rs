@@ -335,10 +335,11 @@ async fn what_failed_of_one_class_is_tried_again_together() {
         { "contains": "rude", "finish": "content_filter", "reply": "" },
         { "error": { "status": 400, "message": "maximum context length exceeded" } },
     ]);
-    connect(&app, "main", refused).await;
+    connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
     let rule = app.rule(made["id"].as_str().unwrap(), generations()).await;
     let rule = rule.unwrap();
+    connect(&app, "main", refused).await;
     for (n, text) in [(1, "You are rude."), (2, "Thanks."), (3, "Thank you.")] {
         let trace = Trace::new(n, "ticket").generation("answer", text);
         app.ingest(&trace).await.unwrap();

@@ -15,13 +15,14 @@ const RULES: &str = "/api/public/v2/evaluation-rules";
 const TRIAL: &str = "/api/v1/evaluations/trial";
 const SCORES: &str = "/api/public/v3/scores";
 /// What the server adds to the metadata when a score is stored.
-const ADDED: [&str; 8] = [
+const ADDED: [&str; 9] = [
     "evaluator_id",
     "evaluator_version_id",
     "evaluation_rule_id",
     "evaluation_rule_assignment_id",
     "job_execution_id",
     "job_configuration_id",
+    "execution_trace_id",
     "target_trace_id",
     "target_observation_id",
 ];

@@ -41,6 +41,7 @@ pub(super) use definition::{Definition, mapping_problem};
 pub(super) use existing::{checked_name, existing, known};
 pub(super) use judge::{check_mapping, variables_of};
 pub(super) use preflight::check as preflight;
+pub(super) use trial::{LIMIT as TRIAL_LIMIT, shown_item};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "1 to 100, 50 when absent."),

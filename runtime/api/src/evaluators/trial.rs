@@ -16,7 +16,7 @@ use perpend_domain::time::Timestamp;
 use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
-use perpend_web::extract::Body;
+use perpend_web::extract::{Body, from_value};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ use crate::state::{App, Routes};
 const TRIAL: &str = "/api/v1/evaluations/trial";
 const MAX_TARGETS: usize = 20;
 /// The longest time for a trial, or for the trials of a rule that is switched on.
-pub(super) const LIMIT: Duration = Duration::from_secs(95);
+pub(crate) const LIMIT: Duration = Duration::from_secs(95);
 
 pub(super) fn routes(routes: &mut Routes) {
     let trial = Operation::post(
@@ -49,14 +49,19 @@ async fn try_evaluator(
     Body(input): Body<TrialInput>,
 ) -> Result<Answer<contract::Trial>, Problem> {
     let project = &caller.project;
-    let on = checked_on(&input)?;
+    let (evaluator, on) = match (asked(&app, project, &input).await, checked_on(&input)) {
+        (Ok(evaluator), Ok(on)) => (evaluator, on),
+        (evaluator, on) => {
+            let problems = evaluator.err().into_iter().chain(on.err());
+            return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
+        }
+    };
     let on_missing = match input.on_missing.as_deref() {
         None => OnMissing::Fail,
         Some(raw) => raw.parse().map_err(|_| {
             Problem::body("onMissing", "\"fail\", \"skip\" or \"empty\" is expected")
         })?,
     };
-    let evaluator = asked(&app, project, &input).await?;
     check_plan(&evaluator, input.variable_mapping.as_deref(), &on)?;
     let trial = Trial {
         evaluator,
@@ -86,7 +91,11 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
             let message = format!("1 to {MAX_TARGETS} targets are expected");
             Err(Problem::body("targets", message))
         }
-        (None, Some(item)) => Ok(vec![TrialOn::Written(Box::new(written(item.clone())))]),
+        (None, Some(item)) => {
+            let item = from_value(&Value::Object(item.clone()));
+            let item = item.map_err(|problem| problem.in_member("item"))?;
+            Ok(vec![TrialOn::Written(Box::new(written(item)))])
+        }
         _ => Err(Problem::body(
             "targets",
             "either targets or an item is expected",
@@ -127,7 +136,10 @@ async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Eva
             }
             Ok(evaluator)
         }
-        (None, Some(body)) if input.version.is_none() => draft(app, project, body.clone()).await,
+        (None, Some(body)) if input.version.is_none() => {
+            let made = draft(app, project, body.clone()).await;
+            made.map_err(|problem| problem.in_member("evaluator"))
+        }
         (None, Some(_)) => Err(Problem::body(
             "version",
             "an evaluator that is not saved has no versions",

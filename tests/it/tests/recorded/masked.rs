@@ -31,10 +31,12 @@ static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"…[0-9a-f]
 static SIGNED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"project=[^&"\s]+&until=\d+&signature=[\w-]+"#).ok());
 /// Members whose value is another one in each run, or with each build of the server's own plug-ins.
-const MEMBERS: [&str; 7] = [
+const MEMBERS: [&str; 9] = [
     "cursor",
     "nextCursor",
     "wallMs",
+    "since",
+    "durationMs",
     "fuel",
     "cpuMicroseconds",
     "sizeBytes",
