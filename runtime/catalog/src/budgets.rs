@@ -40,7 +40,7 @@ const LEAVE_OUT: &str = "
 const END_OF_RULES: &str = "
     UPDATE rules
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $1
-     WHERE paused_until <= $1";
+     WHERE paused_until <= $1 AND paused_reason NOT IN ('PLUGIN_FAILING', 'UPSTREAM_FAILING')";
 const END_OF_EVALUATORS: &str = "
     UPDATE evaluators
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $1

@@ -240,6 +240,12 @@ const UNPAUSE: &str = "
     UPDATE rules
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_at IS NOT NULL";
+const MOVE_PAUSE: &str =
+    "UPDATE rules SET paused_until = $4 WHERE project_id = $1 AND id = $2 AND paused_until = $3";
+const END_BREAKER: &str = "
+    UPDATE rules
+       SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND paused_reason IN ('PLUGIN_FAILING', 'UPSTREAM_FAILING')";
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
 /// Reads one whole rule.
@@ -512,6 +518,51 @@ impl Catalog {
                 .await?
         });
         Ok(Paused::of(n_paused))
+    }
+
+    /// Moves the end of a pause; `false` when it is no longer the one that was seen.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn move_pause(
+        &self,
+        project: &ProjectId,
+        id: &RuleId,
+        (seen, end): (Timestamp, Timestamp),
+    ) -> Result<bool, Error> {
+        let n_moved = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            query(MOVE_PAUSE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(seen.as_micros())
+                .bind(end.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        Ok(0 < n_moved)
+    }
+
+    /// Lets a rule go on that was paused because it kept failing.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn end_breaker(
+        &self,
+        project: &ProjectId,
+        id: &RuleId,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let n_ended = in_transaction!(&self.pool, |tx| {
+            query(RAISE).execute(&mut tx).await?;
+            query(END_BREAKER)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?
+        });
+        Ok(0 < n_ended)
     }
 
     /// Deletes a rule with its assignments. Its scores stay.

@@ -47,7 +47,7 @@ pub struct EvaluationProblem {
     pub message: String,
     /// Since when.
     pub since: Timestamp,
-    /// When it ends by itself, where it does.
+    /// When it ends by itself, where it does; for `PLUGIN_FAILING` and `UPSTREAM_FAILING` when one execution is tried next.
     pub until: Option<Timestamp>,
     /// Executions that wait for it.
     pub waiting: u64,

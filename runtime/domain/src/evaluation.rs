@@ -50,7 +50,7 @@ pub struct Pause {
     pub message: String,
     /// Since.
     pub at: Timestamp,
-    /// When it ends by itself, where it does.
+    /// When it ends by itself, where it does; with [`Self::is_breaker`] when one execution is tried next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -58,12 +58,28 @@ pub struct Pause {
 impl Pause {
     /// The reason of a rule or evaluator whose budget is spent.
     pub const BUDGET_REACHED: &'static str = "BUDGET_REACHED";
+    /// The reason of a rule whose executions keep failing for a fault of the plug-in.
+    pub const PLUGIN_FAILING: &'static str = "PLUGIN_FAILING";
+    /// The reason of a rule whose executions keep failing for a fault of a model provider.
+    pub const UPSTREAM_FAILING: &'static str = "UPSTREAM_FAILING";
 
-    /// Whether what comes meanwhile is kept for later: so it is where the fault is outside the evaluator. What a
-    /// broken plug-in or configuration would fail on is not taken.
+    /// Whether failures in a row set it. It does not end with time: one execution is tried, and ends it when it succeeds.
     #[must_use]
-    pub fn keeps_targets(&self) -> bool {
-        !self.reason.starts_with("PLUGIN_")
+    pub fn is_breaker(&self) -> bool {
+        [Self::PLUGIN_FAILING, Self::UPSTREAM_FAILING].contains(&self.reason.as_str())
+    }
+
+    /// Whether one execution may be tried now in spite of it.
+    #[must_use]
+    pub fn is_probing(&self, now: Timestamp) -> bool {
+        self.is_breaker() && self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether what comes now is not taken: so it is with what a broken plug-in or configuration would fail on, unless
+    /// the next target may be the one that is tried. Where the fault is outside the evaluator, targets are kept for later.
+    #[must_use]
+    pub fn refuses(&self, now: Timestamp) -> bool {
+        self.reason.starts_with("PLUGIN_") && !self.is_probing(now)
     }
 }
 

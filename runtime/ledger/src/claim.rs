@@ -36,6 +36,15 @@ pub enum Release {
     Held(Timestamp),
 }
 
+/// Which held executions may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unheld {
+    /// Each.
+    All,
+    /// The one that was made first, to try whether others may follow.
+    Oldest,
+}
+
 /// So many of a queue, to be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -97,6 +106,10 @@ const HELD_RULES: &str = "
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
+const UNHOLD_OLDEST: &str = "
+    UPDATE executions SET state = 0, due_at = $4
+     WHERE seq = (SELECT MIN(seq) FROM executions
+                   WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3)";
 const CANCEL_WAITING: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
@@ -289,13 +302,16 @@ impl Ledger {
     /// When the database fails.
     pub async fn unhold(
         &self,
-        project: &ProjectId,
-        rule: &RuleId,
-        evaluator: &perpend_domain::ids::EvaluatorId,
+        (project, rule, evaluator): (&ProjectId, &RuleId, &perpend_domain::ids::EvaluatorId),
+        unheld: Unheld,
         now: Timestamp,
     ) -> Result<u64, Error> {
+        let sql = match unheld {
+            Unheld::All => UNHOLD,
+            Unheld::Oldest => UNHOLD_OLDEST,
+        };
         Ok(in_transaction!(&self.pool, |tx| {
-            query(UNHOLD)
+            query(sql)
                 .bind(project.as_str())
                 .bind(rule.as_str())
                 .bind(evaluator.as_str())

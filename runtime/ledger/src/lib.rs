@@ -25,7 +25,7 @@ mod sweep;
 mod waiting;
 
 pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
-pub use claim::{Lease, Release, Share};
+pub use claim::{Lease, Release, Share, Unheld};
 pub use costs::{DayCost, NoRoom, Reservation, Spending};
 pub use counts::RuleCount;
 pub use finish::{Ended, Ending, count, end};

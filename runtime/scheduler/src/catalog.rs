@@ -93,9 +93,9 @@ impl PreparedEvaluator {
     }
 
     /// Whether it is paused so that it takes no targets.
-    pub(crate) fn refuses(&self) -> bool {
+    pub(crate) fn refuses(&self, now: Timestamp) -> bool {
         let paused = self.evaluator.paused.as_ref();
-        paused.is_some_and(|pause| !pause.keeps_targets())
+        paused.is_some_and(|pause| pause.refuses(now))
     }
 }
 
@@ -112,6 +112,15 @@ impl Catalog {
         self.revision
     }
 
+    /// Whether a rule that kept failing may be tried again.
+    pub(crate) fn has_probes(&self, now: Timestamp) -> bool {
+        let mut rules = self.rules.values().flatten();
+        rules.any(|rule| {
+            let paused = rule.rule.paused.as_ref();
+            paused.is_some_and(|pause| pause.is_probing(now))
+        })
+    }
+
     /// When the first pause, or the first omission for a budget, ends by itself.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         let rules = self.rules.values().flatten();
@@ -120,7 +129,9 @@ impl Catalog {
                 let paused = each.evaluator.evaluator.paused.as_ref();
                 [paused.and_then(|pause| pause.until), each.skipped_until]
             });
-            let own = rule.rule.paused.as_ref().and_then(|pause| pause.until);
+            let own = rule.rule.paused.as_ref();
+            let own = own.filter(|pause| !pause.is_breaker());
+            let own = own.and_then(|pause| pause.until);
             of_assignments.chain([own]).flatten()
         });
         ends.min()

@@ -154,10 +154,10 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     if !rule.rule.enabled || rule.assignments.is_empty() {
         return Decision::Refused(Refusal::RuleInactive);
     }
-    let all_paused = rule.assignments.iter().all(|each| each.evaluator.refuses());
-    let refuses = rule.rule.paused.as_ref();
-    let refuses = refuses.is_some_and(|pause| !pause.keeps_targets());
-    if refuses || all_paused {
+    let mut assignments = rule.assignments.iter();
+    let all_paused = assignments.all(|each| each.evaluator.refuses(complete.now));
+    let paused = rule.rule.paused.as_ref();
+    if all_paused || paused.is_some_and(|pause| pause.refuses(complete.now)) {
         return Decision::Refused(Refusal::RulePaused);
     }
     if is_reserved(complete.environment) {

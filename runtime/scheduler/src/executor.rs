@@ -8,14 +8,15 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
-    Execution, NewExecution, NoScores, OnMissing, Pause, Target, TargetKind, Uncalled,
+    Execution, NewExecution, NoScores, OnMissing, Target, TargetKind, Uncalled,
 };
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
+use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share, Unheld};
 
+use crate::breaker::{pause_of, probe_of};
 use crate::call::{Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::failures::as_noted;
@@ -54,6 +55,8 @@ struct Sorted<'c> {
     prepared: Vec<Prepared<'c>>,
     finished: Vec<Finished<'c>>,
     held: Vec<i64>,
+    /// Of the prepared ones, those by which a paused rule is tried.
+    probing: Vec<i64>,
 }
 
 impl Inner {
@@ -101,6 +104,9 @@ impl Inner {
             self.deps.store.catalog.end_pauses(now).await?;
         }
         self.let_go_on(catalog, now).await?;
+        if catalog.has_probes(now) {
+            self.let_all_go_on(catalog, now).await?;
+        }
         // A look costs nothing; a write queues up with the writers.
         if store
             .ledger
@@ -170,12 +176,15 @@ impl Inner {
                 continue;
             };
             // Also where the rule no longer uses the evaluator: then they end as cancelled.
-            if pause_of(rule, &evaluator).is_none() {
-                store
-                    .ledger
-                    .unhold(&project, &rule_id, &evaluator, now)
-                    .await?;
-            }
+            let n = match (pause_of(rule, &evaluator), probe_of(rule, &evaluator, now)) {
+                (None, _) => Unheld::All,
+                (Some(_), Some(_)) => Unheld::Oldest,
+                (Some(_), None) => continue,
+            };
+            let ledger = &store.ledger;
+            ledger
+                .unhold((&project, &rule_id, &evaluator), n, now)
+                .await?;
         }
         Ok(())
     }
@@ -191,6 +200,7 @@ impl Inner {
             prepared,
             finished,
             held,
+            probing,
         } = self.sort(&work, &catalog, started_at).await?;
         self.reach(Breakpoint::Sorted)?;
         if !held.is_empty() {
@@ -227,6 +237,7 @@ impl Inner {
                 let n_answered = answered.len();
                 let (ended, given_back) = self.ended(answered, started_at).await?;
                 self.write(&work, &ended, &given_back, started_at).await?;
+                self.end_probes(&probing, &ended).await?;
                 seats.give_back(n_answered);
                 self.wake_who_waits();
             }
@@ -402,6 +413,7 @@ impl Inner {
             prepared: Vec::with_capacity(work.leased.len()),
             finished: Vec::new(),
             held: Vec::new(),
+            probing: Vec::new(),
         };
         let mut observations = self.load_observations(work).await?;
         for execution in &work.leased {
@@ -439,7 +451,8 @@ impl Inner {
                 )));
                 continue;
             };
-            if pause_of(rule, &made.evaluator_id).is_some() {
+            let probe = probe_of(rule, &made.evaluator_id, now);
+            if probe.is_none() && pause_of(rule, &made.evaluator_id).is_some() {
                 sorted.held.push(execution.seq);
                 continue;
             }
@@ -456,9 +469,15 @@ impl Inner {
                 None => Err(self.target_missing(execution, now)),
                 Some(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
             };
-            match outcome {
-                Ok(prepared) => sorted.prepared.push(prepared),
-                Err(outcome) => end(outcome),
+            match (outcome, probe) {
+                (Ok(_), Some(pause)) if !self.begins_probe(execution, pause).await? => {
+                    sorted.held.push(execution.seq);
+                }
+                (Ok(prepared), probe) => {
+                    sorted.probing.extend(probe.map(|_| execution.seq));
+                    sorted.prepared.push(prepared);
+                }
+                (Err(outcome), _) => end(outcome),
             }
         }
         Ok(sorted)
@@ -598,13 +617,6 @@ impl Inner {
             ..ended(prepared.execution, version, result.cpu_us, outcome)
         })
     }
-}
-
-/// Why a rule's evaluator must not run now.
-fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
-    let used = rule.assignment(evaluator);
-    let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
-    rule.rule.paused.as_ref().or(of_evaluator)
 }
 
 /// The name of an evaluator in this catalog; the one it had at the call where its rule has left the catalog.

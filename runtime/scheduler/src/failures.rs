@@ -9,6 +9,7 @@ use perpend_domain::plugin::{Failure, FailureClass, Origin};
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_ledger::{Ended, Finished, Outcome};
 
+use crate::breaker::broken;
 use crate::parts::{Error, Inner};
 use crate::retry;
 
@@ -34,15 +35,13 @@ impl Inner {
                 _ => None,
             });
             let reason = match last {
-                Some(EndReason::Called(class)) if retry::is_upstream(class) => "UPSTREAM_FAILING",
-                _ => "PLUGIN_FAILING",
+                Some(EndReason::Called(class)) if retry::is_upstream(class) => {
+                    Pause::UPSTREAM_FAILING
+                }
+                _ => Pause::PLUGIN_FAILING,
             };
-            let pause = Pause {
-                reason: reason.to_owned(),
-                message: format!("{n} evaluations in a row failed; see the failed executions"),
-                at: now,
-                until: None,
-            };
+            let message = format!("{n} evaluations in a row failed; see the failed executions");
+            let pause = broken(reason, message, now);
             if store
                 .catalog
                 .pause_rule(project, rule, &pause, None)

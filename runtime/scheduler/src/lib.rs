@@ -11,6 +11,7 @@
 //!   again before its call; in doubt there is no call.
 //! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
+mod breaker;
 mod call;
 mod catalog;
 mod completeness;

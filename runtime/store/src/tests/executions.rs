@@ -12,7 +12,7 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
 use perpend_ledger::{
-    Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Watch,
+    Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Unheld, Watch,
 };
 
 use crate::Store;
@@ -282,7 +282,7 @@ async fn held_executions_wait_go_on_or_are_given_up() {
         assert_eq!(
             store
                 .ledger
-                .unhold(project, rule, evaluator, at(600))
+                .unhold((project, rule, evaluator), Unheld::All, at(600))
                 .await
                 .unwrap(),
             1

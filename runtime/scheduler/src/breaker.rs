@@ -1,0 +1,117 @@
+//! A rule that kept failing is paused, and tried with one execution from time to time (evaluation.md 1.9).
+//!
+//! Whoever moves the end of the pause may try one; so one is tried at a time, whatever the number of schedulers, and
+//! one that is lost is followed by another.
+
+use perpend_domain::evaluation::{Execution, Pause};
+use perpend_domain::ids::EvaluatorId;
+use perpend_domain::time::Timestamp;
+use perpend_ledger::{Finished, Outcome};
+
+use crate::catalog::PreparedRule;
+use crate::parts::{Error, Inner};
+
+const FIRST_WAIT_MS: i64 = 15 * 60_000;
+const MAX_WAIT_MS: i64 = 6 * 3_600_000;
+
+/// The pause of a rule that starts now.
+pub(crate) fn broken(reason: &str, message: String, now: Timestamp) -> Pause {
+    Pause {
+        reason: reason.to_owned(),
+        message,
+        at: now,
+        until: Some(now.plus_millis(FIRST_WAIT_MS)),
+    }
+}
+
+/// When one is tried after the one that is due: each wait is twice the one before.
+fn next_probe(pause: &Pause, due: Timestamp) -> Timestamp {
+    let waited_ms = due.micros_since(pause.at) / 1_000;
+    let wait_ms = (waited_ms + FIRST_WAIT_MS).clamp(FIRST_WAIT_MS, MAX_WAIT_MS);
+    due.plus_millis(wait_ms)
+}
+
+/// Why a rule's evaluator must not run now.
+pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
+    let used = rule.assignment(evaluator);
+    let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
+    rule.rule.paused.as_ref().or(of_evaluator)
+}
+
+/// The pause in spite of which an execution of this evaluator may be tried now.
+pub(crate) fn probe_of<'r>(
+    rule: &'r PreparedRule,
+    evaluator: &EvaluatorId,
+    now: Timestamp,
+) -> Option<&'r Pause> {
+    let used = rule.assignment(evaluator)?;
+    let is_alone = used.evaluator.evaluator.paused.is_none();
+    pause_of(rule, evaluator).filter(|pause| is_alone && pause.is_probing(now))
+}
+
+impl Inner {
+    /// Whether this execution is the one that is tried.
+    pub(crate) async fn begins_probe(
+        &self,
+        execution: &Execution,
+        pause: &Pause,
+    ) -> Result<bool, Error> {
+        let Some(due) = pause.until else {
+            return Ok(false);
+        };
+        let now = self.deps.clock.now();
+        let next = next_probe(pause, due).max(now.plus_millis(FIRST_WAIT_MS));
+        let catalog = &self.deps.store.catalog;
+        let rule = &execution.made.rule_id;
+        Ok(catalog
+            .move_pause(&execution.project, rule, (due, next))
+            .await?)
+    }
+
+    /// Lets rules go on by which an execution was tried that succeeded.
+    pub(crate) async fn end_probes(
+        &self,
+        probing: &[i64],
+        ended: &[Finished<'_>],
+    ) -> Result<(), Error> {
+        let tried = ended
+            .iter()
+            .filter(|each| probing.contains(&each.execution.seq));
+        for each in tried {
+            if !matches!(each.outcome, Outcome::Completed(_)) {
+                continue;
+            }
+            let (project, rule) = (&each.execution.project, &each.execution.made.rule_id);
+            let now = self.deps.clock.now();
+            if self
+                .deps
+                .store
+                .catalog
+                .end_breaker(project, rule, now)
+                .await?
+            {
+                tracing::info!(project.id = %project, rule.id = %rule, "a paused rule works again");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_is_twice_the_one_before_and_none_is_longer_than_six_hours() {
+        let start = Timestamp::from_millis(0);
+        let mut pause = broken("PLUGIN_FAILING", String::new(), start);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let due = pause.until.unwrap();
+            let next = next_probe(&pause, due);
+            waits.push(next.micros_since(due) / 60_000_000);
+            pause.until = Some(next);
+        }
+        assert_eq!(waits, [30, 60, 120, 240, 360, 360]);
+    }
+}

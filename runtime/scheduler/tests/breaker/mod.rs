@@ -1,0 +1,76 @@
+//! Rules that kept failing are tried again by themselves.
+
+use super::*;
+
+const MINUTE_MS: i64 = 60_000;
+
+async fn paused(world: &World, rule: &Rule) -> Option<Pause> {
+    let catalog = &world.store.catalog;
+    let rule = catalog.rule(&world.project, &rule.id).await;
+    rule.unwrap().unwrap().paused
+}
+
+#[tokio::test]
+async fn a_rule_that_kept_failing_is_tried_with_one_execution_and_goes_on_when_it_succeeds() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let options = Options {
+            batch: 10,
+            n_places: 30,
+            ..Options::default()
+        };
+        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
+        let scheduler = world.scheduler_with(failing.clone(), None, options);
+        let targets = (0..50).map(|n| generation(n, n)).collect();
+        world.ingest(targets).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(failing.n_calls(), 20);
+        // Tried after 15 minutes, then after 30 and 60.
+        for (minutes, n_calls) in [(14, 20), (1, 21), (29, 21), (1, 22), (59, 22), (1, 23)] {
+            world.clock.advance(minutes * MINUTE_MS);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(failing.n_calls(), n_calls);
+        }
+        assert_eq!(
+            paused(&world, &rule).await.unwrap().reason,
+            "PLUGIN_FAILING"
+        );
+
+        let mended = FakeEvaluate::length();
+        let scheduler = world.scheduler(mended.clone());
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(mended.n_calls(), 0);
+        world.clock.advance(120 * MINUTE_MS);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(paused(&world, &rule).await, None);
+        assert_eq!(world.scores().await.len(), 27);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_nothing_held_the_next_target_is_the_one_that_is_tried() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
+        let scheduler = world.scheduler(failing.clone());
+        world
+            .ingest((0..20).map(|n| generation(n, n)).collect())
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        assert!(paused(&world, &rule).await.is_some());
+        world.ingest(vec![generation(20, 20)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.counts(&rule).await["rule_paused"], 1);
+
+        world.clock.advance(15 * MINUTE_MS);
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        world.ingest(vec![generation(21, 21)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(paused(&world, &rule).await, None);
+        assert_eq!(world.scores().await.len(), 1);
+    })
+    .await;
+}
