@@ -107,14 +107,12 @@ impl Inner {
         if catalog.has_probes(now) {
             self.let_all_go_on(catalog, now).await?;
         }
-        // A look costs nothing; a write queues up with the writers.
-        if store
-            .ledger
-            .first_held()
-            .await?
-            .is_some_and(|due| due <= now)
-        {
-            store.ledger.give_up_held(now).await?;
+        if self.looks_for_given_up(now) {
+            // A look costs little; a write queues up with the writers.
+            let first = store.ledger.first_held().await?;
+            if first.is_some_and(|due| due <= now) {
+                store.ledger.give_up_held(now).await?;
+            }
         }
         let mut due = store.ledger.execution_queues().await?;
         due.retain(|queue| queue.due_at <= now);
@@ -133,6 +131,18 @@ impl Inner {
         let works = dealt.into_iter().zip(claimed);
         let works = works.map(|((_, seats), leased)| self.split(leased, lease, seats));
         Ok(works.flatten().collect())
+    }
+
+    /// Whether it is time to look for held executions that have waited too long: they wait for days, so that once in a
+    /// second is enough.
+    fn looks_for_given_up(&self, now: Timestamp) -> bool {
+        let last = self.looked_at.load(Ordering::Relaxed);
+        // The time of `NEVER` is longer ago than any.
+        let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
+        if is_time {
+            self.looked_at.store(now.as_micros(), Ordering::Relaxed);
+        }
+        is_time
     }
 
     /// Lets held executions go on whose rule and evaluator are no longer paused, once for each catalog.

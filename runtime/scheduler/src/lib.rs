@@ -71,6 +71,7 @@ impl Scheduler {
                 catalog: Cached::default(),
                 leases: Mutex::default(),
                 let_go_at: AtomicI64::new(NEVER),
+                looked_at: AtomicI64::new(NEVER),
             }),
         }
     }

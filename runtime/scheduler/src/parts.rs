@@ -123,6 +123,8 @@ pub(crate) struct Inner {
     pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog by which held executions were last let go on.
     pub(crate) let_go_at: AtomicI64,
+    /// When held executions were last looked at for those that have waited too long, microseconds.
+    pub(crate) looked_at: AtomicI64,
 }
 
 /// No catalog has this revision.
