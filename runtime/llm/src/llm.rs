@@ -129,11 +129,12 @@ impl Shared {
             let message = format!("the request is larger than {} MiB", MAX_BODY >> 20);
             return Err(unsent(Failure::new(Class::InvalidInput, message)).into());
         }
-        let headers = headers_of(exchange.endpoint, &wire).map_err(unsent)?;
+        let mut headers = headers_of(exchange.endpoint, &wire).map_err(unsent)?;
         let permit = self.connections.enter(exchange.endpoint, exchange.deadline);
         let permit = permit.await?;
         let announced = exchange.observer.before(&exchange.estimate).await;
-        announced.map_err(unsent)?;
+        let traceparent = announced.map_err(unsent)?;
+        add_traceparent(&mut headers, traceparent);
         let started_at = self.clock.now();
         let begun = Instant::now();
         let request_digest = digest(&wire.url, &body);
@@ -271,6 +272,19 @@ fn headers_of(endpoint: &Endpoint, wire: &Wire) -> Result<Vec<Header>, Failure> 
         headers.push(header(name, value.expose(), true));
     }
     Ok(headers)
+}
+
+/// One that the connection sets stays.
+fn add_traceparent(headers: &mut Vec<Header>, value: Option<String>) {
+    const NAME: &str = "traceparent";
+    let is_set = |header: &Header| header.name.eq_ignore_ascii_case(NAME);
+    if !headers.iter().any(is_set) {
+        headers.extend(value.map(|value| Header {
+            name: NAME.to_owned(),
+            value,
+            is_secret: false,
+        }));
+    }
 }
 
 /// Covers the path and the body. The query may contain secrets.

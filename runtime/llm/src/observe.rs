@@ -144,8 +144,12 @@ pub trait CallObserver: Send + Sync {
     /// exchange, and costs nothing.
     fn kept(&self, n: u32) -> Option<Answered>;
 
-    /// Before a request is sent. A failure stops the call and becomes its result.
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>>;
+    /// Before a request is sent; gives the value of its header `traceparent` (W3C Trace Context), where it shall have one.
+    /// A failure stops the call and becomes its result.
+    fn before<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>>;
 
     /// After each exchange that `before` let pass, with its answer where it is usable, before anything is done with it.
     /// A failure stops the call and becomes its result. Not called when the call itself is dropped.

@@ -265,7 +265,9 @@ async fn headers_of_a_connection_replace_ours_and_leave_the_transport_alone() {
     let limits = CallLimits::default();
     let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;
     assert!(result.is_ok());
-    assert_eq!(server.asked()[0].header("authorization"), Some("Own x"));
+    let asked = server.asked();
+    assert_eq!(asked[0].header("authorization"), Some("Own x"));
+    assert_eq!(asked[0].header("traceparent"), Some(support::TRACEPARENT));
     for name in ["Host", "content-length", "bad name"] {
         endpoint.headers = vec![(name.to_owned(), perpend_llm::Secret::new("x"))];
         let (result, _) = support::call(&llm(), &endpoint, &limits, &structured()).await;

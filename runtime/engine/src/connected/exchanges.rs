@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::batch::Batch;
 use perpend_domain::budget::{ScopedBudget, Spent};
+use perpend_domain::identity::call_span_id;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Usage as Buckets;
 use perpend_domain::plugin::Origin;
@@ -41,6 +42,8 @@ pub(super) struct Exchanges<'c> {
     n_answers: AtomicU32,
     /// Requests that were announced so far.
     n_announced: AtomicU32,
+    /// Of the exchange under way in its attempt.
+    number: AtomicU32,
     reserved: Mutex<Option<String>>,
     spent: Mutex<Option<Spent>>,
 }
@@ -94,6 +97,7 @@ impl<'c> Exchanges<'c> {
             budgets,
             n_answers: AtomicU32::new(n_kept),
             n_announced: AtomicU32::new(0),
+            number: AtomicU32::new(0),
             reserved: Mutex::default(),
             spent: Mutex::default(),
         })
@@ -254,10 +258,20 @@ impl<'c> Exchanges<'c> {
         }
     }
 
+    /// Gives the next exchange its number, and says where it stands in the execution's own trace: a provider or gateway
+    /// that traces its calls can tell to which one it belongs.
+    fn number_exchange(&self) -> Option<String> {
+        let asking = self.asking.as_ref()?;
+        let number = self.origin.notes.next_exchange();
+        self.number.store(number, Ordering::Relaxed);
+        let span = call_span_id(&asking.execution, asking.attempt, number);
+        Some(format!("00-{}-{span}-01", asking.execution))
+    }
+
     /// Writes the exchange as a generation of the execution's own trace. The trace is for people: a database that does
     /// not take it stops no judge.
     async fn trace(&self, asking: &AskingAttempt, call: &ModelCall, said: Said) {
-        let number = self.origin.notes.next_exchange();
+        let number = self.number.load(Ordering::Relaxed);
         let now = self.models.clock.now();
         let batch = Batch {
             observations: vec![generation(asking, call, said, number)],
@@ -332,8 +346,14 @@ impl CallObserver for Exchanges<'_> {
         })
     }
 
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(self.reserve(estimate))
+    fn before<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+        Box::pin(async {
+            self.reserve(estimate).await?;
+            Ok(self.number_exchange())
+        })
     }
 
     fn after(

@@ -165,6 +165,8 @@ fn json_head(status: u16, lines: &str) -> String {
     format!("{status} X\r\ncontent-type: application/json\r\n{lines}")
 }
 
+pub(crate) const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /// Keeps all exchanges; may refuse them.
 #[derive(Default)]
 pub(crate) struct Recorder {
@@ -178,9 +180,13 @@ pub(crate) struct Recorder {
 }
 
 impl CallObserver for Recorder {
-    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<(), Failure>> {
+    fn before<'a>(
+        &'a self,
+        estimate: &'a Estimate,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
         self.estimates.lock().unwrap().push(estimate.clone());
-        Box::pin(async move { self.refuse.clone().map_or(Ok(()), Err) })
+        let traceparent = Some(TRACEPARENT.to_owned());
+        Box::pin(async move { self.refuse.clone().map_or(Ok(traceparent), Err) })
     }
 
     fn kept(&self, n: u32) -> Option<Answered> {
