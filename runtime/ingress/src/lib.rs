@@ -20,6 +20,7 @@ mod state;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use perpend_domain::ids::ProjectId;
 use perpend_domain::pricing::PriceTable;
 use perpend_otlp::respond::{self, Answer};
 use perpend_otlp::{Context, Encoding};
@@ -103,7 +104,8 @@ async fn take(
     };
     let (prepared, answer) = app.decoders.run(work).await?;
 
-    if let Some(batch) = prepared {
+    if let Some(mut batch) = prepared {
+        leave_own_traces(&app, &caller.project, &mut batch).await?;
         app.store
             .telemetry
             .write_prepared(&caller.project, batch, now, account)
@@ -112,6 +114,22 @@ async fn take(
         tracing::debug!(project.id = %caller.project, "batch stored");
     }
     Ok(answer)
+}
+
+/// The trace of an execution is written by the server alone: a gateway that sends on what it traced of a judge's call
+/// adds nothing to it.
+async fn leave_own_traces(
+    app: &App,
+    project: &ProjectId,
+    batch: &mut Prepared,
+) -> Result<(), Problem> {
+    let ledger = &app.store.ledger;
+    let own = ledger.executions_among(project, batch.trace_ids()).await?;
+    if !own.is_empty() {
+        let n = batch.leave_out(&own);
+        tracing::info!(project.id = %project, n, "spans of executions' own traces are not taken from outside");
+    }
+    Ok(())
 }
 
 /// Bytes to what is stored, and what is answered once that is durable. CPU only.

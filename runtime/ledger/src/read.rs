@@ -1,5 +1,7 @@
 //! Reading the ledger: for `explain`, the trace page, the dead letters and the status of a rule.
 
+use std::collections::{HashMap, HashSet};
+
 use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, NoScores};
 use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
@@ -8,7 +10,7 @@ use super::codes::Coded as _;
 use super::row::{COLUMNS, ExecutionRow, id_bytes};
 use crate::{Error, Ledger};
 use perpend_domain::list::{Cursor, Page};
-use perpend_sql::{checked, query};
+use perpend_sql::{Sized, checked, query, value_list};
 
 /// How many executions of a rule are in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,12 @@ pub struct StateCount {
 }
 
 const BY_ID: &str = " FROM executions WHERE project_id = $1 AND id = $2";
+static AMONG: Sized = Sized::new(|n| {
+    format!(
+        "SELECT id FROM executions WHERE project_id = $1 AND id IN ({})",
+        value_list(n, 2)
+    )
+});
 const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
 const DEAD: &str = "
      FROM executions
@@ -76,6 +84,38 @@ impl Ledger {
             .fetch_optional(&self.pool)
             .await?;
         row.map(TryInto::try_into).transpose()
+    }
+
+    /// Those of these traces that are executions: the id of an execution is that of its own trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn executions_among(
+        &self,
+        project: &ProjectId,
+        traces: impl Iterator<Item = &TraceId>,
+    ) -> Result<HashSet<TraceId>, Error> {
+        let ids = traces.filter_map(|trace| {
+            let id = ExecutionId::new(trace.as_str()).ok()?;
+            Some((id_bytes(&id)?, trace))
+        });
+        let ids: HashMap<[u8; 16], &TraceId> = ids.collect();
+        let asked: Vec<&[u8; 16]> = ids.keys().collect();
+        let mut rest = asked.as_slice();
+        let mut found = HashSet::new();
+        while !rest.is_empty() {
+            let (sql, n) = AMONG.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let mut query = query(sql).bind(project.as_str());
+            for id in some {
+                query = query.bind(id.to_vec());
+            }
+            let rows: Vec<(Vec<u8>,)> = query.fetch_all(&self.pool).await?;
+            let traces = rows.iter().filter_map(|(id,)| ids.get(id.as_slice()));
+            found.extend(traces.map(|trace| (*trace).clone()));
+            rest = later;
+        }
+        Ok(found)
     }
 
     /// All executions over a trace and its observations, in the order they were made.

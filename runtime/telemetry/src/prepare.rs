@@ -2,7 +2,7 @@
 //! caller's thread, several requests side by side.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use perpend_domain::batch::{Batch, Media, SpanLog};
 use perpend_domain::fold::{fold, replaces};
@@ -188,6 +188,26 @@ impl Preparing {
 }
 
 impl Prepared {
+    /// The traces that it adds to.
+    pub fn trace_ids(&self) -> impl Iterator<Item = &TraceId> {
+        let of_logs = self.logs.iter().map(|log| &log.trace_id);
+        self.traces.iter().map(|trace| &trace.id).chain(of_logs)
+    }
+
+    /// Leaves out what belongs to these traces: the number of observations that go.
+    pub fn leave_out(&mut self, traces: &HashSet<TraceId>) -> usize {
+        let n_rows = |prepared: &Self| -> usize {
+            let rows = prepared.traces.iter().map(|trace| trace.rows.len());
+            rows.sum()
+        };
+        let n_before = n_rows(self);
+        self.traces.retain(|trace| !traces.contains(&trace.id));
+        self.logs.retain(|log| !traces.contains(&log.trace_id));
+        let rows = self.traces.iter().flat_map(|trace| &trace.rows);
+        self.sums = Changes::of_batch(rows.map(|row| &row.observation));
+        n_before - n_rows(self)
+    }
+
     /// Serialises, compresses and folds a batch: the part of writing that needs nothing but a CPU.
     ///
     /// # Errors

@@ -20,8 +20,14 @@ impl Trace {
     /// A trace with a root span.
     #[must_use]
     pub fn new(number: u64, name: &str) -> Self {
+        Self::of_id(trace_id(number), name)
+    }
+
+    /// A trace of this id with a root span.
+    #[must_use]
+    pub fn of_id(id: String, name: &str) -> Self {
         let trace = Self {
-            id: trace_id(number),
+            id,
             spans: Vec::new(),
         };
         trace.span(1, None, name, &[])

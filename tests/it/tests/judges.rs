@@ -137,6 +137,11 @@ async fn own_trace(app: &TestApp, score: &Value) {
     let said = call["input"].to_string();
     assert!(said.contains("How polite is this answer?"), "{call}");
     assert!(call["output"].to_string().contains("It thanks."), "{call}");
+    // What a gateway traced of the call and sends on adds nothing.
+    let foreign = Trace::of_id(execution.to_owned(), "gateway").generation("chat", "It thanks.");
+    app.ingest(&foreign).await.unwrap();
+    let again = app.client.get(&path).await.unwrap().json();
+    assert_eq!(again["observations"], trace["observations"]);
     let all = format!("/api/v1/executions?traceId={execution}");
     let of_own = app.client.get(&all).await.unwrap().json();
     assert_eq!(
