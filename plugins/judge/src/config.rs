@@ -65,6 +65,9 @@ pub struct Asking {
     /// The text for the model, or a list of messages. `{{name}}` stands for a variable: `input`, `output`,
     /// `expected_output`, `metadata`, or any name that the mapping provides.
     pub prompt: Prompt,
+    /// Where the prompt was taken from. Where `prompt` is absent, the server fills it in when the evaluator is saved.
+    #[serde(default)]
+    pub prompt_ref: Option<PromptRef>,
     /// Enclose each inserted value in lines with an unpredictable mark, and tell the model that the text between them is
     /// data and not instructions.
     #[serde(default = "yes")]
@@ -108,6 +111,18 @@ pub enum Prompt {
     Text(String),
     /// A conversation.
     Messages(#[schemars(length(min = 1))] Vec<Message>),
+}
+
+/// A prompt of prompt management.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptRef {
+    /// Its name.
+    pub name: String,
+    /// Its version; the one in production when absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub version: Option<u32>,
 }
 
 /// A message of the prompt.

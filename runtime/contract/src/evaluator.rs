@@ -47,6 +47,17 @@ pub struct NewEvaluator {
     pub source_code_language: Option<String>,
 }
 
+/// A prompt of prompt management.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptRef {
+    /// Its name.
+    pub name: String,
+    /// The version in production when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+}
+
 /// One message of a judge's prompt.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -210,6 +221,10 @@ pub struct Judge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub prompt: Option<Vec<PromptMessage>>,
+    /// Where the prompt was taken from, in that version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub prompt_ref: Option<PromptRef>,
     /// Names of the prompt's placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -18,6 +18,7 @@ pub mod ingestion;
 pub mod list;
 pub mod observation;
 pub mod plugin;
+pub mod preset;
 pub mod preview;
 pub mod rule;
 pub mod score;

@@ -433,7 +433,11 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
 }
 
 /// Lists with rows that come with the server.
-const SHARED: [&str; 2] = ["/api/v1/plugins", "/api/public/models"];
+const SHARED: [&str; 3] = [
+    "/api/v1/plugins",
+    "/api/v1/judge-presets",
+    "/api/public/models",
+];
 
 /// `{name}` in a path that ends with it.
 fn braced(place: &str) -> &str {

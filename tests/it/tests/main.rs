@@ -23,6 +23,7 @@ mod http;
 mod ingestion;
 mod installation;
 mod judge_kills;
+mod judge_prompts;
 mod judges;
 mod large_traces;
 mod lifecycle;

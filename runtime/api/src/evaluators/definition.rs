@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use perpend_catalog::{NewVersion, Plugin};
-use perpend_domain::evaluation::{EvaluatorVersion, Mapping, TargetKind};
+use perpend_domain::evaluation::{EvaluatorVersion, JUDGES, Mapping, TargetKind};
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
 use perpend_domain::mapping::{MappingError, MappingFault, compile};
 use perpend_domain::plugin::{
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use super::config::checked_config;
 use super::models::Models;
+use super::prompt;
 use crate::optional;
 use crate::state::App;
 
@@ -111,7 +112,14 @@ impl Definition {
                 .with("allowedValues", json!(ids))
         })?;
         let grants = checked_grants(self.grants.as_deref(), &plugin.info, info)?;
-        let config = self.config.unwrap_or_else(|| json!({}));
+        let mut config = self.config.unwrap_or_else(|| json!({}));
+        if plugin.info.name == JUDGES
+            && prompt::fill(app, project, &mut config).await?
+            && let Some(mapping) = &self.variable_mapping
+        {
+            let variables = prompt::variables_of(&config);
+            prompt::check_mapping("variableMapping", &variables, mapping)?;
+        }
         let config = checked_config(app, project, &info.config_schema, &config).await?;
         if plugin.info.checks_config {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;

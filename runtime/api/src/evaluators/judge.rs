@@ -1,32 +1,32 @@
 //! `type: "llm_as_judge"`: a prompt and the kind of answer that is wanted, which the plug-in `perpend/judge` runs.
 
 use perpend_contract::evaluator::{
-    Judge, ModelConfig, NestedOutput, OutputDefinition, PromptMessage,
+    Judge, ModelConfig, NestedOutput, OutputDefinition, PromptMessage, PromptRef,
 };
 use perpend_domain::evaluation::{JUDGE_EVALUATOR, JUDGES, Mapping};
 use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
-use perpend_domain::template;
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_web::problem::Problem;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::definition::Definition;
+use super::prompt::{check_mapping, messages, variables};
 
 /// The slot of the judge that every definition fills.
 const SLOT: &str = "judge";
 const MAX_PROMPT_BYTES: usize = 256 << 10;
-/// Variables that are filled without a mapping: they are the parts of an item.
-const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
 
 /// A judge as clients of the compat API send it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct JudgeInput {
     /// Text, which is one user message, or a list of messages.
-    #[schema(value_type = Object)]
-    prompt: Prompt,
+    #[schema(value_type = Option<Object>)]
+    prompt: Option<Prompt>,
+    /// In place of `prompt`: a prompt of prompt management.
+    prompt_ref: Option<PromptRef>,
     /// `None`: the project's default evaluation model.
     model_config: Option<ModelInput>,
     #[serde(alias = "mapping")]
@@ -85,15 +85,24 @@ impl JudgeInput {
     /// # Errors
     /// When the prompt is empty or too long, or the mapping does not fill its variables.
     pub(super) fn definition(self) -> Result<Definition, Problem> {
-        let prompt = self.prompt.messages()?;
-        if let Some(mapping) = &self.variable_mapping {
-            check_mapping("variableMapping", &variables(&prompt), mapping)?;
-        }
-        let config = json!({
-            "prompt": prompt,
+        let mut config = json!({
             "output": self.output_definition.0,
             "fence": self.fence.unwrap_or(false),
         });
+        match (self.prompt, self.prompt_ref) {
+            (Some(prompt), None) => {
+                let prompt = prompt.messages()?;
+                if let Some(mapping) = &self.variable_mapping {
+                    check_mapping("variableMapping", &variables(&prompt), mapping)?;
+                }
+                config["prompt"] = json!(prompt);
+            }
+            (None, Some(reference)) => config["prompt_ref"] = json!(reference),
+            _ => {
+                let message = "either prompt or promptRef is expected";
+                return Err(Problem::body("prompt", message));
+            }
+        }
         let model = self.model_config.map(|model| ModelChoice {
             provider: model.provider,
             model: model.model,
@@ -137,83 +146,21 @@ impl Prompt {
     }
 }
 
-/// The names of the variables of a prompt, in order of first appearance.
-fn variables(prompt: &[PromptMessage]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for message in prompt {
-        for name in template::names(&message.content) {
-            if !found.iter().any(|known| known == name) {
-                found.push(name.to_owned());
-            }
-        }
-    }
-    found
-}
-
 /// How the configuration of a judge reads over REST.
 pub(super) fn view(config: &Value, slots: &[Slot]) -> Judge {
     let prompt = messages(config);
+    let prompt_ref = PromptRef::deserialize(&config["prompt_ref"]).ok();
     let output = NestedOutput::deserialize(&config["output"]).ok();
     let model = slots.iter().find(|slot| slot.name == SLOT);
     let model = model.and_then(|slot| slot.model.as_ref());
     Judge {
         variables: Some(variables(&prompt)),
         prompt: Some(prompt),
+        prompt_ref,
         model_config: model.map(|choice| ModelConfig {
             provider: choice.provider.clone(),
             model: choice.model.clone(),
         }),
         output_definition: output.map(Into::into),
     }
-}
-
-/// The prompt in a configuration of the judge.
-fn messages(config: &Value) -> Vec<PromptMessage> {
-    match &config["prompt"] {
-        Value::String(text) => vec![PromptMessage::user(text.clone())],
-        list => serde_json::from_value(list.clone()).unwrap_or_default(),
-    }
-}
-
-/// The variables of the prompt in a configuration of the judge.
-pub(crate) fn variables_of(config: &Value) -> Vec<String> {
-    variables(&messages(config))
-}
-
-/// Each variable is filled exactly once. Without any mapping the parts of an item fill the variables of their names.
-///
-/// # Errors
-/// Every variable without an entry, and every entry without a variable.
-pub(crate) fn check_mapping(
-    field: &str,
-    variables: &[String],
-    mapping: &[Mapping],
-) -> Result<(), Problem> {
-    let is_filled = |name: &&String| match mapping.is_empty() {
-        true => PARTS.contains(&name.as_str()),
-        false => mapping.iter().any(|entry| entry.variable == **name),
-    };
-    let missing: Vec<_> = variables.iter().filter(|name| !is_filled(name)).collect();
-    if !missing.is_empty() {
-        let issues = missing.iter().map(|name| {
-            Issue::new(
-                field,
-                format!("the variable `{name}` of the prompt is not mapped"),
-            )
-        });
-        let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
-        return Err(problem
-            .with("field", field)
-            .with("variables", json!(missing)));
-    }
-    for (at, entry) in mapping.iter().enumerate() {
-        if !variables.contains(&entry.variable) {
-            let field = format!("{field}[{at}]");
-            let message = format!("the prompt has no variable `{}`", entry.variable);
-            let problem = Problem::issues(Code::InvalidMapping, vec![Issue::new(&field, message)]);
-            let problem = problem.with("field", field);
-            return Err(problem.with("variable", entry.variable.clone()));
-        }
-    }
-    Ok(())
 }

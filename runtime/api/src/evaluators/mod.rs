@@ -15,6 +15,8 @@ mod input;
 mod judge;
 mod models;
 mod preflight;
+mod presets;
+mod prompt;
 mod trial;
 mod view;
 
@@ -39,8 +41,8 @@ use crate::state::{App, Routes};
 
 pub(super) use definition::{Definition, mapping_problem};
 pub(super) use existing::{checked_name, existing, known};
-pub(super) use judge::{check_mapping, variables_of};
 pub(super) use preflight::check as preflight;
+pub(super) use prompt::{check_mapping, variables_of};
 pub(super) use trial::{LIMIT as TRIAL_LIMIT, shown_item};
 
 pub(super) const PAGE: &[Param] = &[
@@ -95,6 +97,7 @@ pub(super) fn routes(routes: &mut Routes) {
     )
     .query(PAGE);
     routes.add(versions, list_versions);
+    presets::routes(routes);
     trial::routes(routes);
 }
 

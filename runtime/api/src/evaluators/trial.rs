@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use super::definition::mapping_problem;
 use super::existing::{checked_name, existing, known};
 use super::input;
-use super::judge::{check_mapping, variables_of};
+use super::prompt::{check_mapping, variables_of};
 use crate::model_calls;
 use crate::state::{App, Routes};
 

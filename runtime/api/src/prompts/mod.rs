@@ -5,6 +5,8 @@ mod list;
 mod view;
 mod write;
 
+pub(super) use compose::whole;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};

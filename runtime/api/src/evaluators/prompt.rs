@@ -1,0 +1,154 @@
+//! Prompts of judges: their variables, and those that are taken from prompt management.
+
+use perpend_catalog::prompts::Prompt;
+use perpend_contract::evaluator::{PromptMessage, PromptRef};
+use perpend_domain::evaluation::Mapping;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::prompt::compose::Selector;
+use perpend_domain::prompt::{PRODUCTION, PromptBody, PromptName};
+use perpend_domain::template;
+use perpend_web::extract::from_value;
+use perpend_web::problem::{Code, Issue, Problem};
+use serde_json::{Map, Value, json};
+
+use crate::prompts;
+use crate::state::App;
+
+/// The member of a judge's configuration that says where its prompt is taken from.
+const REFERENCE: &str = "prompt_ref";
+/// Variables that are filled without a mapping: they are the parts of an item.
+const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+
+/// Fills in the prompt of a configuration that says where to take it from; `false` when it has one, or says nothing. It
+/// is taken once, as it is now: what is changed there later makes a version there and not here.
+///
+/// # Errors
+/// When there is no such prompt, or a judge cannot ask with it.
+pub(super) async fn fill(
+    app: &App,
+    project: &ProjectId,
+    config: &mut Value,
+) -> Result<bool, Problem> {
+    let Some(members) = config.as_object_mut() else {
+        return Ok(false);
+    };
+    let reference = members.get(REFERENCE).filter(|value| !value.is_null());
+    let (Some(reference), false) = (reference, members.contains_key("prompt")) else {
+        return Ok(false);
+    };
+    let reference: PromptRef =
+        from_value(reference).map_err(|problem| problem.in_member(REFERENCE))?;
+    let found = standing(app, project, &reference).await?;
+    let whole = prompts::whole(app, project, &found.part()).await?;
+    let body = whole.map_or_else(|| found.body.clone(), |whole| whole.body);
+    members.insert("prompt".to_owned(), json!(messages_of(&body)?));
+    let taken = json!({ "name": found.name, "version": found.version });
+    members.insert(REFERENCE.to_owned(), taken);
+    Ok(true)
+}
+
+async fn standing(
+    app: &App,
+    project: &ProjectId,
+    reference: &PromptRef,
+) -> Result<Prompt, Problem> {
+    let refused = |message: String| Problem::body("promptRef", message);
+    let name = PromptName::new(&reference.name).map_err(|error| refused(error.to_string()))?;
+    let selector = match reference.version {
+        Some(version) => Selector::Version(i64::from(version)),
+        None => Selector::Label(PRODUCTION.to_owned()),
+    };
+    let found = app.store.catalog.prompt(project, &name, &selector).await?;
+    found.ok_or_else(|| {
+        let which = match reference.version {
+            Some(version) => format!("version {version}"),
+            None => format!("version with the label {PRODUCTION:?}"),
+        };
+        refused(format!("the prompt {:?} has no {which}", reference.name))
+    })
+}
+
+fn messages_of(body: &PromptBody) -> Result<Vec<PromptMessage>, Problem> {
+    match body {
+        PromptBody::Text(text) => Ok(vec![PromptMessage::user(text.clone())]),
+        PromptBody::Chat(messages) => messages.iter().enumerate().map(message_of).collect(),
+    }
+}
+
+fn message_of((at, message): (usize, &Map<String, Value>)) -> Result<PromptMessage, Problem> {
+    let member = |name: &str| message.get(name)?.as_str().map(str::to_owned);
+    match (member("role"), member("content")) {
+        (Some(role), Some(content)) => Ok(PromptMessage { role, content }),
+        _ => {
+            let message = format!(
+                "message {at} of the prompt is a placeholder for messages, which no judge fills"
+            );
+            let issue = Issue::new("promptRef", message);
+            Err(Problem::issues(Code::Unprocessable, [issue]))
+        }
+    }
+}
+
+/// The names of the variables of a prompt, in order of first appearance.
+pub(super) fn variables(prompt: &[PromptMessage]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for message in prompt {
+        for name in template::names(&message.content) {
+            if !found.iter().any(|known| known == name) {
+                found.push(name.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The prompt in a configuration of the judge.
+pub(super) fn messages(config: &Value) -> Vec<PromptMessage> {
+    match &config["prompt"] {
+        Value::String(text) => vec![PromptMessage::user(text.clone())],
+        list => serde_json::from_value(list.clone()).unwrap_or_default(),
+    }
+}
+
+/// The variables of the prompt in a configuration of the judge.
+pub(crate) fn variables_of(config: &Value) -> Vec<String> {
+    variables(&messages(config))
+}
+
+/// Each variable is filled exactly once. Without any mapping the parts of an item fill the variables of their names.
+///
+/// # Errors
+/// Every variable without an entry, and every entry without a variable.
+pub(crate) fn check_mapping(
+    field: &str,
+    variables: &[String],
+    mapping: &[Mapping],
+) -> Result<(), Problem> {
+    let is_filled = |name: &&String| match mapping.is_empty() {
+        true => PARTS.contains(&name.as_str()),
+        false => mapping.iter().any(|entry| entry.variable == **name),
+    };
+    let missing: Vec<_> = variables.iter().filter(|name| !is_filled(name)).collect();
+    if !missing.is_empty() {
+        let issues = missing.iter().map(|name| {
+            Issue::new(
+                field,
+                format!("the variable `{name}` of the prompt is not mapped"),
+            )
+        });
+        let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
+        return Err(problem
+            .with("field", field)
+            .with("variables", json!(missing)));
+    }
+    for (at, entry) in mapping.iter().enumerate() {
+        if !variables.contains(&entry.variable) {
+            let field = format!("{field}[{at}]");
+            let message = format!("the prompt has no variable `{}`", entry.variable);
+            let problem = Problem::issues(Code::InvalidMapping, vec![Issue::new(&field, message)]);
+            let problem = problem.with("field", field);
+            return Err(problem.with("variable", entry.variable.clone()));
+        }
+    }
+    Ok(())
+}
