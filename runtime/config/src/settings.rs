@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use crate::{
     Admin, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
     RateLimits, Secrets,
@@ -563,20 +565,23 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.2",
-        text: "Hosts, between commas, that exports to buckets may reach although their addresses are not \
-               public: `minio:9000`, or `10.0.0.7` for any port. Names below them count too. Without it, whoever \
-               may set up an export could have the server speak with its own network.",
+        text: "Hosts, between commas, that exports to buckets and calls of models may reach although their addresses \
+               are not public: `minio:9000`, or `10.0.0.7` for any port. Names below them count too. `10.1.0.0/16` lets any \
+               host have an address in that range. Without it, whoever may set up an export could have the server speak \
+               with its own network.",
         set: |config, text| {
             let hosts = text
                 .split(',')
                 .map(str::trim)
                 .filter(|host| !host.is_empty());
             let hosts: Vec<String> = hosts.map(str::to_ascii_lowercase).collect();
-            if let Some(bad) = hosts
-                .iter()
-                .find(|host| host.contains(['/', '@', '*', ' ']))
-            {
-                return Err(format!("{bad:?} is not a host such as minio:9000"));
+            let is_bad = |host: &&String| {
+                host.contains(['/', '@', '*', ' ']) && host.parse::<IpNet>().is_err()
+            };
+            if let Some(bad) = hosts.iter().find(is_bad) {
+                return Err(format!(
+                    "{bad:?} is neither a host such as minio:9000 nor a range such as 10.1.0.0/16"
+                ));
             }
             config.exports.private_endpoints = hosts;
             Ok(())

@@ -20,6 +20,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use ipnet::IpNet;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpService,
@@ -43,6 +44,8 @@ pub struct Outbound(Arc<Clients>);
 #[derive(Debug)]
 struct Clients {
     private: Vec<String>,
+    /// Private addresses that any host may have.
+    ranges: Arc<[IpNet]>,
     /// Opened by the first request, because that reads the certificates of this machine.
     ways: OnceLock<Ways>,
 }
@@ -71,11 +74,14 @@ pub(crate) enum Unsent {
 }
 
 impl Outbound {
-    /// `private` are hosts, each with a port or without, that may lie anywhere.
+    /// `private` are hosts, each with a port or without, that may lie anywhere, and ranges of addresses in CIDR notation that
+    /// any host may have.
     #[must_use]
     pub fn new(private: &[String]) -> Self {
+        let ranges = private.iter().filter_map(|named| named.parse().ok());
         Self(Arc::new(Clients {
             private: private.to_vec(),
+            ranges: ranges.collect(),
             ways: OnceLock::new(),
         }))
     }
@@ -84,7 +90,7 @@ impl Outbound {
         self.0.ways.get_or_init(|| {
             let tls = tls();
             Ways {
-                to_public: client(Names::Public, tls.clone()),
+                to_public: client(Names::Public(Arc::clone(&self.0.ranges)), tls.clone()),
                 to_any: client(Names::Any, tls),
             }
         })
@@ -128,7 +134,7 @@ impl Outbound {
                 .host()
                 .map(|host| host.trim_matches(['[', ']']));
             let literal = literal.and_then(|host| host.parse::<IpAddr>().ok());
-            if let Some(address) = literal.filter(|address| !is_public(*address)) {
+            if let Some(address) = literal.filter(|address| !is_open(*address, &self.0.ranges)) {
                 return Err(Unsent::Refused(not_public(&address.to_string())));
             }
             self.ways().to_public.request(request).await
@@ -228,8 +234,14 @@ fn whole_text(error: &hyper_util::client::legacy::Error) -> String {
 
 fn not_public(name: &str) -> String {
     format!(
-        "{name} is no public address, and no host that the setting exports.private_endpoints names"
+        "{name} is no public address, and no host or address that the setting exports.private_endpoints names"
     )
+}
+
+/// Whether an address may be spoken to: one of the open internet, or in a range that was named.
+fn is_open(address: IpAddr, ranges: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    is_public(address) || ranges.iter().any(|range| range.contains(&address))
 }
 
 /// Whether an address is one of the open internet.
@@ -266,10 +278,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 /// Looks names up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Names {
-    /// Knows public addresses only.
-    Public,
+    /// Knows public addresses only, and those in these ranges.
+    Public(Arc<[IpNet]>),
     Any,
 }
 
@@ -291,14 +303,18 @@ impl Service<Name> for Names {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let knows_all = matches!(self, Self::Any);
+        let names = self.clone();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await;
             let found = found.map_err(|error| NameError::Unresolved {
                 name: name.as_str().to_owned(),
                 error,
             })?;
-            let known: Vec<_> = found.filter(|at| knows_all || is_public(at.ip())).collect();
+            let is_known = |at: &SocketAddr| match &names {
+                Self::Any => true,
+                Self::Public(ranges) => is_open(at.ip(), ranges),
+            };
+            let known: Vec<_> = found.filter(is_known).collect();
             match known.is_empty() {
                 true => Err(NameError::NotPublic(name.as_str().to_owned())),
                 false => Ok(known.into_iter()),
@@ -394,6 +410,26 @@ mod tests {
             let refused = outbound.answer(request).await.unwrap_err();
             let text = whole(&refused);
             assert!(text.contains("is no public address"), "{uri}: {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn any_host_may_lie_in_a_range_that_was_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let refused = async |outbound: &Outbound, host: &str| {
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            *request.uri_mut() = format!("http://{host}:{port}/").parse().unwrap();
+            // Nobody answers: what is let through ends with the time.
+            let longest = Duration::from_millis(300);
+            let error = outbound.answer_within(longest, request).await.unwrap_err();
+            whole(&error).contains("is no public address")
+        };
+        let near = Outbound::new(&["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()]);
+        let far = Outbound::new(&["10.0.0.0/24".to_owned()]);
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
+            assert!(!refused(&near, host).await, "{host}");
+            assert!(refused(&far, host).await, "{host}");
         }
     }
 
