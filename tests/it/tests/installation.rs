@@ -206,5 +206,5 @@ async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_res
         });
         assert!(left_out, "{part}: {said}");
     }
-    assert!(said.contains("All 25 scores came"), "{said}");
+    assert!(said.contains("All 30 scores came"), "{said}");
 }

@@ -142,6 +142,7 @@ async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
         "Making {} evaluators; the interpreters are compiled when they are first used ...",
         measures.len()
     ));
+    rules::connect(client).await?;
     let client = client.clone().with_timeout(COMPILE_PATIENCE);
     let making = measures.into_iter().map(|measure| async {
         let name = measure.name().to_owned();

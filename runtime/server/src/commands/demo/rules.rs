@@ -53,6 +53,51 @@ fn on(name: &str, evaluator: Value) -> Measure {
     }
 }
 
+/// The provider of the demo's judge: its answers are written here, and no network is used.
+const SCRIPTED: &str = "scripted";
+
+/// Connects the scripted provider.
+pub(super) async fn connect(client: &Client) -> anyhow::Result<()> {
+    let says = |word: Option<&str>, reasoning: &str, score: f64| {
+        json!({
+            "contains": word, "reply": { "reasoning": reasoning, "score": score },
+            "usage": { "input": 120, "output": 20 },
+        })
+    };
+    let replies = [
+        says(Some("As an AI"), "It sends the customer away.", 0.2),
+        says(
+            Some("sorry"),
+            "It apologises and says what happens next.",
+            1.0,
+        ),
+        says(None, "It answers plainly, without a greeting.", 0.7),
+    ];
+    let connection = json!({
+        "provider": SCRIPTED, "adapter": "mock", "secretKey": "none", "config": { "replies": replies },
+    });
+    let path = "/api/public/llm-connections";
+    let made = client.json(Method::PUT, path, &connection).await?;
+    anyhow::ensure!(made.status.is_success(), "{}", made.text());
+    Ok(())
+}
+
+/// A judge on the scripted provider.
+fn judge() -> Measure {
+    on(
+        "write answer",
+        json!({
+            "type": "llm_as_judge",
+            "name": "polite (scripted)",
+            "prompt": "How polite is this answer to a customer?\n{{output}}",
+            "modelConfig": { "provider": SCRIPTED, "model": "none" },
+            "variableMapping": [{ "variable": "output", "source": "output" }],
+            "outputDefinition": { "dataType": "NUMERIC", "minValue": 0, "maxValue": 1 },
+            "fence": true,
+        }),
+    )
+}
+
 /// Every measure.
 pub(super) fn all() -> Vec<Measure> {
     vec![
@@ -131,6 +176,7 @@ pub(super) fn all() -> Vec<Measure> {
                 "sourceCode": PYTHON,
             }),
         ),
+        judge(),
     ]
 }
 
