@@ -182,6 +182,92 @@ async fn fifty_judges_at_once_pass_no_budget_by_more_than_the_calls_under_way() 
     app.stop().await.unwrap();
 }
 
+/// What a target says, and with it what the provider does.
+const SAYINGS: [&str; 6] = [
+    "Thank you.",
+    "Thank you, though it was slow.",
+    "That is odd.",
+    "I refuse.",
+    "We are busy.",
+    "You are welcome.",
+];
+
+/// 5 tokens and 100: less than what is reckoned with for the shortest prompt.
+const LEAST: f64 = 0.000_060_75;
+
+fn random_replies() -> Value {
+    let usage = json!({ "input": 5, "output": 100 });
+    let good = json!({ "reasoning": "It thanks.", "score": 0.9 });
+    json!([
+        { "contains": "busy", "error": { "status": 503 }, "latencyMs": 5 },
+        { "contains": "slow", "reply": good, "latencyMs": 60, "usage": usage },
+        { "contains": "odd", "reply": "no JSON", "latencyMs": 10, "usage": usage },
+        { "contains": "refuse", "reply": "", "finish": "content_filter", "usage": usage },
+        { "reply": good, "latencyMs": 20, "usage": usage },
+    ])
+}
+
+/// Fifty at once over sixty targets, each with a fate drawn from the seed, under a limit drawn from it too.
+async fn random_story(app: TestApp, seed: u64) {
+    let mut state = seed;
+    let mut draw = move |below: u64| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((mixed ^ (mixed >> 27)) >> 11) % below
+    };
+    let limit = (draw(90) + 20) as f64 / 10.0 * LEAST;
+    let budget = json!([{ "window": "month", "usd": limit }]);
+    let (_, rule) = judging(&app, 0, budget).await;
+    let id = connect(&app, "main", random_replies()).await;
+    let path = format!("/api/v1/llm-connections/{id}");
+    let (status, _) = call(&app, Method::PATCH, &path, json!({ "maxInFlight": 50 })).await;
+    assert_eq!(status, 200);
+    let mut n_good = 0;
+    for n in 0..60 {
+        let says = SAYINGS[draw(SAYINGS.len() as u64) as usize];
+        n_good += u32::from(says.starts_with("Thank") || says.starts_with("You"));
+        let trace = Trace::new(1_000 + n, "ticket").generation("answer", says);
+        app.ingest(&trace).await.unwrap();
+    }
+    let one = format!("{RULES}/{rule}");
+    let is_paused = |rule: &Value| rule["status"] == "paused";
+    app.wait_for(&one, is_paused).await.unwrap();
+    let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
+    let budgets = app.wait_for("/api/v1/budgets", is_still).await.unwrap();
+    let used = budgets["data"][0]["spentUsd"].as_f64().unwrap();
+    // No call costs more than what is reckoned with, so that not even those under way pass the limit.
+    assert!(used <= limit, "seed {seed}: {used} of {limit}");
+    let costs = app.client.get("/api/v1/model-costs").await.unwrap();
+    let total = costs.json()["total"]["costUsd"].as_f64().unwrap_or(0.0);
+    assert!(
+        (total - used).abs() < 1e-9,
+        "seed {seed}: {total} and {used}"
+    );
+
+    let more = json!({ "budget": [{ "window": "month", "usd": 1_000.0 * COST }] });
+    let (status, _) = call(&app, Method::PATCH, &one, more).await;
+    assert_eq!(status, 200);
+    let scores = app.scores(n_good as usize).await.unwrap();
+    assert_eq!(scores.len(), n_good as usize, "seed {seed}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn whatever_calls_come_to_no_budget_is_passed_and_each_cost_is_counted_once() {
+    for seed in 0..4 {
+        random_story(TestApp::new().await.unwrap(), seed).await;
+        let Some(database) = TempDatabase::postgres().await else {
+            continue;
+        };
+        let DatabaseUrl::Postgres(url) = database.url() else {
+            unreachable!("PostgreSQL was asked for");
+        };
+        let settings = [("database.url", url.as_str())];
+        random_story(TestApp::with(&settings).await.unwrap(), 100 + seed).await;
+    }
+}
+
 #[tokio::test]
 async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
     let app = TestApp::new().await.unwrap();
