@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 use crate::load::quantile;
 use crate::report::{Bar, Figure};
 use crate::scenario::evaluate::text_plugin;
-use crate::scenario::guests::build;
+use crate::scenario::guests::{build, cpu_time_of};
 
 const JUDGE: &str = include_str!("../../../../examples/plugin-judge-rust/src/lib.rs");
 /// How long a model takes for an output that says so.
@@ -48,6 +48,7 @@ const MODEL_TAKES: Duration = Duration::from_secs(30);
 const WAIT: &str = "wait";
 const N_WAITING: usize = 1_000;
 const N_BACKLOG: u64 = 100_000;
+const N_COUNTED: u64 = 20_000;
 const N_LIVE: u64 = 500;
 const PACE: Duration = Duration::from_millis(10);
 const N_NEIGHBOURS: u64 = 64;
@@ -86,7 +87,56 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     let waits = before_a_backlog().await?;
     let what = format!("{N_BACKLOG} of a backfill of the same project wait: p99 of live ones");
     note(what, millis(&waits, 0.99), 1_000.0);
+    let (all, own) = per_execution().await?;
+    for (what, took, bar) in [
+        (
+            "CPU of a code execution outside of its worker",
+            all,
+            Bar::None,
+        ),
+        (
+            "of that, without the threads of the database",
+            own,
+            Bar::AtMost(50.0),
+        ),
+    ] {
+        figures.push(Figure {
+            scenario: "lanes",
+            what: what.to_owned(),
+            value: took.as_secs_f64() * 1e6,
+            unit: "µs",
+            bar,
+        });
+    }
     Ok(figures)
+}
+
+/// CPU time of this process for each of many code executions, from matching to the stored score: all of it, and what
+/// is not spent in the threads of the database.
+async fn per_execution() -> anyhow::Result<(Duration, Duration)> {
+    let world = World::new(&[]).await?;
+    let project = ProjectId::new("cpu")?;
+    world
+        .rule(&project, text_plugin()?, "length", &json!({ "max": 2_000 }))
+        .await?;
+    for first in (0..N_COUNTED).step_by(5_000) {
+        let new = (first..first + 5_000).map(|n| generation(n, "an answer"));
+        world
+            .ingest(&project, new.collect::<anyhow::Result<_>>()?)
+            .await?;
+    }
+    let of_database = |name: &str| name.starts_with("sqlx-");
+    let spent = || anyhow::Ok((cpu_time_of(|_| true)?, cpu_time_of(of_database)?));
+    let before = spent()?;
+    world.scheduler.run_until_idle().await?;
+    let after = spent()?;
+    let n_scores = n_scores(&mut world.reader().await?).await?;
+    anyhow::ensure!(n_scores == N_COUNTED, "{n_scores} scores");
+    world.workers.shutdown().await;
+    world.store.close().await;
+    let each = u32::try_from(N_COUNTED)?;
+    let (all, database) = (after.0 - before.0, after.1 - before.1);
+    Ok((all / each, all.saturating_sub(database) / each))
 }
 
 /// From ingest to score of code evaluations, while another project has a thousand calls that wait.
