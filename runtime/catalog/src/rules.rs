@@ -530,17 +530,21 @@ impl Catalog {
         id: &RuleId,
         (seen, end): (Timestamp, Timestamp),
     ) -> Result<bool, Error> {
-        let n_moved = in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
-            query(MOVE_PAUSE)
+            let n_moved = query(MOVE_PAUSE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(seen.as_micros())
                 .bind(end.as_micros())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            // Nothing is committed: the catalog is as it was.
+            if n_moved == 0 {
+                return Ok(false);
+            }
         });
-        Ok(0 < n_moved)
+        Ok(true)
     }
 
     /// Lets a rule go on that was paused because it kept failing.

@@ -106,10 +106,16 @@ const HELD_RULES: &str = "
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
+/// None while one of them waits already. The state is asked for twice: another node may have let it go, and claimed it,
+/// since the inner query.
 const UNHOLD_OLDEST: &str = "
     UPDATE executions SET state = 0, due_at = $4
-     WHERE seq = (SELECT MIN(seq) FROM executions
-                   WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3)";
+     WHERE state = 3
+       AND seq = (SELECT MIN(seq) FROM executions
+                   WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3)
+       AND NOT EXISTS (SELECT 1 FROM executions
+                        WHERE state < 3 AND evaluator_id = $3 AND queue IN
+                              (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2))";
 const CANCEL_WAITING: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5

@@ -6,9 +6,9 @@
 use perpend_domain::evaluation::{Execution, Pause};
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Finished, Outcome};
+use perpend_ledger::{Finished, Outcome, Unheld};
 
-use crate::catalog::PreparedRule;
+use crate::catalog::{Catalog, PreparedRule};
 use crate::parts::{Error, Inner};
 
 const FIRST_WAIT_MS: i64 = 15 * 60_000;
@@ -50,6 +50,23 @@ pub(crate) fn probe_of<'r>(
 }
 
 impl Inner {
+    /// Lets one held execution go on of each rule and evaluator that may be tried.
+    pub(crate) async fn let_probes_go_on(
+        &self,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let ledger = &self.deps.store.ledger;
+        for (project, rule, evaluator) in ledger.held().await? {
+            let known = catalog.rule(&project, &rule);
+            if known.is_some_and(|known| probe_of(known, &evaluator, now).is_some()) {
+                let which = (&project, &rule, &evaluator);
+                ledger.unhold(which, Unheld::Oldest, now).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether this execution is the one that is tried.
     pub(crate) async fn begins_probe(
         &self,

@@ -1,6 +1,6 @@
 //! From executions to scores: load, call, write.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -104,10 +104,10 @@ impl Inner {
             self.deps.store.catalog.end_pauses(now).await?;
         }
         self.let_go_on(catalog, now).await?;
-        if catalog.has_probes(now) {
-            self.let_all_go_on(catalog, now).await?;
-        }
-        if self.looks_for_given_up(now) {
+        if self.looks_at_held(now) {
+            if catalog.has_probes(now) {
+                self.let_probes_go_on(catalog, now).await?;
+            }
             // A look costs little; a write queues up with the writers.
             let first = store.ledger.first_held().await?;
             if first.is_some_and(|due| due <= now) {
@@ -133,9 +133,9 @@ impl Inner {
         Ok(works.flatten().collect())
     }
 
-    /// Whether it is time to look for held executions that have waited too long: they wait for days, so that once in a
-    /// second is enough.
-    fn looks_for_given_up(&self, now: Timestamp) -> bool {
+    /// Whether it is time to look at held executions, for those that have waited too long and those by which a paused rule
+    /// is tried: they wait for minutes and days, so that once in a second is enough.
+    fn looks_at_held(&self, now: Timestamp) -> bool {
         let last = self.looked_at.load(Ordering::Relaxed);
         // The time of `NEVER` is longer ago than any.
         let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
@@ -186,15 +186,10 @@ impl Inner {
                 continue;
             };
             // Also where the rule no longer uses the evaluator: then they end as cancelled.
-            let n = match (pause_of(rule, &evaluator), probe_of(rule, &evaluator, now)) {
-                (None, _) => Unheld::All,
-                (Some(_), Some(_)) => Unheld::Oldest,
-                (Some(_), None) => continue,
-            };
-            let ledger = &store.ledger;
-            ledger
-                .unhold((&project, &rule_id, &evaluator), n, now)
-                .await?;
+            if pause_of(rule, &evaluator).is_none() {
+                let which = (&project, &rule_id, &evaluator);
+                store.ledger.unhold(which, Unheld::All, now).await?;
+            }
         }
         Ok(())
     }
@@ -426,6 +421,8 @@ impl Inner {
             probing: Vec::new(),
         };
         let mut observations = self.load_observations(work).await?;
+        // One look for each rule: the others of a batch would only be told no.
+        let mut tried = BTreeSet::new();
         for execution in &work.leased {
             let made = &execution.made;
             let mut end = |outcome| sorted.finished.push(ended(execution, None, 0, outcome));
@@ -466,21 +463,17 @@ impl Inner {
                 sorted.held.push(execution.seq);
                 continue;
             }
-            let loaded = match made.target.kind() {
-                TargetKind::Observation => observations
-                    .remove(&execution.seq)
-                    .map(Loaded::of_observation),
-                TargetKind::Trace => {
-                    let (project, id) = (&execution.project, &made.target.trace_id);
-                    self.load_trace(project, id, &assignment.plan).await?
-                }
-            };
+            let own = observations.remove(&execution.seq);
+            let loaded = self.loaded(execution, assignment, own).await?;
             let outcome = match loaded {
                 None => Err(self.target_missing(execution, now)),
                 Some(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
             };
             match (outcome, probe) {
-                (Ok(_), Some(pause)) if !self.begins_probe(execution, pause).await? => {
+                (Ok(_), Some(pause))
+                    if !(tried.insert(&made.rule_id)
+                        && self.begins_probe(execution, pause).await?) =>
+                {
                     sorted.held.push(execution.seq);
                 }
                 (Ok(prepared), probe) => {
@@ -525,6 +518,23 @@ impl Inner {
             }
         }
         Ok(loaded)
+    }
+
+    /// The target with what its mapping reads of it; an observation is loaded already.
+    async fn loaded(
+        &self,
+        execution: &Execution,
+        assignment: &PreparedAssignment,
+        own: Option<Observation>,
+    ) -> Result<Option<Loaded>, Error> {
+        let target = &execution.made.target;
+        Ok(match target.kind() {
+            TargetKind::Observation => own.map(Loaded::of_observation),
+            TargetKind::Trace => {
+                let (project, id) = (&execution.project, &target.trace_id);
+                self.load_trace(project, id, &assignment.plan).await?
+            }
+        })
     }
 
     fn prepare<'c>(
