@@ -1,6 +1,7 @@
 //! What a rule would do: its draft, held against what has come in the last seven days.
 
 use axum::extract::State;
+use futures_util::future::try_join_all;
 use perpend_contract::preview::{
     Basis, Estimate, Examined, Example, Matches, Missing, Preview as Shown,
 };
@@ -43,18 +44,20 @@ async fn preview_rule(
     let _turn = app.trials.wait(project).await?;
     let found = app.scheduler.preview(project, rule.clone()).await?;
     let per_day = per_day(&app, &found);
-    let mut estimates = Vec::with_capacity(evaluators.len());
-    for (assignment, evaluator) in rule.assignments.iter().zip(evaluators) {
+    let mut examples = found.examples.iter();
+    let tried_on = examples.find(|example| example.item.is_ok());
+    let estimates = rule.assignments.iter().zip(evaluators);
+    // Together, so that they share the limit of time of a trial.
+    let estimates = estimates.map(async |(assignment, evaluator)| {
         let asked = Asked {
             app: &app,
             project,
             rule: &rule,
             assignment,
         };
-        let mut examples = found.examples.iter();
-        let example = examples.find(|example| example.item.is_ok());
-        estimates.push(asked.estimate(evaluator, example, per_day).await?);
-    }
+        asked.estimate(evaluator, tried_on, per_day).await
+    });
+    let estimates = try_join_all(estimates).await?;
     let costs = estimates.iter().map(|each| each.cost_per_day_usd);
     Ok(Answer(Shown {
         cost_per_day_usd: costs.sum(),
@@ -184,7 +187,8 @@ impl Asked<'_> {
         let results = self.app.scheduler.trial(self.project, trial).await?;
         let tried = results.into_iter().next();
         let calls = tried.map(|result| result.model_calls).unwrap_or_default();
-        if calls.is_empty() {
+        // One that the provider did not answer says nothing of what an answer costs.
+        if calls.iter().all(|call| call.error.is_some()) {
             return Ok(known(Basis::Unknown, None, None));
         }
         let latency_ms: u64 = calls.iter().map(|call| call.latency_ms).sum();

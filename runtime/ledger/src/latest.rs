@@ -9,17 +9,18 @@ use crate::{Error, Ledger};
 
 /// Executions that a mean is taken over.
 const N_EXECUTIONS: usize = 50;
-/// The newest calls of the project are looked at, so that an evaluator that rarely asks costs no long search.
+/// The newest calls of the project are looked at, so that an evaluator that rarely asks costs no long search. Of those that
+/// failed nothing can be learnt.
 const LATEST: &str = "
-    SELECT execution_id, cost, error_class, latency_ms
+    SELECT execution_id, cost, latency_ms
       FROM (SELECT execution_id, evaluator_id, cost, error_class, latency_ms, started_at
               FROM model_calls WHERE project_id = $1 ORDER BY started_at DESC LIMIT 20000) c
-     WHERE evaluator_id = $2
+     WHERE evaluator_id = $2 AND error_class IS NULL
      ORDER BY started_at DESC
      LIMIT 2000";
 
-/// Execution, cost, class of the failure, milliseconds.
-type CallRow = (Vec<u8>, Option<f64>, Option<String>, i64);
+/// Execution, cost, milliseconds.
+type CallRow = (Vec<u8>, Option<f64>, i64);
 
 /// Means over the last executions of an evaluator that asked models.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,12 +48,11 @@ impl Ledger {
         let rows: Vec<CallRow> = self.pool.select(LATEST, &args).await?;
         let mut of_execution: HashSet<Vec<u8>> = HashSet::new();
         let (mut costs, mut latency_ms) = (Some(0.0), 0.0);
-        for (execution, cost, error, latency) in rows {
+        for (execution, cost, latency) in rows {
             if of_execution.len() == N_EXECUTIONS && !of_execution.contains(&execution) {
                 continue;
             }
             of_execution.insert(execution);
-            let cost = cost.or(error.map(|_| 0.0));
             costs = costs.zip(cost).map(|(sum, cost)| sum + cost);
             latency_ms += latency as f64;
         }

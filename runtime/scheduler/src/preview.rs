@@ -3,7 +3,7 @@
 //! Whether a target matches says [`decide`], as it does for the matcher. Only so many of the newest targets are looked
 //! at; the answer says how far back they reach.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{NoScores, Rule, Target, TargetKind};
@@ -208,7 +208,8 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         let ids = [id.clone()];
         let progress = telemetry.trace_progress(project, &ids).await?.pop();
-        let trace = telemetry.target_trace(project, id).await?;
+        let trace = telemetry.trace(project, id, false).await?;
+        let trace = trace.map(|stored| stored.trace);
         Ok(trace.zip(progress.map(|(_, progress)| progress)))
     }
 
@@ -225,6 +226,8 @@ impl Inner {
             ..TraceQuery::default()
         };
         let telemetry = &self.deps.store.telemetry;
+        // What arrives meanwhile moves others to the next page.
+        let mut seen = HashSet::new();
         while found.goes_on() {
             let page = telemetry.traces(project, &query).await?;
             let is_last = count(page.items.len()) < query.limit;
@@ -236,6 +239,9 @@ impl Inner {
             let progress = telemetry.trace_progress(project, &ids).await?;
             let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
             for stored in page.items {
+                if !seen.insert(stored.trace.id.clone()) {
+                    continue;
+                }
                 if !found.examine(stored.trace.timestamp) {
                     return Ok(());
                 }
