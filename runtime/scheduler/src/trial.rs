@@ -138,7 +138,8 @@ impl Scheduler {
                 }
             }
         }
-        let answers = inner.answers(calls, now, trial.limit).await;
+        let begun = inner.deps.clock.now();
+        let answers = inner.answers(calls, begun, trial.limit).await;
         for (each, answer) in open.into_iter().zip(answers) {
             let place = each.place;
             results[place] = Some(inner.result(project, &evaluator, each, answer).await?);

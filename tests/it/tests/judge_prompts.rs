@@ -77,8 +77,17 @@ async fn a_prompt_of_prompt_management_is_taken_as_it_is_when_the_judge_is_saved
     assert_eq!(first["promptRef"], json!({ "name": "tone", "version": 1 }));
     assert_eq!(first["variables"], json!(["output"]));
 
-    prompt(&app, "How rude is this?\n{{output}}").await;
+    // What is shown can be sent back.
+    let mut back = judge(Some("m"));
+    for member in ["prompt", "promptRef"] {
+        back[member] = first[member].clone();
+    }
     let path = format!("{EVALUATORS}/{}", first["id"].as_str().unwrap());
+    let (status, again) = call(&app, Method::PATCH, &path, back).await;
+    assert_eq!(status, 200, "{again}");
+    assert_eq!(again["promptRef"], first["promptRef"]);
+
+    prompt(&app, "How rude is this?\n{{output}}").await;
     let shown = app.client.get(&path).await.unwrap().json();
     assert_eq!(text(&shown), text(&first));
     let body = judge_of(&json!({ "name": "tone" }));
@@ -115,8 +124,8 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
     });
     let (status, made) = call(&app, Method::POST, PROMPTS, chat).await;
     assert!(status == 200 || status == 201, "{made}");
-    let mut both = judge(Some("m"));
-    both["promptRef"] = json!({ "name": "tone" });
+    let mut neither = judge_of(&json!({ "name": "tone" }));
+    neither.as_object_mut().unwrap().remove("promptRef");
     for (body, status, part) in [
         (
             judge_of(&json!({ "name": "tone", "version": 7 })),
@@ -135,7 +144,7 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
             "placeholder",
         ),
         (judge_of(&json!({ "name": "tone" })), 400, "customer"),
-        (both, 400, "either prompt or promptRef"),
+        (neither, 400, "prompt or promptRef is expected"),
     ] {
         let (answered, said) = call(&app, Method::POST, EVALUATORS, body).await;
         assert_eq!(answered, status, "{said}");

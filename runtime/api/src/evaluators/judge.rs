@@ -12,11 +12,10 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::definition::Definition;
-use super::prompt::{check_mapping, messages, variables};
+use super::prompt::{check_mapping, check_messages, messages, variables};
 
 /// The slot of the judge that every definition fills.
 const SLOT: &str = "judge";
-const MAX_PROMPT_BYTES: usize = 256 << 10;
 
 /// A judge as clients of the compat API send it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -25,7 +24,7 @@ pub(super) struct JudgeInput {
     /// Text, which is one user message, or a list of messages.
     #[schema(value_type = Option<Object>)]
     prompt: Option<Prompt>,
-    /// In place of `prompt`: a prompt of prompt management.
+    /// A prompt of prompt management. With `prompt` beside it, as an evaluator is shown, that is asked with.
     prompt_ref: Option<PromptRef>,
     /// `None`: the project's default evaluation model.
     model_config: Option<ModelInput>,
@@ -89,17 +88,20 @@ impl JudgeInput {
             "output": self.output_definition.0,
             "fence": self.fence.unwrap_or(false),
         });
-        match (self.prompt, self.prompt_ref) {
-            (Some(prompt), None) => {
+        if let Some(reference) = &self.prompt_ref {
+            config["prompt_ref"] = json!(reference);
+        }
+        match self.prompt {
+            Some(prompt) => {
                 let prompt = prompt.messages()?;
                 if let Some(mapping) = &self.variable_mapping {
                     check_mapping("variableMapping", &variables(&prompt), mapping)?;
                 }
                 config["prompt"] = json!(prompt);
             }
-            (None, Some(reference)) => config["prompt_ref"] = json!(reference),
-            _ => {
-                let message = "either prompt or promptRef is expected";
+            None if self.prompt_ref.is_some() => {}
+            None => {
+                let message = "prompt or promptRef is expected";
                 return Err(Problem::body("prompt", message));
             }
         }
@@ -124,24 +126,7 @@ impl Prompt {
             Self::Text(content) => vec![PromptMessage::user(content)],
             Self::Messages(messages) => messages,
         };
-        if messages
-            .iter()
-            .all(|message| message.content.trim().is_empty())
-        {
-            return Err(Problem::body("prompt", "a prompt is required"));
-        }
-        let n_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-        if MAX_PROMPT_BYTES < n_bytes {
-            let message = format!("{n_bytes} bytes, the limit is {MAX_PROMPT_BYTES}");
-            return Err(Problem::body("prompt", message));
-        }
-        for (at, message) in messages.iter().enumerate() {
-            if !["system", "user", "assistant"].contains(&message.role.as_str()) {
-                let field = format!("prompt[{at}].role");
-                let text = "system, user or assistant is expected";
-                return Err(Problem::body(&field, text));
-            }
-        }
+        check_messages("prompt", &messages)?;
         Ok(messages)
     }
 }

@@ -5,6 +5,7 @@ use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
 use perpend_domain::plugin::FailureClass;
+use perpend_domain::slots::ModelChoice;
 use perpend_scheduler::{Trial, TrialOn};
 use perpend_web::problem::{Code, Problem};
 use serde_json::{Map, Value};
@@ -58,6 +59,17 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         let message = format!("the evaluator could not be tried: {}", why.message);
         return Err(Problem::unavailable(message));
     }
+    // Of a panel the model that failed.
+    let mut failed = result.model_calls.iter().rev();
+    let failed = failed.find(|call| call.error.is_some());
+    let choice = match failed {
+        Some(call) => Some(ModelChoice {
+            provider: call.provider.clone(),
+            model: call.model.clone(),
+            params: Map::new(),
+        }),
+        None => choice,
+    };
     let asked = choice.as_ref().map_or_else(String::new, |choice| {
         format!(" of {:?} over {:?}", choice.model, choice.provider)
     });

@@ -14,10 +14,38 @@ use serde_json::{Map, Value, json};
 use crate::prompts;
 use crate::state::App;
 
+const MAX_PROMPT_BYTES: usize = 256 << 10;
+
 /// The member of a judge's configuration that says where its prompt is taken from.
 const REFERENCE: &str = "prompt_ref";
 /// Variables that are filled without a mapping: they are the parts of an item.
 const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+
+/// The prompt says something, is not too long, and has no other roles than models know.
+///
+/// # Errors
+/// What is wrong, with its place in this field.
+pub(super) fn check_messages(field: &str, messages: &[PromptMessage]) -> Result<(), Problem> {
+    if messages
+        .iter()
+        .all(|message| message.content.trim().is_empty())
+    {
+        return Err(Problem::body(field, "a prompt is required"));
+    }
+    let n_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    if MAX_PROMPT_BYTES < n_bytes {
+        let message = format!("{n_bytes} bytes, the limit is {MAX_PROMPT_BYTES}");
+        return Err(Problem::body(field, message));
+    }
+    for (at, message) in messages.iter().enumerate() {
+        if !["system", "user", "assistant"].contains(&message.role.as_str()) {
+            let field = format!("{field}[{at}].role");
+            let text = "system, user or assistant is expected";
+            return Err(Problem::body(&field, text));
+        }
+    }
+    Ok(())
+}
 
 /// Fills in the prompt of a configuration that says where to take it from; `false` when it has one, or says nothing. It
 /// is taken once, as it is now: what is changed there later makes a version there and not here.
@@ -41,7 +69,9 @@ pub(super) async fn fill(
     let found = standing(app, project, &reference).await?;
     let whole = prompts::whole(app, project, &found.part()).await?;
     let body = whole.map_or_else(|| found.body.clone(), |whole| whole.body);
-    members.insert("prompt".to_owned(), json!(messages_of(&body)?));
+    let messages = messages_of(&body)?;
+    check_messages("promptRef", &messages)?;
+    members.insert("prompt".to_owned(), json!(messages));
     let taken = json!({ "name": found.name, "version": found.version });
     members.insert(REFERENCE.to_owned(), taken);
     Ok(true)
