@@ -37,6 +37,8 @@ pub struct NewEvaluator {
     /// Of a judge: text with `{{variables}}`, or a list of messages with `role` and `content`.
     #[schema(value_type = Option<Vec<PromptMessage>>)]
     pub prompt: Option<Value>,
+    /// Of a judge: a prompt of prompt management, in place of `prompt`.
+    pub prompt_ref: Option<PromptRef>,
     /// Of a judge: its model; the default evaluation model when absent.
     pub model_config: Option<ModelConfig>,
     /// Of a judge: what it answers with.

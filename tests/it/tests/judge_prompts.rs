@@ -133,6 +133,7 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
             "version 7",
         ),
         (judge_of(&json!({ "name": "nobody" })), 400, "promptRef"),
+        (judge_of(&json!(["tone"])), 400, "promptRef"),
         (
             judge_of(&json!({ "name": "tone", "label": "x" })),
             400,

@@ -5,6 +5,7 @@ use perpend_contract::evaluator::{
 };
 use perpend_domain::evaluation::{JUDGE_EVALUATOR, JUDGES, Mapping};
 use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
+use perpend_web::extract::object;
 use perpend_web::problem::Problem;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -25,6 +26,7 @@ pub(super) struct JudgeInput {
     #[schema(value_type = Option<Object>)]
     prompt: Option<Prompt>,
     /// A prompt of prompt management. With `prompt` beside it, as an evaluator is shown, that is asked with.
+    #[serde(default, deserialize_with = "object")]
     prompt_ref: Option<PromptRef>,
     /// `None`: the project's default evaluation model.
     model_config: Option<ModelInput>,

@@ -51,7 +51,7 @@ pub(super) fn check_messages(field: &str, messages: &[PromptMessage]) -> Result<
 /// is taken once, as it is now: what is changed there later makes a version there and not here.
 ///
 /// # Errors
-/// When there is no such prompt, or a judge cannot ask with it.
+/// When the project has no such prompt, or the prompt is empty, too long, or holds placeholders for messages.
 pub(super) async fn fill(
     app: &App,
     project: &ProjectId,
@@ -64,8 +64,10 @@ pub(super) async fn fill(
     let (Some(reference), false) = (reference, members.contains_key("prompt")) else {
         return Ok(false);
     };
-    let reference: PromptRef =
-        from_value(reference).map_err(|problem| problem.in_member(REFERENCE))?;
+    // A derived reader would take a list too, member by member.
+    let reference = from_value::<Map<String, Value>>(reference)
+        .and_then(|members| from_value::<PromptRef>(&Value::Object(members)))
+        .map_err(|problem| problem.in_member(REFERENCE))?;
     let found = standing(app, project, &reference).await?;
     let whole = prompts::whole(app, project, &found.part()).await?;
     let body = whole.map_or_else(|| found.body.clone(), |whole| whole.body);
