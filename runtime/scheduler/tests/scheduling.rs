@@ -497,46 +497,6 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
 }
 
 #[tokio::test]
-async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
-    on_each_database(|store| async move {
-        let world = World::new(store).await;
-        let rule = world.rule("r", OBSERVATION, |_| {}).await;
-        let options = Options {
-            batch: 10,
-            n_places: 30,
-            ..Options::default()
-        };
-        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
-        let scheduler = world.scheduler_with(failing.clone(), None, options);
-        world
-            .ingest((0..50).map(|n| generation(n, n)).collect())
-            .await;
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(failing.n_calls(), 20);
-        let paused = world
-            .store
-            .catalog
-            .rule(&world.project, &rule.id)
-            .await
-            .unwrap()
-            .unwrap();
-        assert_eq!(paused.paused.unwrap().reason, "PLUGIN_FAILING");
-
-        let now = world.clock.now();
-        world
-            .store
-            .catalog
-            .patch_rule(&world.project, &rule.id, &enabled(), now)
-            .await
-            .unwrap();
-        let scheduler = world.scheduler(FakeEvaluate::length());
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.scores().await.len(), 30);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_invalid_configuration_pauses_the_evaluator_at_once() {
     on_each_database(|store| async move {
         let world = World::new(store).await;

@@ -1,4 +1,7 @@
-//! Rules that kept failing are tried again by themselves.
+//! Rules that kept failing are paused, and tried again by themselves.
+
+use perpend_scheduler::Scheduler;
+use perpend_store::Store;
 
 use super::*;
 
@@ -10,32 +13,53 @@ async fn paused(world: &World, rule: &Rule) -> Option<Pause> {
     rule.unwrap().unwrap().paused
 }
 
+/// A rule that is paused after 20 of 50 executions have failed, and what fails.
+async fn broken(store: Store) -> (World, Rule, Arc<FakeEvaluate>, Scheduler) {
+    let world = World::new(store).await;
+    let rule = world.rule("r", OBSERVATION, |_| {}).await;
+    let options = Options {
+        batch: 10,
+        n_places: 30,
+        ..Options::default()
+    };
+    let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
+    let scheduler = world.scheduler_with(failing.clone(), None, options);
+    let targets = (0..50).map(|n| generation(n, n)).collect();
+    world.ingest(targets).await;
+    scheduler.run_until_idle().await.unwrap();
+    assert_eq!(failing.n_calls(), 20);
+    let paused = paused(&world, &rule).await.unwrap();
+    assert_eq!(paused.reason, Pause::PLUGIN_FAILING);
+    (world, rule, failing, scheduler)
+}
+
+#[tokio::test]
+async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
+    on_each_database(|store| async move {
+        let (world, rule, ..) = broken(store).await;
+        let now = world.clock.now();
+        let catalog = &world.store.catalog;
+        let patch = enabled();
+        let patched = catalog.patch_rule(&world.project, &rule.id, &patch, now);
+        patched.await.unwrap();
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.scores().await.len(), 30);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_rule_that_kept_failing_is_tried_with_one_execution_and_goes_on_when_it_succeeds() {
     on_each_database(|store| async move {
-        let world = World::new(store).await;
-        let rule = world.rule("r", OBSERVATION, |_| {}).await;
-        let options = Options {
-            batch: 10,
-            n_places: 30,
-            ..Options::default()
-        };
-        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::PluginTrap));
-        let scheduler = world.scheduler_with(failing.clone(), None, options);
-        let targets = (0..50).map(|n| generation(n, n)).collect();
-        world.ingest(targets).await;
-        scheduler.run_until_idle().await.unwrap();
-        assert_eq!(failing.n_calls(), 20);
+        let (world, rule, failing, scheduler) = broken(store).await;
         // Tried after 15 minutes, then after 30 and 60.
         for (minutes, n_calls) in [(14, 20), (1, 21), (29, 21), (1, 22), (59, 22), (1, 23)] {
             world.clock.advance(minutes * MINUTE_MS);
             scheduler.run_until_idle().await.unwrap();
             assert_eq!(failing.n_calls(), n_calls);
         }
-        assert_eq!(
-            paused(&world, &rule).await.unwrap().reason,
-            "PLUGIN_FAILING"
-        );
+        assert!(paused(&world, &rule).await.is_some());
 
         let mended = FakeEvaluate::length();
         let scheduler = world.scheduler(mended.clone());
