@@ -10,7 +10,6 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::filter::{Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
-use perpend_domain::mapping::compile;
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::cursor;
@@ -19,7 +18,7 @@ use perpend_web::filters::filter_problem;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
-use super::evaluators::{self, PAGE, check_mapping, mapping_problem, variables_of};
+use super::evaluators::{self, PAGE, check_mapping_for};
 use crate::budgets;
 use crate::state::{App, Routes};
 
@@ -247,10 +246,7 @@ async fn check_whole(
             .mapping
             .as_ref()
             .unwrap_or(&evaluator.version.mapping);
-        compile(mapping, rule.target).map_err(|errors| mapping_problem(&field, errors))?;
-        if evaluator.version.is_judge() {
-            check_mapping(&field, &variables_of(&evaluator.version.config), mapping)?;
-        }
+        check_mapping_for(&field, &evaluator.version, mapping, rule.target)?;
         evaluators.push(evaluator);
     }
     budgets::check(app, project, &rule.budget, &evaluators).await?;

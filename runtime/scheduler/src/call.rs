@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{NoScores, OnMissing, Uncalled};
+use perpend_domain::evaluation::{NoScores, OnMissing, Target, Uncalled};
 use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::mapping::{Plan, Subject};
@@ -141,6 +141,23 @@ pub(crate) fn gave_none() -> NoScores {
 }
 
 impl Inner {
+    /// A target with what its mapping reads of it.
+    pub(crate) async fn load_target(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+        plan: &Result<Plan, String>,
+    ) -> Result<Option<Loaded>, perpend_sql::Error> {
+        let trace = &target.trace_id;
+        match &target.observation_id {
+            Some(id) => {
+                let own = self.load_one(project, trace, id).await?;
+                Ok(own.map(Loaded::of_observation))
+            }
+            None => self.load_trace(project, trace, plan).await,
+        }
+    }
+
     /// A trace with what its mapping reads of it.
     pub(crate) async fn load_trace(
         &self,

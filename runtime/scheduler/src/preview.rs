@@ -18,8 +18,8 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use crate::Scheduler;
-use crate::call::{Loaded, NoCall, item_of, missing_of};
-use crate::catalog::{PreparedAssignment, PreparedRule, prepare_evaluator, prepare_rule};
+use crate::call::{NoCall, item_of, missing_of};
+use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
 use crate::completeness::{completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, decide};
 use crate::parts::Inner;
@@ -319,8 +319,8 @@ impl Inner {
         for each in shown.take(N_CHECKED) {
             preview.n_checked += 1;
             for (at, assignment) in rule.assignments.iter().enumerate() {
-                let loaded = self.load(project, &each.target, assignment).await?;
-                let Some(loaded) = loaded else {
+                let loaded = self.load_target(project, &each.target, &assignment.plan);
+                let Some(loaded) = loaded.await? else {
                     continue;
                 };
                 let evaluator = &assignment.evaluator;
@@ -351,22 +351,6 @@ impl Inner {
             .collect();
         Ok(preview)
     }
-
-    async fn load(
-        &self,
-        project: &ProjectId,
-        target: &Target,
-        assignment: &PreparedAssignment,
-    ) -> Result<Option<Loaded>, perpend_sql::Error> {
-        let trace = &target.trace_id;
-        match &target.observation_id {
-            Some(id) => {
-                let own = self.load_one(project, trace, id).await?;
-                Ok(own.map(Loaded::of_observation))
-            }
-            None => self.load_trace(project, trace, &assignment.plan).await,
-        }
-    }
 }
 
 impl Found {
@@ -377,7 +361,7 @@ impl Found {
         goes_on
     }
 
-    /// Counts a target that is looked at; `false` where there is no room for it.
+    /// Counts one more target as looked at; `false` when the limit is reached.
     fn examine(&mut self, at: Timestamp) -> bool {
         if !self.goes_on() {
             return false;

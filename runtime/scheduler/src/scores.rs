@@ -12,6 +12,19 @@ use serde_json::{Map, Value};
 
 use crate::catalog::PreparedEvaluator;
 
+/// Members of the metadata that the server sets when a score is stored.
+const SET_WHEN_STORED: [&str; 9] = [
+    "evaluator_id",
+    "evaluator_version_id",
+    "evaluation_rule_id",
+    "evaluation_rule_assignment_id",
+    "job_execution_id",
+    "job_configuration_id",
+    "execution_trace_id",
+    "target_trace_id",
+    "target_observation_id",
+];
+
 /// The scores of one execution: ids from the names that the plug-in gave, stored names from the evaluator's
 /// `name` (evaluation.md 1.15), and the metadata keys that clients know (1.1) over whatever the plug-in gave.
 pub(crate) fn scores(
@@ -40,26 +53,20 @@ pub(crate) fn scores(
             None => Subject::Trace(trace_id),
         };
         let mut metadata = given_metadata(&score);
-        let known = [
-            ("evaluator_id", Some(made.evaluator_id.as_str())),
-            ("evaluator_version_id", Some(version.id.as_str())),
-            ("evaluation_rule_id", Some(made.rule_id.as_str())),
-            (
-                "evaluation_rule_assignment_id",
-                Some(made.assignment_id.as_str()),
-            ),
-            ("job_execution_id", Some(made.id.as_str())),
-            ("execution_trace_id", has_trace.then_some(made.id.as_str())),
-            ("job_configuration_id", Some(made.rule_id.as_str())),
-            ("target_trace_id", Some(made.target.trace_id.as_str())),
-            (
-                "target_observation_id",
-                made.target.observation_id.as_ref().map(|id| id.as_str()),
-            ),
+        let made_by = [
+            Some(made.evaluator_id.as_str()),
+            Some(version.id.as_str()),
+            Some(made.rule_id.as_str()),
+            Some(made.assignment_id.as_str()),
+            Some(made.id.as_str()),
+            Some(made.rule_id.as_str()),
+            has_trace.then_some(made.id.as_str()),
+            Some(made.target.trace_id.as_str()),
+            made.target.observation_id.as_ref().map(|id| id.as_str()),
         ];
-        for (key, value) in known {
+        for (key, value) in SET_WHEN_STORED.into_iter().zip(made_by) {
             if let Some(value) = value {
-                metadata.insert(key.to_owned(), Value::String(value.to_owned()));
+                metadata.insert(key.to_owned(), value.into());
             }
         }
         NewScore {
@@ -89,7 +96,7 @@ pub(crate) fn scores(
     given.into_iter().map(convert).collect()
 }
 
-/// What a plug-in gave besides; what is no object counts as nothing.
+/// The metadata that a plug-in gave; anything but a JSON object counts as empty.
 fn given_metadata(score: &PluginScore) -> Map<String, Value> {
     let given = score.metadata.as_deref().map(serde_json::from_str);
     given.and_then(Result::ok).unwrap_or_default()
@@ -102,19 +109,6 @@ fn value_of(given: PluginScoreValue) -> ScoreValue {
         PluginScoreValue::Categorical(category) => ScoreValue::Categorical(category),
     }
 }
-
-/// Members of the metadata that the server sets when a score is stored.
-const SET_WHEN_STORED: [&str; 9] = [
-    "evaluator_id",
-    "evaluator_version_id",
-    "evaluation_rule_id",
-    "evaluation_rule_assignment_id",
-    "job_execution_id",
-    "job_configuration_id",
-    "execution_trace_id",
-    "target_trace_id",
-    "target_observation_id",
-];
 
 /// A score of a trial: what a stored one has that does not depend on an execution.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,7 +17,7 @@ use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin};
 use perpend_domain::time::Timestamp;
 
 use crate::Scheduler;
-use crate::call::{Loaded, NoCall, call_of, gave_none, item_of};
+use crate::call::{NoCall, call_of, gave_none, item_of};
 use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
 use crate::failures::as_noted;
 use crate::parts::Inner;
@@ -29,7 +29,7 @@ use crate::scores::{TrialScore, trial_scores};
 pub enum TrialOn {
     /// A target.
     Target(Target),
-    /// An item that somebody wrote; no mapping is applied.
+    /// A hand-written item; no mapping is applied.
     Written(Box<WrittenItem>),
 }
 
@@ -162,15 +162,7 @@ impl Inner {
                 "the project has no such target; it may not have arrived yet",
             )
         };
-        let trace = &target.trace_id;
-        let loaded = match &target.observation_id {
-            Some(id) => {
-                let own = self.load_one(project, trace, id).await?;
-                own.map(Loaded::of_observation)
-            }
-            None => self.load_trace(project, trace, plan).await?,
-        };
-        Ok(match loaded {
+        Ok(match self.load_target(project, target, plan).await? {
             None => Err(missing()),
             Some(loaded) => item_of(evaluator, plan, &loaded, on_missing).map_err(NoCall::why),
         })

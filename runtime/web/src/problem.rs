@@ -258,24 +258,18 @@ impl Problem {
 
     /// The same of a body that is a member of another one.
     #[must_use]
-    pub fn in_member(self, member: &str) -> Self {
-        let Parts {
-            code,
-            details,
-            mut issues,
-            n_more_issues,
-            ..
-        } = *self.0.clone();
+    pub fn in_member(mut self, member: &str) -> Self {
+        let mut issues = std::mem::take(&mut self.0.issues);
         if issues.is_empty() {
             return self;
         }
         for issue in &mut issues {
             issue.path.insert(0, member.into());
         }
-        let mut within = Self::issues(code, issues);
-        within.0.details = details;
-        within.0.n_more_issues += n_more_issues;
-        within
+        let within = Self::issues(self.0.code, issues);
+        self.0.message = within.0.message;
+        self.0.issues = within.0.issues;
+        self
     }
 
     /// One query parameter is wrong.

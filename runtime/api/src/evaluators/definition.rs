@@ -224,8 +224,25 @@ fn checked_grants(
     )))
 }
 
+/// A mapping suits the targets of a kind, and fills what the prompt of a judge asks for.
+///
+/// # Errors
+/// Every entry that is wrong, with its place in this field.
+pub(crate) fn check_mapping_for(
+    field: &str,
+    version: &EvaluatorVersion,
+    mapping: &[Mapping],
+    kind: TargetKind,
+) -> Result<(), Problem> {
+    compile(mapping, kind).map_err(|errors| mapping_problem(field, errors))?;
+    match version.is_judge() {
+        true => prompt::check_mapping(field, &prompt::variables_of(&version.config), mapping),
+        false => Ok(()),
+    }
+}
+
 /// The problem for a mapping, with the code of its first fault.
-pub(crate) fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
+fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
     let code = match errors.first().map(|error| error.kind) {
         Some(MappingFault::Duplicate) => Code::DuplicateMapping,
         Some(MappingFault::Path) => Code::InvalidJsonPath,

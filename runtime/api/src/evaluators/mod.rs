@@ -39,10 +39,9 @@ use serde_json::Value;
 use crate::evaluators::input::EvaluatorPatch;
 use crate::state::{App, Routes};
 
-pub(super) use definition::{Definition, mapping_problem};
+pub(super) use definition::{Definition, check_mapping_for};
 pub(super) use existing::{checked_name, existing, known};
 pub(super) use preflight::check as preflight;
-pub(super) use prompt::{check_mapping, variables_of};
 pub(super) use trial::{LIMIT as TRIAL_LIMIT, shown_item};
 
 pub(super) const PAGE: &[Param] = &[

@@ -5,13 +5,12 @@ use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
 use perpend_domain::plugin::FailureClass;
-use perpend_domain::slots::ModelChoice;
 use perpend_scheduler::{Trial, TrialOn};
 use perpend_web::problem::{Code, Problem};
 use serde_json::{Map, Value};
 
+use super::prompt::variables_of;
 use super::trial::LIMIT;
-use super::variables_of;
 use crate::state::App;
 
 /// What each variable of the prompt holds. It says what it is, because a model may remark on it.
@@ -60,21 +59,17 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         return Err(Problem::unavailable(message));
     }
     // Of a panel the model that failed.
-    let mut failed = result.model_calls.iter().rev();
+    let mut failed = result.model_calls.into_iter().rev();
     let failed = failed.find(|call| call.error.is_some());
-    let choice = match failed {
-        Some(call) => Some(ModelChoice {
-            provider: call.provider.clone(),
-            model: call.model.clone(),
-            params: Map::new(),
-        }),
-        None => choice,
-    };
-    let asked = choice.as_ref().map_or_else(String::new, |choice| {
-        format!(" of {:?} over {:?}", choice.model, choice.provider)
-    });
+    let asked = failed.map(|call| (call.provider, call.model));
+    let asked = asked.or_else(|| choice.map(|choice| (choice.provider, choice.model)));
+    let of_model = asked
+        .as_ref()
+        .map_or_else(String::new, |(provider, model)| {
+            format!(" of {model:?} over {provider:?}")
+        });
     let message = format!(
-        "a test{asked} for the evaluator {:?} failed with {}: {}",
+        "a test{of_model} for the evaluator {:?} failed with {}: {}",
         judge.name,
         why.class.as_str(),
         why.message
@@ -82,10 +77,8 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
     let mut problem = Problem::new(Code::PreflightFailed, message)
         .with("evaluatorName", judge.name)
         .with("class", why.class.as_str());
-    if let Some(choice) = choice {
-        problem = problem
-            .with("provider", choice.provider)
-            .with("model", choice.model);
+    if let Some((provider, model)) = asked {
+        problem = problem.with("provider", provider).with("model", model);
     }
     Err(problem)
 }

@@ -6,11 +6,9 @@ use axum::extract::State;
 use perpend_catalog::NewVersion;
 use perpend_contract::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
 use perpend_domain::access::Permission::EvaluatorWrite;
-use perpend_domain::evaluation::{
-    Evaluator, EvaluatorVersion, Mapping, OnMissing, Target, TargetKind,
-};
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::mapping::{VARIABLES, WrittenItem, compile};
+use perpend_domain::mapping::{VARIABLES, WrittenItem};
 use perpend_domain::plugin::Item;
 use perpend_domain::time::Timestamp;
 use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
@@ -21,10 +19,9 @@ use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::{Map, Value};
 
-use super::definition::mapping_problem;
+use super::definition::check_mapping_for;
 use super::existing::{checked_name, existing, known};
 use super::input;
-use super::prompt::{check_mapping, variables_of};
 use crate::model_calls;
 use crate::state::{App, Routes};
 
@@ -205,24 +202,18 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
     }
 }
 
-/// The mapping suits the targets, and fills what the prompt of a judge asks for, as a rule would need it.
+/// The mapping suits the targets, as a rule would need it.
 fn check_plan(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
     on: &[TrialOn],
 ) -> Result<(), Problem> {
-    let mapping = mapping.unwrap_or(&evaluator.version.mapping);
-    let kinds = on.iter().filter_map(|on| match on {
-        TrialOn::Target(target) => Some(target.kind()),
-        TrialOn::Written(_) => None,
-    });
-    let kinds: Vec<TargetKind> = kinds.collect();
-    for kind in &kinds {
-        compile(mapping, *kind).map_err(|errors| mapping_problem("variableMapping", errors))?;
-    }
-    if evaluator.version.is_judge() && !kinds.is_empty() {
-        let variables = variables_of(&evaluator.version.config);
-        check_mapping("variableMapping", &variables, mapping)?;
+    let version = &evaluator.version;
+    let mapping = mapping.unwrap_or(&version.mapping);
+    for on in on {
+        if let TrialOn::Target(target) = on {
+            check_mapping_for("variableMapping", version, mapping, target.kind())?;
+        }
     }
     Ok(())
 }
