@@ -29,7 +29,7 @@ use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A budget that is never renewed leaves targets out until it is changed: there is no time to show.
+/// The stored end of an omission that has none: a total budget is never renewed.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[

@@ -146,7 +146,7 @@ impl Catalog {
     }
 
     /// Leaves targets out for an evaluator of a rule until a budget is renewed; without a time, until it is changed. Does
-    /// nothing when `seen` is no longer the revision of the catalog: the budget may have been raised.
+    /// nothing if the catalog has changed since revision `seen`: the budget may have been raised.
     ///
     /// # Errors
     /// When the database fails.

@@ -520,7 +520,7 @@ impl Catalog {
         Ok(Paused::of(n_paused))
     }
 
-    /// Moves the end of a pause; `false` when it is no longer the one that was seen.
+    /// Sets a new end of a rule's pause if the stored end is still `seen`; `false` otherwise.
     ///
     /// # Errors
     /// When the database fails.

@@ -234,7 +234,7 @@ fn whole_text(error: &hyper_util::client::legacy::Error) -> String {
 
 fn not_public(name: &str) -> String {
     format!(
-        "{name} is no public address, and no host or address that the setting exports.private_endpoints names"
+        "{name} is not a public address, and the setting exports.private_endpoints does not name it"
     )
 }
 
@@ -409,7 +409,7 @@ mod tests {
             *request.uri_mut() = Uri::from_static(uri);
             let refused = outbound.answer(request).await.unwrap_err();
             let text = whole(&refused);
-            assert!(text.contains("is no public address"), "{uri}: {text}");
+            assert!(text.contains("is not a public address"), "{uri}: {text}");
         }
     }
 
@@ -423,7 +423,7 @@ mod tests {
             // Nobody answers: what is let through ends with the time.
             let longest = Duration::from_millis(300);
             let error = outbound.answer_within(longest, request).await.unwrap_err();
-            whole(&error).contains("is no public address")
+            whole(&error).contains("is not a public address")
         };
         let near = Outbound::new(&["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()]);
         let far = Outbound::new(&["10.0.0.0/24".to_owned()]);

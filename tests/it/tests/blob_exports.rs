@@ -300,7 +300,7 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
         let message = said["message"].as_str().unwrap_or_default();
         assert_eq!(status, 400, "{endpoint}: {said}");
         assert!(
-            message.contains("is no public address"),
+            message.contains("is not a public address"),
             "{endpoint}: {message}"
         );
     }
@@ -322,7 +322,7 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     let place = format!("{INTEGRATIONS}/{}", stored.id);
     let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;
     let said = failed["lastError"].as_str().unwrap_or_default();
-    assert!(said.contains("is no public address"), "{said}");
+    assert!(said.contains("is not a public address"), "{said}");
     assert!(failed["lastSyncAt"].is_null(), "{failed}");
     app.stop().await
 }

@@ -1,4 +1,4 @@
-//! An item that somebody wrote, for a trial without a target.
+//! Hand-written items: what a trial is given in place of a stored target.
 
 use serde_json::{Map, Value};
 

@@ -150,7 +150,7 @@ impl<'c> Exchanges<'c> {
             ),
         ]);
         let most = self.cost(&estimate.model, &most, now).await;
-        // A database that fails is no reason to pause the evaluator for want of a price.
+        // A failed read must not pause the evaluator as if the model had no price.
         let most = most.map_err(|error| unstored(&error))?;
         let most = most.ok_or_else(|| {
             let message = format!(
@@ -258,8 +258,8 @@ impl<'c> Exchanges<'c> {
         }
     }
 
-    /// Gives the next exchange its number, and says where it stands in the execution's own trace: a provider or gateway
-    /// that traces its calls can tell to which one it belongs.
+    /// Numbers the next exchange and returns its `traceparent`: the execution's trace, and the span of this exchange in it.
+    /// A provider or gateway that records traces can then link its own spans to it.
     fn number_exchange(&self) -> Option<String> {
         let asking = self.asking.as_ref()?;
         let number = self.origin.notes.next_exchange();
