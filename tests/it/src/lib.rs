@@ -46,6 +46,23 @@ pub struct TestClock {
 }
 
 impl TestClock {
+    /// The system's clock, so much ahead.
+    #[must_use]
+    pub fn ahead(by: Duration) -> Self {
+        let clock = Self::default();
+        clock.advance(by);
+        clock
+    }
+
+    /// A clock that stands, until a test moves it on.
+    #[must_use]
+    pub fn standing_at(time: Timestamp) -> Self {
+        Self {
+            stopped: OnceLock::from(time),
+            ..Self::default()
+        }
+    }
+
     /// Moves the time on.
     pub fn advance(&self, by: Duration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
@@ -145,29 +162,23 @@ impl TestApp {
     /// When it does not start.
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
-        let mut app = Self::in_dir(
-            data.path(),
-            settings,
-            Duration::ZERO,
-            Breakpoints::default(),
-        )
-        .await?;
+        let clock = TestClock::default();
+        let mut app = Self::in_dir(data.path(), settings, clock, Breakpoints::default()).await?;
         app.temporary = Some(data);
         Ok(app)
     }
 
-    /// A server on a directory that stays, at a time that lies ahead by so much, whose transactions end at `stops`.
+    /// A server on a directory that stays, with a time of its own, whose transactions end at `stops`.
     ///
     /// # Errors
     /// When it does not start.
     pub async fn in_dir(
         data: &Path,
         settings: &[(&'static str, &str)],
-        ahead: Duration,
+        clock: TestClock,
         stops: Breakpoints,
     ) -> anyhow::Result<Self> {
-        let clock = Arc::new(TestClock::default());
-        clock.advance(ahead);
+        let clock = Arc::new(clock);
         let server = open(data, settings, Arc::clone(&clock), stops).await?;
         let (app, origin) = (server.app.clone(), server.origin());
         let shutdown = CancellationToken::new();

@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::http::Method;
 use axum::routing::post;
 use axum::{Json, Router};
-use perpend_it::{TestApp, Trace, count};
+use perpend_it::{TestApp, TestClock, Trace, count};
 use perpend_sql::{Breakpoints, DatabaseUrl};
 use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ async fn process(order: &str) {
     });
     let ahead = BETWEEN * (number + 1);
     let settings = settings(url);
-    let app = TestApp::in_dir(Path::new(data), &settings, ahead, stops);
+    let app = TestApp::in_dir(Path::new(data), &settings, TestClock::ahead(ahead), stops);
     let app = app.await.unwrap();
     for n in 0..N_TARGETS {
         let n = 1_000 + u64::from(number) * N_TARGETS + n;
@@ -187,7 +187,7 @@ async fn kill_and_check(database: TempDatabase) {
     let data = tempfile::tempdir().unwrap();
     let now = Breakpoints::default();
     let with = settings(&url);
-    let app = TestApp::in_dir(data.path(), &with, Duration::ZERO, now);
+    let app = TestApp::in_dir(data.path(), &with, TestClock::default(), now);
     let app = app.await.unwrap();
     connect(&app, &provider).await;
     // The judge was tried when it was saved and when its rule was switched on.
@@ -224,7 +224,12 @@ async fn kill_and_check(database: TempDatabase) {
 async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
     let ahead = BETWEEN * (number + 2);
     let settings = settings(url);
-    let app = TestApp::in_dir(data, &settings, ahead, Breakpoints::default());
+    let app = TestApp::in_dir(
+        data,
+        &settings,
+        TestClock::ahead(ahead),
+        Breakpoints::default(),
+    );
     let app = app.await.unwrap();
     let mut scores = BTreeMap::new();
     let all = "/api/public/v3/scores?fields=details,subject&limit=100";

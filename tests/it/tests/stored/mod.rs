@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
-use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp};
+use perpend_domain::time::Timestamp;
+use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp, TestClock};
 use perpend_server::client::Client;
 use perpend_sql::testing::patient;
 use perpend_sql::{
@@ -23,6 +24,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::recorded::script::Caller;
+
+/// When 0.1 stored and answered. What waited then, for a day at most, waits still: later it would be scored.
+const RECORDED_AT: &str = "2026-11-23T17:32:00Z";
 
 /// An answer as it was given.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -207,7 +211,11 @@ async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_sta
         restore(&database).await?;
         let n_statements = migrate_killed_at_every_statement(database.url()).await?;
         eprintln!("{n_statements} statements");
-        let app = TestApp::with(&[("database.url", &url_text(&database))]).await?;
+        let data = tempfile::tempdir()?;
+        let url = url_text(&database);
+        let clock = TestClock::standing_at(Timestamp::parse(RECORDED_AT)?);
+        let stops = Breakpoints::default();
+        let app = TestApp::in_dir(data.path(), &[("database.url", &url)], clock, stops).await?;
         let answers = unpacked(&format!("{}.answers.jsonl.zst", kind(&database)))?;
         let mut wrong = Vec::new();
         for line in String::from_utf8(answers)?.lines() {
