@@ -355,6 +355,7 @@ fn facts(step: &Step) -> Facts {
             let assignments = assignments.iter().map(|assignment| AssignmentFacts {
                 assignment_id: assignment.assignment.clone(),
                 evaluator_id: assignment.evaluator.clone(),
+                shadow_version: assignment.shadow,
                 execution_id: assignment.execution.clone(),
                 late_observation_count: assignment.n_late,
                 skipped_until: assignment.skipped_until.filter(|until| *until < NEVER),

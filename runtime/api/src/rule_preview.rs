@@ -46,7 +46,11 @@ async fn preview_rule(
     let per_day = per_day(&app, &found);
     let mut examples = found.examples.iter();
     let tried_on = examples.find(|example| example.item.is_ok());
-    let estimates = rule.assignments.iter().zip(evaluators);
+    let estimates = evaluators.into_iter().filter_map(|evaluator| {
+        let mut all = rule.assignments.iter();
+        let assignment = all.find(|each| each.evaluator_id == evaluator.id)?;
+        Some((assignment, evaluator))
+    });
     // Together, so that they share the limit of time of a trial.
     let estimates = estimates.map(async |(assignment, evaluator)| {
         let asked = Asked {

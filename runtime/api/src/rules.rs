@@ -6,7 +6,7 @@ use perpend_contract::list::{Continued, Known};
 use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing,
+    Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::{Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
@@ -93,12 +93,10 @@ impl Faults {
 }
 
 /// The change this asks for, checked on its own; a new rule needs more than a change.
-fn patch_of(
-    input: &RuleInput,
-    app: &App,
-    base: Timing,
-    is_new: bool,
-) -> Result<RulePatch, Problem> {
+fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<RulePatch, Problem> {
+    let is_new = standing.is_none();
+    let base = standing.map_or_else(Timing::default, |rule| rule.timing);
+    let stand = standing.map_or(&[][..], |rule| &rule.assignments);
     let mut faults = Faults::default();
     let needed = [
         ("name", input.name.is_some()),
@@ -115,8 +113,11 @@ fn patch_of(
     let target = input.target.as_deref();
     let on_missing = input.on_missing.as_deref();
     let late = input.late.as_deref();
-    let assignments = input.evaluator_assignments.as_ref();
-    let assignments = assignments.map(|list| checked_assignments(app, list));
+    let policy = input.version_policy;
+    let assignments = match &input.evaluator_assignments {
+        Some(list) => Some(checked_assignments(app, list, policy, stand)),
+        None => policy.map(|policy| Ok(with_policy(stand, policy))),
+    };
     faults.keep(check_schedule(input));
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
@@ -185,7 +186,21 @@ fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
     }
 }
 
-fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assignment>, Problem> {
+/// The same, all with this policy.
+fn with_policy(stand: &[Assignment], policy: VersionPolicy) -> Vec<Assignment> {
+    let changed = |one: &Assignment| Assignment {
+        version: policy,
+        ..one.clone()
+    };
+    stand.iter().map(changed).collect()
+}
+
+fn checked_assignments(
+    app: &App,
+    list: &[AssignmentInput],
+    policy: Option<VersionPolicy>,
+    stand: &[Assignment],
+) -> Result<Vec<Assignment>, Problem> {
     if list.len() > MAX_ASSIGNMENTS {
         let message = format!("at most {MAX_ASSIGNMENTS} evaluators per rule");
         return Err(Problem::body("evaluatorAssignments", message));
@@ -202,8 +217,17 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
             return Err(Problem::body(&field, "the evaluator is assigned twice"));
         }
         let id = AssignmentId::new(&app.web.ids.uuid().to_string());
+        // Clients that do not know of versions keep what somebody else has set.
+        let mut stand = stand.iter();
+        let stands = stand.find(|each| each.evaluator_id == evaluator_id);
+        let stands = stands.map(|each| each.version);
         assignments.push(Assignment {
             id: id.map_err(|_| Problem::internal())?,
+            version: input
+                .version_policy
+                .or(policy)
+                .or(stands)
+                .unwrap_or_default(),
             evaluator_id,
             mapping: input.variable_mapping.clone(),
             skipped_until: None,
@@ -214,7 +238,7 @@ fn checked_assignments(app: &App, list: &[AssignmentInput]) -> Result<Vec<Assign
 
 /// Checks what hangs together: mappings with the target, assignments with the switch.
 ///
-/// Answers with the evaluators, in the order of the assignments.
+/// Answers with the evaluators, in the order of the assignments, each with the versions that are used.
 async fn check_whole(
     app: &App,
     project: &ProjectId,
@@ -242,15 +266,54 @@ async fn check_whole(
                 .with("field", format!("evaluatorAssignments[{at}].evaluatorId"))
         })?;
         let field = format!("evaluatorAssignments[{at}].variableMapping");
-        let mapping = assignment
-            .mapping
-            .as_ref()
-            .unwrap_or(&evaluator.version.mapping);
-        check_mapping_for(&field, &evaluator.version, mapping, rule.target)?;
-        evaluators.push(evaluator);
+        for one in versions_of(app, project, at, assignment, evaluator).await? {
+            let mapping = assignment.mapping.as_ref();
+            let mapping = mapping.unwrap_or(&one.version.mapping);
+            check_mapping_for(&field, &one.version, mapping, rule.target)?;
+            evaluators.push(one);
+        }
     }
     budgets::check(app, project, &rule.budget, &evaluators).await?;
     Ok(evaluators)
+}
+
+/// An evaluator with each version that an assignment uses: the one that scores, and the one in the shadow.
+async fn versions_of(
+    app: &App,
+    project: &ProjectId,
+    at: usize,
+    assignment: &Assignment,
+    newest: Evaluator,
+) -> Result<Vec<Evaluator>, Problem> {
+    let (policy, number) = (assignment.version, newest.version.number);
+    let wrong = |message: String| {
+        let field = format!("evaluatorAssignments[{at}].versionPolicy");
+        Problem::body(&field, message)
+    };
+    if policy.named().is_some_and(|named| number < named) {
+        return Err(wrong(format!(
+            "{policy:?}: the newest version of the evaluator is {number}",
+            policy = policy.to_string()
+        )));
+    }
+    let live = policy.live(number);
+    if live == 0 {
+        return Err(wrong(
+            "the evaluator has no other version that could score".to_owned(),
+        ));
+    }
+    let id = newest.id.clone();
+    let mut used = Vec::new();
+    for wanted in [Some(live), policy.shadow()].into_iter().flatten() {
+        if wanted == number {
+            used.push(newest.clone());
+            continue;
+        }
+        let found = app.store.catalog.evaluator_at(project, &id, wanted).await?;
+        let gone = || wrong(format!("the evaluator has no version {wanted}"));
+        used.push(found.ok_or_else(gone)?);
+    }
+    Ok(used)
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).
@@ -282,13 +345,13 @@ pub(super) async fn existing(app: &App, project: &ProjectId, id: &str) -> Result
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
-/// A rule as it would be made, and its evaluators in the order of the assignments.
+/// A rule as it would be made, and its evaluators in the order of the assignments, each with the versions that are used.
 pub(super) async fn draft(
     app: &App,
     project: &ProjectId,
     input: &RuleInput,
 ) -> Result<(Rule, Vec<Evaluator>), Problem> {
-    let patch = patch_of(input, app, Timing::default(), true)?;
+    let patch = patch_of(input, app, None)?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
     let sent = input.filter.clone().unwrap_or_default();
@@ -336,7 +399,7 @@ pub(super) async fn change(
     standing: Rule,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
-    let mut patch = patch_of(input, app, standing.timing, false)?;
+    let mut patch = patch_of(input, app, Some(&standing))?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(standing.target);
     // Also one that stays: it was written for another target, or by an older version.
@@ -353,8 +416,12 @@ pub(super) async fn change(
     // What the rule asks already, it goes on asking.
     if standing.enabled && (standing.paused.is_none() || patch.enabled != Some(true)) {
         let asked = |one: &Evaluator| {
-            let mut asked = standing.assignments.iter();
-            asked.any(|each| each.evaluator_id == one.id)
+            let policy = |rule: &Rule| {
+                let mut all = rule.assignments.iter();
+                let found = all.find(|each| each.evaluator_id == one.id);
+                found.map(|each| each.version)
+            };
+            policy(&standing).is_some() && policy(&standing) == policy(&wanted)
         };
         evaluators.retain(|one| !asked(one));
     }

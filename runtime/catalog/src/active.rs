@@ -26,8 +26,10 @@ pub struct ActiveCatalog {
     pub revision: i64,
     /// Enabled rules, paused ones too: what they refuse is counted, and what they hold is not given up.
     pub rules: Vec<ActiveRule>,
-    /// The evaluators of these rules with their current version; they may be paused.
+    /// The evaluators of these rules with their newest version; they may be paused.
     pub evaluators: Vec<(ProjectId, Evaluator)>,
+    /// The same with older versions, where a rule asks for them. One may be there twice.
+    pub older: Vec<(ProjectId, Evaluator)>,
 }
 
 impl Catalog {
@@ -47,6 +49,9 @@ impl Catalog {
                 .await?,
         );
         let evaluators: Vec<EvaluatorRow> = query(evaluators::IN_USE).fetch_all(&self.pool).await?;
+        let older: Vec<EvaluatorRow> = query(evaluators::OLDER_IN_USE)
+            .fetch_all(&self.pool)
+            .await?;
         let owned = |row: EvaluatorRow| {
             let project = checked("evaluator", &row.project_id)?;
             Ok((project, row.try_into()?))
@@ -61,6 +66,7 @@ impl Catalog {
                 .into_iter()
                 .map(owned)
                 .collect::<Result<_, Error>>()?,
+            older: older.into_iter().map(owned).collect::<Result<_, Error>>()?,
         })
     }
 }

@@ -170,22 +170,29 @@ macro_rules! version_columns {
     };
 }
 
-/// Evaluators with their newest version; a condition follows.
-macro_rules! select {
-    ($rest:literal) => {
+/// Evaluators with a version each; a condition follows.
+macro_rules! select_version {
+    ($($rest:literal)+) => {
         concat!(
             "SELECT e.project_id, e.id, e.name, e.description, e.paused_reason, e.paused_message,
                     e.paused_at, e.paused_until, e.created_at, e.updated_at, ",
             version_columns!(),
             " FROM evaluators e
-              JOIN evaluator_versions v
-                ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version ",
-            $rest
+              JOIN evaluator_versions v ON v.project_id = e.project_id AND v.evaluator_id = e.id ",
+            $($rest),+
         )
     };
 }
 
+/// Evaluators with their newest version; a condition follows.
+macro_rules! select {
+    ($rest:literal) => {
+        select_version!("AND v.number = e.version " $rest)
+    };
+}
+
 const GET: &str = select!("WHERE e.project_id = $1 AND e.id = $2");
+const GET_AT: &str = select_version!("WHERE e.project_id = $1 AND e.id = $2 AND v.number = $3");
 const LIST_FIRST: &str =
     select!("WHERE e.project_id = $1 ORDER BY e.created_at DESC, e.id DESC LIMIT $2");
 const LIST_AFTER: &str = select!(
@@ -197,6 +204,16 @@ pub(super) const IN_USE: &str = select!(
     "WHERE EXISTS (SELECT 1 FROM assignments a
                      JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
                     WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
+);
+/// Those of enabled rules that name a version, each with the versions that score or run in the shadow besides the newest.
+pub(super) const OLDER_IN_USE: &str = select_version!(
+    "JOIN assignments a
+       ON a.project_id = e.project_id AND a.evaluator_id = e.id
+          AND (a.pinned_version IS NOT NULL OR a.shadow_version IS NOT NULL)
+     JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id AND r.enabled = 1
+    WHERE v.number <> e.version
+      AND (v.number = a.pinned_version OR v.number = a.shadow_version
+           OR (a.shadow_version = e.version AND v.number = e.version - 1))"
 );
 /// The same of one project.
 const IN_USE_OF: &str = select!(
@@ -311,6 +328,25 @@ impl Catalog {
         let row: Option<EvaluatorRow> = query(GET)
             .bind(project.as_str())
             .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// The evaluator with the version of this number.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn evaluator_at(
+        &self,
+        project: &ProjectId,
+        id: &EvaluatorId,
+        number: u32,
+    ) -> Result<Option<Evaluator>, Error> {
+        let row: Option<EvaluatorRow> = query(GET_AT)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .bind(i32::try_from(number).unwrap_or(i32::MAX))
             .fetch_optional(&self.pool)
             .await?;
         row.map(TryInto::try_into).transpose()

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use perpend_domain::budget::Budget;
-use perpend_domain::evaluation::{Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing};
+use perpend_domain::evaluation::{
+    Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
+};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
@@ -111,6 +113,8 @@ perpend_sql::record! {
         rule_id: String,
         id: String,
         evaluator_id: String,
+        pinned_version: Option<i32>,
+        shadow_version: Option<i32>,
         mapping: Option<String>,
         skipped_until: Option<i64>,
     }
@@ -124,6 +128,11 @@ impl TryFrom<AssignmentRow> for Assignment {
         Ok(Self {
             id: checked("assignment", &row.id)?,
             evaluator_id: checked("assignment", &row.evaluator_id)?,
+            version: match (row.pinned_version, row.shadow_version) {
+                (Some(number), _) => VersionPolicy::Pinned(number.unsigned_abs()),
+                (None, Some(number)) => VersionPolicy::Shadow(number.unsigned_abs()),
+                (None, None) => VersionPolicy::Latest,
+            },
             mapping: mapping.transpose()?,
             skipped_until: row.skipped_until.map(Timestamp::from_micros),
         })
@@ -231,8 +240,9 @@ const PUT: &str = "
 const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
 /// Nothing when the project has no such evaluator.
 const INSERT_ASSIGNMENT: &str = "
-    INSERT INTO assignments (project_id, rule_id, place, id, evaluator_id, mapping)
-    SELECT $1, $2, $3, $4, id, $6 FROM evaluators WHERE project_id = $1 AND id = $5";
+    INSERT INTO assignments
+        (project_id, rule_id, place, id, evaluator_id, mapping, pinned_version, shadow_version)
+    SELECT $1, $2, $3, $4, id, $6, $7, $8 FROM evaluators WHERE project_id = $1 AND id = $5";
 const PAUSE: &str = "
     UPDATE rules SET paused_reason = $3, paused_message = $4, paused_at = $5, paused_until = $6, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND paused_at IS NULL";
@@ -326,6 +336,11 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
     for (place, assignment) in (0_i32..).zip(&rule.assignments) {
         let mapping = assignment.mapping.as_ref();
         let mapping = mapping.map(|mapping| to_json("assignment", mapping));
+        let (pinned, shadow) = match assignment.version {
+            VersionPolicy::Latest => (None, None),
+            VersionPolicy::Pinned(number) => (Some(i64::from(number)), None),
+            VersionPolicy::Shadow(number) => (None, Some(i64::from(number))),
+        };
         let n_made = query(INSERT_ASSIGNMENT)
             .bind(project.as_str())
             .bind(rule.id.as_str())
@@ -333,6 +348,8 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
             .bind(assignment.id.as_str())
             .bind(assignment.evaluator_id.as_str())
             .bind(mapping.transpose()?)
+            .bind(pinned)
+            .bind(shadow)
             .execute(tx)
             .await?;
         if n_made == 0 {

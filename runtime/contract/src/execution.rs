@@ -52,6 +52,10 @@ pub struct Execution {
     evaluator_id: EvaluatorId,
     /// The version that ran last.
     evaluator_version_id: Option<EvaluatorVersionId>,
+    /// The version it runs, where that is in the shadow: its scores stand aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    shadow_version: Option<u32>,
     trace_id: TraceId,
     observation_id: Option<ObservationId>,
     /// 0, and one more for each time that the target was scored again.
@@ -86,6 +90,7 @@ impl From<&evaluation::Execution> for Execution {
             assignment_id: made.assignment_id.clone(),
             evaluator_id: made.evaluator_id.clone(),
             evaluator_version_id: execution.evaluator_version_id.clone(),
+            shadow_version: execution.made.shadow,
             trace_id: made.target.trace_id.clone(),
             observation_id: made.target.observation_id.clone(),
             generation: made.generation,
@@ -146,7 +151,8 @@ pub struct ExecutionWithAttempts {
     pub execution: Execution,
     /// Attempts that gave no score.
     pub failed_attempts: Vec<FailedAttempt>,
-    /// Scores that a later execution took the place of.
+    /// Scores that a later execution took the place of, or that a version in the shadow gave: then `supersededBy` is the
+    /// execution itself.
     pub superseded_scores: Vec<SupersededScore>,
     /// Exchanges with model providers, of all attempts, the first 1,000; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -303,6 +309,10 @@ pub struct AssignmentFacts {
     pub assignment_id: AssignmentId,
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
+    /// The version, where it is in the shadow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub shadow_version: Option<u32>,
     /// The execution, where there is one.
     pub execution_id: Option<ExecutionId>,
     /// Observations that came too late for it.

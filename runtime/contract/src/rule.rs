@@ -1,7 +1,7 @@
 //! An evaluation rule: as clients send it, as it reads, and as older clients send and read it.
 
 use perpend_domain::budget::Budget;
-use perpend_domain::evaluation::{self, Late, Mapping, OnMissing, TargetKind};
+use perpend_domain::evaluation::{self, Late, Mapping, OnMissing, TargetKind, VersionPolicy};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,9 @@ pub struct RuleInput {
     pub late: Option<String>,
     /// What its model calls may cost, at most one for each window; none lifts the limits.
     pub budget: Option<Vec<Budget>>,
+    /// Of all evaluators that have none of their own: `latest`, `pinned:N` or `shadow:N`.
+    #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
+    pub version_policy: Option<VersionPolicy>,
 }
 
 /// Tells `null` from absent.
@@ -64,6 +67,10 @@ pub struct AssignmentInput {
     pub evaluator_id: String,
     /// Instead of the evaluator's own mapping.
     pub variable_mapping: Option<Vec<Mapping>>,
+    /// Which version: `latest`; `pinned:N`; or `shadow:N`, with which the newest version but this one scores, and the
+    /// scores of this one stand aside. When absent: as the rule says for all, else as it was, else `latest`.
+    #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
+    pub version_policy: Option<VersionPolicy>,
 }
 
 /// One evaluator in a rule.
@@ -75,6 +82,10 @@ pub struct Assignment {
     evaluator_id: EvaluatorId,
     /// Instead of the evaluator's own mapping.
     variable_mapping: Option<Vec<Mapping>>,
+    /// `pinned:N` or `shadow:N`; absent where the newest version scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false)]
+    version_policy: Option<VersionPolicy>,
 }
 
 /// Whether a rule scores.
@@ -131,6 +142,7 @@ impl From<&evaluation::Rule> for Rule {
             id: one.id.clone(),
             evaluator_id: one.evaluator_id.clone(),
             variable_mapping: one.mapping.clone(),
+            version_policy: Some(one.version).filter(|policy| *policy != VersionPolicy::Latest),
         };
         Self {
             id: rule.id.clone(),

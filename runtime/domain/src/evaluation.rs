@@ -1,8 +1,11 @@
 //! Evaluators, rules and executions (evaluation.md 1).
 
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::budget::Budget;
@@ -37,7 +40,7 @@ pub struct Evaluator {
     pub created_at: Timestamp,
     /// Changed at.
     pub updated_at: Timestamp,
-    /// The newest version.
+    /// The newest version, unless another one was asked for.
     pub version: EvaluatorVersion,
 }
 
@@ -275,18 +278,18 @@ impl Rule {
     }
 }
 
-/// The evaluators of a rule and how each is mapped, in a fixed order.
-fn evaluators(rule: &Rule) -> Vec<(&EvaluatorId, Option<Vec<&Mapping>>)> {
+/// The evaluators of a rule, the versions and how each is mapped, in a fixed order.
+fn evaluators(rule: &Rule) -> Vec<(&EvaluatorId, VersionPolicy, Option<Vec<&Mapping>>)> {
     let assignments = rule.assignments.iter().map(|each| {
         let mapping = each.mapping.as_ref().map(|mapping| {
             let mut mapping: Vec<&Mapping> = mapping.iter().collect();
             mapping.sort_by_key(|entry| &entry.variable);
             mapping
         });
-        (&each.evaluator_id, mapping)
+        (&each.evaluator_id, each.version, mapping)
     });
     let mut evaluators: Vec<_> = assignments.collect();
-    evaluators.sort_by_key(|(id, _)| *id);
+    evaluators.sort_by_key(|(id, ..)| *id);
     evaluators
 }
 
@@ -303,6 +306,99 @@ pub struct Timing {
     pub max_wait_ms: Option<i64>,
 }
 
+/// Which version of an evaluator a rule uses (evaluation.md 1.12). Its text is `latest`, `pinned:N` or `shadow:N`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VersionPolicy {
+    /// The newest.
+    #[default]
+    Latest,
+    /// This one, until somebody changes it.
+    Pinned(u32),
+    /// The newest but this one scores; this one scores the same targets too, and its scores stand aside.
+    Shadow(u32),
+}
+
+/// The text names no [`VersionPolicy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`latest`, `pinned:N` or `shadow:N` is expected, with the number of a version in place of N"
+)]
+pub struct NoVersionPolicy;
+
+impl VersionPolicy {
+    /// The version that it names.
+    #[must_use]
+    pub const fn named(self) -> Option<u32> {
+        match self {
+            Self::Latest => None,
+            Self::Pinned(number) | Self::Shadow(number) => Some(number),
+        }
+    }
+
+    /// The version that stands aside.
+    #[must_use]
+    pub const fn shadow(self) -> Option<u32> {
+        match self {
+            Self::Shadow(number) => Some(number),
+            Self::Latest | Self::Pinned(_) => None,
+        }
+    }
+
+    /// The version whose scores count, where `newest` is the newest; 0 where there is none.
+    #[must_use]
+    pub const fn live(self, newest: u32) -> u32 {
+        match self {
+            Self::Pinned(number) => number,
+            Self::Shadow(number) if number == newest => newest.saturating_sub(1),
+            Self::Latest | Self::Shadow(_) => newest,
+        }
+    }
+}
+
+impl fmt::Display for VersionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latest => f.write_str("latest"),
+            Self::Pinned(number) => write!(f, "pinned:{number}"),
+            Self::Shadow(number) => write!(f, "shadow:{number}"),
+        }
+    }
+}
+
+impl FromStr for VersionPolicy {
+    type Err = NoVersionPolicy;
+
+    fn from_str(raw: &str) -> Result<Self, NoVersionPolicy> {
+        if raw == "latest" {
+            return Ok(Self::Latest);
+        }
+        let (policy, number) = raw.split_once(':').ok_or(NoVersionPolicy)?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number
+            .parse()
+            .ok()
+            .filter(|number| is_number && 0 < *number);
+        match (policy, number) {
+            ("pinned", Some(number)) => Ok(Self::Pinned(number)),
+            ("shadow", Some(number)) => Ok(Self::Shadow(number)),
+            _ => Err(NoVersionPolicy),
+        }
+    }
+}
+
+impl Serialize for VersionPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for VersionPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = String::deserialize(deserializer)?;
+        raw.parse().map_err(D::Error::custom)
+    }
+}
+
 /// One evaluator in one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
@@ -310,6 +406,8 @@ pub struct Assignment {
     pub id: AssignmentId,
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
+    /// Which of its versions.
+    pub version: VersionPolicy,
     /// Overrides the version's default mapping.
     pub mapping: Option<Vec<Mapping>>,
     /// Targets that come before are left out: a budget is spent.
@@ -441,6 +539,8 @@ pub struct NewExecution {
     pub evaluator_id: EvaluatorId,
     /// What is scored.
     pub target: Target,
+    /// The version it runs, where that stands aside; otherwise the one whose scores count when it runs.
+    pub shadow: Option<u32>,
     /// 0, and one more for each rescoring.
     pub generation: u32,
     /// Sampling rate in force.

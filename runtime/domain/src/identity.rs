@@ -41,19 +41,25 @@ pub struct ExecutionKey<'a> {
     pub generation: u32,
 }
 
+/// The rule in the key of an execution in which this version runs in the shadow.
+#[must_use]
+pub fn shadow_rule(rule: &RuleId, version: u32) -> String {
+    format!("{rule}/shadow:{version}")
+}
+
 impl<'a> ExecutionKey<'a> {
-    /// The key of a rule's evaluator over a live target.
+    /// The key of a rule's evaluator over a live target. `rule` is the rule's id, or the [`shadow_rule`].
     #[must_use]
     pub fn live(
         project: &'a ProjectId,
-        rule: &'a RuleId,
+        rule: &'a str,
         evaluator: &'a EvaluatorId,
         target: &'a Target,
         generation: u32,
     ) -> Self {
         Self {
             project: project.as_str(),
-            rule: rule.as_str(),
+            rule,
             evaluator: evaluator.as_str(),
             target_kind: target.kind().as_str(),
             trace: target.trace_id.as_str(),

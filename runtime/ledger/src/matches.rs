@@ -153,9 +153,9 @@ const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2
 static INSERT: Sized = Sized::repeatable(|n| {
     format!(
         "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
-         evaluator_id, trace_id, observation_id, generation, inclusion_probability, completion, \
+         evaluator_id, trace_id, observation_id, shadow, generation, inclusion_probability, completion, \
          n_observations, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
-        value_rows(n, 18, 1)
+        value_rows(n, 19, 1)
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
@@ -235,6 +235,7 @@ async fn insert(
                 new.evaluator_id.as_str().into(),
                 new.target.trace_id.as_str().into(),
                 observation.map(|id| id.as_str()).into(),
+                new.shadow.map(i64::from).into(),
                 i64::from(new.generation).into(),
                 new.inclusion_probability.into(),
                 new.completion.as_str().into(),

@@ -61,7 +61,7 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
 
 /// The columns of [`ExecutionRow`].
 pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignment_id, evaluator_id, trace_id, \
-     observation_id, generation, inclusion_probability, completion, n_observations, n_late, state, \
+     observation_id, shadow, generation, inclusion_probability, completion, n_observations, n_late, state, \
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
      finished_at";
 
@@ -76,6 +76,7 @@ perpend_sql::record! {
         evaluator_id: String,
         trace_id: String,
         observation_id: Option<String>,
+        shadow: Option<i32>,
         generation: i32,
         inclusion_probability: f64,
         completion: String,
@@ -118,6 +119,7 @@ impl TryFrom<ExecutionRow> for Execution {
                     trace_id: checked(WHAT, &row.trace_id)?,
                     observation_id,
                 },
+                shadow: row.shadow.map(i32::unsigned_abs),
                 generation: row.generation.unsigned_abs(),
                 inclusion_probability: row.inclusion_probability,
                 completion: checked(WHAT, &row.completion)?,

@@ -24,12 +24,12 @@ struct Judged<'f> {
 const GENERATION: &str = "
     SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions
      WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
-       AND observation_id IS NULL";
+       AND observation_id IS NULL AND shadow IS NULL";
 /// The newest that ended well is the first; states 4 and 5 are those.
 const ALL: &str = "
     SELECT id FROM executions
      WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4
-       AND observation_id IS NULL
+       AND observation_id IS NULL AND shadow IS NULL
      ORDER BY CASE WHEN state IN (4, 5) THEN 0 ELSE 1 END, generation DESC";
 const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Keeps the locks apart from others that are taken in this database.
@@ -84,6 +84,7 @@ fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Jud
     let ended_well = |each: &&Finished<'_>| {
         matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
             && each.execution.made.target.observation_id.is_none()
+            && each.execution.made.shadow.is_none()
             && mine.contains(&each.execution.seq)
     };
     let judged = finished.iter().filter(ended_well).map(|each| Judged {

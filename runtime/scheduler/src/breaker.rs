@@ -33,7 +33,7 @@ fn next_probe(pause: &Pause, due: Timestamp) -> Timestamp {
 
 /// Why a rule's evaluator must not run now.
 pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
-    let used = rule.assignment(evaluator);
+    let used = rule.assignment(evaluator, None);
     let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
     rule.rule.paused.as_ref().or(of_evaluator)
 }
@@ -44,7 +44,7 @@ pub(crate) fn probe_of<'r>(
     evaluator: &EvaluatorId,
     now: Timestamp,
 ) -> Option<&'r Pause> {
-    let used = rule.assignment(evaluator)?;
+    let used = rule.assignment(evaluator, None)?;
     let is_alone = used.evaluator.evaluator.paused.is_none();
     pause_of(rule, evaluator).filter(|pause| is_alone && pause.is_probing(now))
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind};
+use perpend_domain::evaluation::{
+    Assignment, Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind,
+};
 use perpend_domain::filter::Filter;
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
@@ -42,10 +44,14 @@ impl PreparedRule {
         self.filter().reads(&columns)
     }
 
-    /// Its assignment of this evaluator.
-    pub(crate) fn assignment(&self, evaluator: &EvaluatorId) -> Option<&PreparedAssignment> {
+    /// Its assignment of this evaluator: with the version that scores, or with this one in the shadow.
+    pub(crate) fn assignment(
+        &self,
+        evaluator: &EvaluatorId,
+        shadow: Option<u32>,
+    ) -> Option<&PreparedAssignment> {
         let mut assignments = self.assignments.iter();
-        assignments.find(|each| each.evaluator.id() == evaluator)
+        assignments.find(|each| each.evaluator.id() == evaluator && each.shadow == shadow)
     }
 
     /// Whether the filter asks for what only the trace of this observation knows.
@@ -58,10 +64,13 @@ impl PreparedRule {
     }
 }
 
+/// One version of an evaluator in a rule.
 #[derive(Debug)]
 pub(crate) struct PreparedAssignment {
     pub(crate) id: AssignmentId,
     pub(crate) evaluator: Arc<PreparedEvaluator>,
+    /// The number of the version, where it runs in the shadow.
+    pub(crate) shadow: Option<u32>,
     /// The error is for people; a mapping was checked when it was saved.
     pub(crate) plan: Result<Plan, String>,
     /// Targets that come before are left out: a budget is spent.
@@ -172,14 +181,35 @@ impl Cached {
 async fn load(store: &Store) -> Result<Catalog, Error> {
     let active = store.catalog.active_rules().await?;
     let mut evaluators = HashMap::new();
-    for (project, evaluator) in active.evaluators {
+    let mut newest = HashMap::new();
+    for (project, evaluator) in &active.evaluators {
+        newest.insert(
+            (project.clone(), evaluator.id.clone()),
+            evaluator.version.number,
+        );
+    }
+    for (project, evaluator) in active.evaluators.into_iter().chain(active.older) {
+        let number = evaluator.version.number;
         let prepared = prepare_evaluator(store, &project, evaluator).await?;
-        evaluators.insert((project, prepared.id().clone()), Arc::new(prepared));
+        let key = (project, prepared.id().clone(), number);
+        evaluators.insert(key, Arc::new(prepared));
     }
     let mut rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>> = HashMap::new();
     for active in active.rules {
-        let find = |id: &EvaluatorId| evaluators.get(&(active.project.clone(), id.clone()));
-        let rule = prepare_rule(active.rule, find);
+        let project = &active.project;
+        let used = |assignment: &Assignment| {
+            let id = &assignment.evaluator_id;
+            let newest = newest.get(&(project.clone(), id.clone()))?;
+            let find = |number| {
+                let found = evaluators.get(&(project.clone(), id.clone(), number));
+                found.map(Arc::clone)
+            };
+            Some(Used {
+                live: find(assignment.version.live(*newest))?,
+                shadow: assignment.version.shadow().and_then(find),
+            })
+        };
+        let rule = prepare_rule(active.rule, used);
         rules
             .entry(active.project)
             .or_default()
@@ -263,27 +293,90 @@ async fn resolve_models(
     Ok(())
 }
 
-pub(crate) fn prepare_rule<'e>(
+/// What an assignment uses of its evaluator.
+#[derive(Clone, Debug)]
+struct Used {
+    /// With the version whose scores count.
+    live: Arc<PreparedEvaluator>,
+    /// With the version that runs in the shadow.
+    shadow: Option<Arc<PreparedEvaluator>>,
+}
+
+impl Used {
+    /// As the rule would find it now; none where the evaluator, or the version, is gone.
+    async fn load(
+        store: &Store,
+        project: &ProjectId,
+        assignment: &Assignment,
+    ) -> Result<Option<Self>, Error> {
+        let (id, policy) = (&assignment.evaluator_id, assignment.version);
+        let Some(newest) = store.catalog.evaluator(project, id).await? else {
+            return Ok(None);
+        };
+        let number = policy.live(newest.version.number);
+        let live = match number == newest.version.number {
+            true => Some(newest),
+            false => store.catalog.evaluator_at(project, id, number).await?,
+        };
+        let shadow = match policy.shadow() {
+            Some(number) => store.catalog.evaluator_at(project, id, number).await?,
+            None => None,
+        };
+        let Some(live) = live else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            live: Arc::new(prepare_evaluator(store, project, live).await?),
+            shadow: match shadow {
+                Some(shadow) => Some(Arc::new(prepare_evaluator(store, project, shadow).await?)),
+                None => None,
+            },
+        }))
+    }
+}
+
+/// A rule as it stands, whether it is enabled or not, with its evaluators as they are now.
+pub(crate) async fn prepare_alone(
+    store: &Store,
+    project: &ProjectId,
     rule: Rule,
-    evaluator: impl Fn(&EvaluatorId) -> Option<&'e Arc<PreparedEvaluator>>,
-) -> PreparedRule {
+) -> Result<PreparedRule, Error> {
+    let mut all = HashMap::new();
+    for assignment in &rule.assignments {
+        if let Some(used) = Used::load(store, project, assignment).await? {
+            all.insert(assignment.id.clone(), used);
+        }
+    }
+    Ok(prepare_rule(rule, |assignment| {
+        all.get(&assignment.id).cloned()
+    }))
+}
+
+fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> PreparedRule {
     let checked = Filter::parse(rule.filter.sent(), rule.target.filter_columns());
     for error in checked.err().into_iter().flatten() {
         tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");
     }
-    let assignments = rule.assignments.iter().filter_map(|assignment| {
-        let evaluator = evaluator(&assignment.evaluator_id)?;
+    let prepare = |assignment: &Assignment, evaluator: Arc<PreparedEvaluator>, shadow| {
         let default = &evaluator.evaluator.version.mapping;
         let entries = assignment.mapping.as_ref().unwrap_or(default);
-        let plan = plan_of(entries, rule.target);
-        Some(PreparedAssignment {
+        PreparedAssignment {
             id: assignment.id.clone(),
-            evaluator: Arc::clone(evaluator),
-            plan,
+            plan: plan_of(entries, rule.target),
+            evaluator,
+            shadow,
             skipped_until: assignment.skipped_until,
-        })
-    });
-    let assignments = assignments.collect();
+        }
+    };
+    let mut assignments = Vec::new();
+    for assignment in &rule.assignments {
+        let Some(used) = used(assignment) else {
+            continue;
+        };
+        assignments.push(prepare(assignment, used.live, None));
+        let shadow = used.shadow;
+        assignments.extend(shadow.map(|it| prepare(assignment, it, assignment.version.shadow())));
+    }
     let filter = rule.filter.filter();
     PreparedRule {
         reads_content: filter.reads(&["metadata"]),

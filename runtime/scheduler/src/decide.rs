@@ -1,14 +1,16 @@
 //! The one question: does this rule take this complete target? (evaluation.md 1.5)
 
+use std::borrow::Cow;
+
 use perpend_domain::evaluation::{Execution, ExecutionOrigin, Late, NewExecution, Target};
 use perpend_domain::filter::Row;
-use perpend_domain::identity::ExecutionKey;
+use perpend_domain::identity::{ExecutionKey, shadow_rule};
 use perpend_domain::ids::{AssignmentId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::catalog::PreparedRule;
+use crate::catalog::{PreparedAssignment, PreparedRule};
 use crate::completeness::Completion;
 
 /// Environments of the engine's own traces, as clients of either family name them.
@@ -91,17 +93,28 @@ impl Refusal {
     }
 }
 
-/// What becomes of one assignment of a rule that takes the target.
+/// What becomes of one version of an evaluator in a rule that takes the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// The evaluator in the rule.
+    pub assignment: AssignmentId,
+    /// The number of the version, where it runs in the shadow.
+    pub shadow: Option<u32>,
+    /// What becomes of it.
+    pub verdict: Verdict,
+}
+
+/// What becomes of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// An execution is made.
+    /// It is made.
     Make(Box<NewExecution>),
     /// There is one already.
-    Duplicate(AssignmentId, ExecutionId),
+    Duplicate(ExecutionId),
     /// None is made: a budget of this assignment is spent until this time.
-    OverBudget(AssignmentId, Timestamp),
+    OverBudget(Timestamp),
     /// There is one already, made before this many spans arrived, and the rule ignores late spans.
-    Late(AssignmentId, ExecutionId, u32),
+    Late(ExecutionId, u32),
 }
 
 /// The answer.
@@ -113,8 +126,8 @@ pub enum Decision {
     Taken {
         /// The target's place in `[0, 1)`.
         sample: f64,
-        /// One per assignment, in order.
-        verdicts: Vec<Verdict>,
+        /// One per assignment, in order, and one for each version in the shadow.
+        verdicts: Vec<Decided>,
     },
 }
 
@@ -181,53 +194,68 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     if !sampling::is_selected(value, rate) {
         return Decision::Refused(Refusal::SampledOut { value, rate });
     }
-    let verdicts = rule.assignments.iter().map(|assignment| {
-        let evaluator = assignment.evaluator.id();
-        let newest = standing
-            .iter()
-            .map(|execution| &execution.made)
-            .filter(|made| made.evaluator_id == *evaluator)
-            .max_by_key(|made| made.generation);
-        let generation = match newest {
-            None => 0,
-            Some(newest) => {
-                let n_late = complete
-                    .n_observations
-                    .saturating_sub(newest.n_observations);
-                let is_trace = complete.target.observation_id.is_none();
-                let id = newest.id.clone();
-                match (n_late, rule.rule.late) {
-                    (1.., Late::Rescore) if is_trace => newest.generation + 1,
-                    (1.., Late::Ignore) if is_trace => {
-                        return Verdict::Late(assignment.id.clone(), id, n_late);
-                    }
-                    _ => return Verdict::Duplicate(assignment.id.clone(), id),
-                }
-            }
-        };
-        if let Some(until) = assignment
-            .skipped_until
-            .filter(|until| complete.now < *until)
-        {
-            return Verdict::OverBudget(assignment.id.clone(), until);
-        }
-        let (project, rule_id) = (complete.project, &rule.rule.id);
-        let key = ExecutionKey::live(project, rule_id, evaluator, complete.target, generation);
-        Verdict::Make(Box::new(NewExecution {
-            id: key.execution_id(),
-            origin: ExecutionOrigin::Rule,
-            rule_id: rule_id.clone(),
-            assignment_id: assignment.id.clone(),
-            evaluator_id: evaluator.clone(),
-            target: complete.target.clone(),
-            generation,
-            inclusion_probability: rate.min(1.0),
-            completion: complete.completion.reason,
-            n_observations: complete.n_observations,
-        }))
+    let verdicts = rule.assignments.iter().map(|assignment| Decided {
+        assignment: assignment.id.clone(),
+        shadow: assignment.shadow,
+        verdict: verdict(rule, assignment, complete, standing),
     });
     Decision::Taken {
         sample: value,
         verdicts: verdicts.collect(),
     }
+}
+
+/// What becomes of one assignment, of whose rule these executions stand.
+fn verdict(
+    rule: &PreparedRule,
+    assignment: &PreparedAssignment,
+    complete: &Complete<'_>,
+    standing: &[&Execution],
+) -> Verdict {
+    let evaluator = assignment.evaluator.id();
+    let newest = standing
+        .iter()
+        .map(|execution| &execution.made)
+        .filter(|made| made.evaluator_id == *evaluator && made.shadow == assignment.shadow)
+        .max_by_key(|made| made.generation);
+    let generation = match newest {
+        None => 0,
+        Some(newest) => {
+            let n_late = complete
+                .n_observations
+                .saturating_sub(newest.n_observations);
+            let is_trace = complete.target.observation_id.is_none();
+            let id = newest.id.clone();
+            match (n_late, rule.rule.late) {
+                (1.., Late::Rescore) if is_trace => newest.generation + 1,
+                (1.., Late::Ignore) if is_trace => return Verdict::Late(id, n_late),
+                _ => return Verdict::Duplicate(id),
+            }
+        }
+    };
+    if let Some(until) = assignment
+        .skipped_until
+        .filter(|until| complete.now < *until)
+    {
+        return Verdict::OverBudget(until);
+    }
+    let (project, rule_id) = (complete.project, &rule.rule.id);
+    let in_key = match assignment.shadow {
+        Some(version) => Cow::Owned(shadow_rule(rule_id, version)),
+        None => Cow::Borrowed(rule_id.as_str()),
+    };
+    let key = ExecutionKey::live(project, &in_key, evaluator, complete.target, generation);
+    Verdict::Make(Box::new(NewExecution {
+        id: key.execution_id(),
+        origin: ExecutionOrigin::Rule,
+        rule_id: rule_id.clone(),
+        assignment_id: assignment.id.clone(),
+        evaluator_id: evaluator.clone(),
+        target: complete.target.clone(),
+        shadow: assignment.shadow,
+        generation,
+        inclusion_probability: rule.rule.sampling.min(1.0),
+        completion: complete.completion.reason,
+        n_observations: complete.n_observations,
+    }))
 }

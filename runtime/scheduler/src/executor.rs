@@ -450,8 +450,9 @@ impl Inner {
                 }
                 continue;
             };
-            let Some(assignment) = rule.assignment(&made.evaluator_id) else {
-                let message = "the rule no longer uses this evaluator";
+            let Some(assignment) = rule.assignment(&made.evaluator_id, made.shadow) else {
+                let message =
+                    "the rule no longer uses this evaluator, or this version in the shadow";
                 end(Outcome::Cancelled(NoScores::new(
                     Uncalled::AssignmentRemoved,
                     message,
@@ -624,7 +625,11 @@ impl Inner {
                 match retry::after_failure(&failure, &tried) {
                     Next::Skip => Outcome::Skipped(why),
                     Next::Retry(at) => Outcome::Delayed(why, at),
-                    Next::Fail(against) => Outcome::Failed(why, against),
+                    // What runs in the shadow stops nobody.
+                    Next::Fail(against) => {
+                        let is_shadow = execution.made.shadow.is_some();
+                        Outcome::Failed(why, against && !is_shadow)
+                    }
                     Next::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
                     Next::GiveBack => return None,
                 }
@@ -643,7 +648,8 @@ impl Inner {
 fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c str {
     let execution = prepared.execution;
     let rule = catalog.rule(&execution.project, &execution.made.rule_id);
-    let found = rule.and_then(|rule| rule.assignment(&execution.made.evaluator_id));
+    let made = &execution.made;
+    let found = rule.and_then(|rule| rule.assignment(&made.evaluator_id, made.shadow));
     let assignment = found.unwrap_or(prepared.assignment);
     &assignment.evaluator.evaluator.name
 }

@@ -1,8 +1,5 @@
 //! Why does this target have no score? (evaluation.md 1.5)
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use perpend_domain::evaluation::{Execution, Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
 use perpend_domain::telemetry::Progress;
@@ -11,9 +8,9 @@ use perpend_domain::trace::Trace;
 use perpend_ledger::Watch;
 
 use crate::Scheduler;
-use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
+use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decision, Refusal, Verdict, decide};
+use crate::decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
 use crate::matcher::{began_at, of_rule};
 use crate::target::{ObservationRow, TraceRow};
 
@@ -55,7 +52,7 @@ pub enum Step {
         rate: f64,
         /// When and why it was complete.
         completion: Completion,
-        /// One per assignment, in order.
+        /// One per assignment, in order, and one for each version in the shadow.
         assignments: Vec<AssignmentExplanation>,
     },
 }
@@ -123,6 +120,8 @@ pub struct AssignmentExplanation {
     pub assignment: AssignmentId,
     /// Its evaluator.
     pub evaluator: EvaluatorId,
+    /// The number of the version, where it runs in the shadow.
+    pub shadow: Option<u32>,
     /// The execution that stands; `None` when one would be made if the target were touched now.
     pub execution: Option<ExecutionId>,
     /// Spans that came after it was made and are ignored.
@@ -161,18 +160,7 @@ impl Scheduler {
         standing: &[&Execution],
     ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
-        let mut evaluators = HashMap::new();
-        for assignment in &rule.assignments {
-            if let Some(evaluator) = store
-                .catalog
-                .evaluator(project, &assignment.evaluator_id)
-                .await?
-            {
-                let prepared = prepare_evaluator(store, project, evaluator).await?;
-                evaluators.insert(assignment.evaluator_id.clone(), Arc::new(prepared));
-            }
-        }
-        let prepared = prepare_rule(rule.clone(), |id| evaluators.get(id));
+        let prepared = prepare_alone(store, project, rule.clone()).await?;
         let trace = store
             .telemetry
             .target_trace(project, &target.trace_id)
@@ -306,24 +294,26 @@ fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
         Decision::Refused(refusal) => return Step::Refused(refusal),
         Decision::Taken { sample, verdicts } => (sample, verdicts),
     };
-    let explain = |verdict: Verdict| {
+    let explain = |decided: Decided| {
         let (mut n_late, mut skipped_until) = (0, None);
-        let (assignment, execution) = match verdict {
-            Verdict::Make(made) => (made.assignment_id, None),
-            Verdict::Duplicate(assignment, id) => (assignment, Some(id)),
-            Verdict::Late(assignment, id, n) => {
+        let execution = match decided.verdict {
+            Verdict::Make(_) => None,
+            Verdict::Duplicate(id) => Some(id),
+            Verdict::Late(id, n) => {
                 n_late = n;
-                (assignment, Some(id))
+                Some(id)
             }
-            Verdict::OverBudget(assignment, until) => {
+            Verdict::OverBudget(until) => {
                 skipped_until = Some(until);
-                (assignment, None)
+                None
             }
         };
-        let used = rule.assignments.iter().find(|each| each.id == assignment)?;
+        let mut all = rule.assignments.iter();
+        let used = all.find(|each| each.id == decided.assignment)?;
         Some(AssignmentExplanation {
             evaluator: used.evaluator_id.clone(),
-            assignment,
+            shadow: decided.shadow,
+            assignment: decided.assignment,
             execution,
             n_late,
             skipped_until,

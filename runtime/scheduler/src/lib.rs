@@ -45,7 +45,7 @@ use turns::Turns;
 
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
-pub use decide::{Complete, Decision, Refusal, Verdict, decide};
+pub use decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, Step};
 pub use preview::{Matches, MissingVariable, Preview, PreviewExample};
 pub use scores::TrialScore;

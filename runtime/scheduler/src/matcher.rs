@@ -536,13 +536,13 @@ impl Pass<'_> {
             }
             Decision::Taken { verdicts, .. } => verdicts,
         };
-        for verdict in verdicts {
-            match verdict {
+        for decided in verdicts {
+            match decided.verdict {
                 Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
                     count("duplicate");
                 }
                 Verdict::Make(execution) => {
-                    let evaluator = rule.assignment(&execution.evaluator_id);
+                    let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
                     // Counted when it is made, or found to exist.
                     self.batch.executions.push(Making {
                         project: complete.project.clone(),
@@ -556,7 +556,7 @@ impl Pass<'_> {
                 }
                 Verdict::Duplicate(..) => count("duplicate"),
                 Verdict::OverBudget(..) => count(RuleCount::BUDGET),
-                Verdict::Late(_, id, n_late) => {
+                Verdict::Late(id, n_late) => {
                     count("late");
                     self.batch.late.push((complete.project.clone(), id, n_late));
                 }

@@ -19,7 +19,7 @@ use perpend_domain::trace::Trace;
 
 use crate::Scheduler;
 use crate::call::{NoCall, item_of, missing_of};
-use crate::catalog::{PreparedRule, prepare_evaluator, prepare_rule};
+use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, decide};
 use crate::parts::Inner;
@@ -123,17 +123,14 @@ impl Scheduler {
     ) -> Result<Preview, perpend_sql::Error> {
         let inner = &self.inner;
         (rule.enabled, rule.paused) = (true, None);
-        let mut evaluators = HashMap::new();
-        for assignment in &rule.assignments {
-            let id = &assignment.evaluator_id;
-            let store = &inner.deps.store;
-            if let Some(mut evaluator) = store.catalog.evaluator(project, id).await? {
-                evaluator.paused = None;
-                let prepared = prepare_evaluator(store, project, evaluator).await?;
-                evaluators.insert(id.clone(), Arc::new(prepared));
+        let mut rule = prepare_alone(&inner.deps.store, project, rule).await?;
+        // A version in the shadow takes what the one that scores takes.
+        rule.assignments.retain(|each| each.shadow.is_none());
+        for assignment in &mut rule.assignments {
+            if let Some(own) = Arc::get_mut(&mut assignment.evaluator) {
+                own.evaluator.paused = None;
             }
         }
-        let rule = prepare_rule(rule, |id| evaluators.get(id));
         let now = inner.deps.clock.now();
         let is_cheap =
             rule.rule.target == TargetKind::Observation && !rule.reads_content && !rule.reads_trace;

@@ -25,6 +25,9 @@ const SET_WHEN_STORED: [&str; 9] = [
     "target_observation_id",
 ];
 
+/// The member of the metadata that marks scores of a version in the shadow.
+const SHADOW: &str = "shadow";
+
 /// The scores of one execution: ids from the names that the plug-in gave, stored names from the evaluator's
 /// `name` (evaluation.md 1.15), and the metadata keys that clients know (1.1) over whatever the plug-in gave.
 pub(crate) fn scores(
@@ -68,6 +71,9 @@ pub(crate) fn scores(
             if let Some(value) = value {
                 metadata.insert(key.to_owned(), value.into());
             }
+        }
+        if made.shadow.is_some() {
+            metadata.insert(SHADOW.to_owned(), true.into());
         }
         NewScore {
             id,

@@ -43,6 +43,7 @@ pub const STEPS: &[Step] = &[
     step!("judges", "0027_judges.sql"),
     step!("kept answers", "0028_kept_answers.sql"),
     step!("budgets", "0029_budgets.sql"),
+    step!("version policies", "0030_version_policies.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -46,3 +46,4 @@ mod slow_senders;
 mod stored;
 mod teamwork;
 mod trials;
+mod version_policies;

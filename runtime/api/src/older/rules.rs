@@ -91,6 +91,7 @@ fn assignment(
     Ok(AssignmentInput {
         evaluator_id: found.id.to_string(),
         variable_mapping: mapping.cloned(),
+        version_policy: None,
     })
 }
 
@@ -185,6 +186,7 @@ fn remapped(
         Some([one]) => Ok(Some(vec![AssignmentInput {
             evaluator_id: one.evaluator_id.to_string(),
             variable_mapping: Some(mapping.clone()),
+            version_policy: None,
         }])),
         _ => Err(Problem::body(
             "mapping",

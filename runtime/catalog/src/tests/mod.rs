@@ -6,7 +6,7 @@ mod plugins;
 mod rules;
 
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
+    Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{
@@ -162,6 +162,7 @@ pub(super) fn assignment(evaluator: &str) -> Assignment {
         id: AssignmentId::new(&format!("with {evaluator}")).unwrap(),
         evaluator_id: evaluator_id(evaluator),
         mapping: Some(vec![mapping("input")]),
+        version: VersionPolicy::Latest,
         skipped_until: None,
     }
 }

@@ -44,7 +44,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
             trace_id: own.trace_id,
             observation_id: Some(own.id),
         };
-        let key = ExecutionKey::live(&world.project, &rule.id, &evaluator, &target, 7);
+        let key = ExecutionKey::live(&world.project, rule.id.as_str(), &evaluator, &target, 7);
         Making {
             project: world.project.clone(),
             kind: QueueKind {
@@ -59,6 +59,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
                 assignment_id: rule.assignments[0].id.clone(),
                 evaluator_id: evaluator.clone(),
                 target,
+                shadow: None,
                 generation: 7,
                 inclusion_probability: 1.0,
                 completion: CompletionReason::Ended,

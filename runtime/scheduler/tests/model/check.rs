@@ -204,7 +204,7 @@ fn identities(history: &History<'_>, executions: &[Execution]) -> Result<(), Str
         let project = &history.world.project;
         let key = ExecutionKey::live(
             project,
-            &made.rule_id,
+            made.rule_id.as_str(),
             &made.evaluator_id,
             &made.target,
             made.generation,

@@ -10,7 +10,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
-use perpend_domain::evaluation::{Assignment, Late, OnMissing, Rule, TargetKind, Timing};
+use perpend_domain::evaluation::{
+    Assignment, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
+};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Content, Observation, ObservationKind};
@@ -433,6 +435,7 @@ impl World {
                 id: format!("as-{id}").parse().unwrap(),
                 evaluator_id: evaluator.id,
                 mapping: None,
+                version: VersionPolicy::Latest,
                 skipped_until: None,
             }],
             timing: Timing::default(),

@@ -7,7 +7,7 @@ use perpend_domain::evaluation::{
     NewExecution, NoScores, QueueKind, Target, Uncalled,
 };
 use perpend_domain::identity::ExecutionKey;
-use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId, TraceId};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
@@ -41,8 +41,10 @@ fn new_execution(n: u32) -> Making {
         trace_id: format!("t{n}").parse().unwrap(),
         observation_id: Some("o".parse().unwrap()),
     };
-    let (rule_id, evaluator_id) = ("r".parse().unwrap(), "e".parse().unwrap());
-    let key = ExecutionKey::live(&project(), &rule_id, &evaluator_id, &target, 0).execution_id();
+    let (rule_id, evaluator_id): (RuleId, EvaluatorId) =
+        ("r".parse().unwrap(), "e".parse().unwrap());
+    let key =
+        ExecutionKey::live(&project(), rule_id.as_str(), &evaluator_id, &target, 0).execution_id();
     let execution = NewExecution {
         id: key,
         origin: ExecutionOrigin::Rule,
@@ -50,6 +52,7 @@ fn new_execution(n: u32) -> Making {
         assignment_id: "a".parse().unwrap(),
         evaluator_id,
         target,
+        shadow: None,
         generation: 0,
         inclusion_probability: 0.5,
         completion: CompletionReason::Ended,

@@ -14,7 +14,7 @@ use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
     Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, Late, NewExecution,
-    OnMissing, QueueKind, Rule, Target, TargetKind, Timing,
+    OnMissing, QueueKind, Rule, Target, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::Written;
 use perpend_domain::identity::ExecutionKey;
@@ -326,6 +326,7 @@ impl World {
                 id: format!("as-{project}").parse()?,
                 evaluator_id: evaluator.id,
                 mapping: None,
+                version: VersionPolicy::Latest,
                 skipped_until: None,
             }],
             timing: Timing::default(),
@@ -371,7 +372,7 @@ impl World {
                 observation_id: Some(own.id),
             };
             let evaluator = &assignment.evaluator_id;
-            let key = ExecutionKey::live(project, &rule.id, evaluator, &target, 1);
+            let key = ExecutionKey::live(project, rule.id.as_str(), evaluator, &target, 1);
             Ok(Making {
                 project: project.clone(),
                 kind: QueueKind {
@@ -386,6 +387,7 @@ impl World {
                     assignment_id: assignment.id.clone(),
                     evaluator_id: evaluator.clone(),
                     target,
+                    shadow: None,
                     generation: 1,
                     inclusion_probability: 1.0,
                     completion: CompletionReason::Ended,
