@@ -1,16 +1,20 @@
 //! What failures mean beyond their own execution: as the server saw them, and what they pause.
 
 use std::collections::BTreeSet;
+use std::sync::{MutexGuard, PoisonError};
 
 use perpend_catalog::Paused;
 use perpend_domain::budget::{BudgetScope, OnReached};
 use perpend_domain::evaluation::{EndReason, Pause};
+use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::plugin::{Failure, FailureClass, Origin};
 use perpend_domain::slots::{ModelFailure, pause_reason};
+use perpend_domain::time::Timestamp;
 use perpend_ledger::{Ended, Finished, Outcome};
 
 use crate::breaker::broken;
 use crate::parts::{Error, Inner};
+use crate::recent::Recent;
 use crate::retry;
 
 impl Inner {
@@ -24,10 +28,7 @@ impl Inner {
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
-        for (project, rule, n) in &ended.failures {
-            if *n < self.deps.options.n_failures_to_pause {
-                continue;
-            }
+        for (project, rule, how) in self.broken_rules(finished, ended, now) {
             let last = finished.iter().rev().find_map(|each| match &each.outcome {
                 Outcome::Failed(why, true) if each.execution.made.rule_id == *rule => {
                     Some(why.class)
@@ -40,7 +41,7 @@ impl Inner {
                 }
                 _ => Pause::PLUGIN_FAILING,
             };
-            let message = format!("{n} evaluations in a row failed; see the failed executions");
+            let message = format!("{how} failed; see the failed executions");
             let pause = broken(reason, message, now);
             if store
                 .catalog
@@ -49,6 +50,7 @@ impl Inner {
                 .is_new()
             {
                 store.ledger.forget_failures(project, rule).await?;
+                self.lock_recent().forget(project, rule);
                 tracing::warn!(project.id = %project, rule.id = %rule, reason, "rule paused");
             }
         }
@@ -89,6 +91,41 @@ impl Inner {
 }
 
 impl Inner {
+    /// Rules that fail too often, and how often: many times in a row, or more often than not.
+    fn broken_rules<'f>(
+        &self,
+        finished: &'f [Finished<'_>],
+        ended: &'f Ended,
+        now: Timestamp,
+    ) -> Vec<(&'f ProjectId, &'f RuleId, String)> {
+        let least = self.deps.options.n_failures_to_pause;
+        let in_a_row = ended.failures.iter().filter(|(.., n)| least <= *n);
+        let mut broken: Vec<_> = in_a_row
+            .map(|(project, rule, n)| (project, rule, format!("{n} evaluations in a row")))
+            .collect();
+        let mut recent = self.lock_recent();
+        for each in finished {
+            let made = &each.execution.made;
+            let has_failed = match &each.outcome {
+                Outcome::Completed(_) => false,
+                Outcome::Failed(_, counts) => *counts,
+                _ => continue,
+            };
+            if made.shadow.is_some() || !ended.mine.contains(&each.execution.seq) {
+                continue;
+            }
+            let which = (&each.execution.project, &made.rule_id);
+            if let Some(n) = recent.note(which, has_failed, now) {
+                broken.push((which.0, which.1, format!("{n} of the last 100 evaluations")));
+            }
+        }
+        broken
+    }
+
+    fn lock_recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether this was what paused it. When the catalog was changed during the call, nothing was paused: what was
     /// held is tried again by the catalog as it is now.
     fn is_new(&self, paused: Paused) -> bool {

@@ -24,6 +24,7 @@ mod own_traces;
 mod parts;
 mod pointers;
 mod preview;
+mod recent;
 mod retry;
 mod scores;
 mod target;
@@ -72,6 +73,7 @@ impl Scheduler {
                 leases: Mutex::default(),
                 let_go_at: AtomicI64::new(NEVER),
                 looked_at: AtomicI64::new(NEVER),
+                recent: Mutex::default(),
             }),
         }
     }

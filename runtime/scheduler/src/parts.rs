@@ -15,6 +15,7 @@ use perpend_store::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::Cached;
+use crate::recent::Recent;
 use crate::turns::Turns;
 
 /// Runs evaluators. The server puts the worker processes behind it.
@@ -125,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) let_go_at: AtomicI64,
     /// When held executions were last looked at for those that have waited too long, microseconds.
     pub(crate) looked_at: AtomicI64,
+    /// How executions ended lately.
+    pub(crate) recent: Mutex<Recent>,
 }
 
 /// No catalog has this revision.

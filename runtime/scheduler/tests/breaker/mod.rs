@@ -1,5 +1,6 @@
 //! Rules that kept failing are paused, and tried again by themselves.
 
+use perpend_domain::payload::Payload;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 
@@ -95,6 +96,44 @@ async fn with_nothing_held_the_next_target_is_the_one_that_is_tried() {
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(paused(&world, &rule).await, None);
         assert_eq!(world.scores().await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_that_fails_more_often_than_not_is_paused_though_it_never_fails_twenty_times_in_a_row()
+ {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        // The output says how it ends: of three the third succeeds.
+        let failing = FakeEvaluate::new(|call, _| {
+            let output = call.item.output.as_ref().unwrap().to_value();
+            match output.as_str().unwrap().ends_with('2') {
+                true => Ok(1.0),
+                false => Err(FailureClass::PluginTrap),
+            }
+        });
+        let options = Options {
+            batch: 1,
+            n_places: 1,
+            ..Options::default()
+        };
+        let scheduler = world.scheduler_with(failing.clone(), None, options);
+        for n in 0..120 {
+            let mut target = generation(n, n);
+            target.content.output = Some(Payload::Text(format!("ends with {}", n % 3)));
+            world.ingest(vec![target]).await;
+            scheduler.run_until_idle().await.unwrap();
+        }
+        assert_eq!(failing.n_calls(), 100);
+        let paused = paused(&world, &rule).await.unwrap();
+        assert_eq!(paused.reason, Pause::PLUGIN_FAILING);
+        assert!(
+            paused.message.starts_with("67 of the last 100"),
+            "{}",
+            paused.message
+        );
     })
     .await;
 }
