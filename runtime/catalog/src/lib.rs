@@ -12,6 +12,7 @@ mod active;
 pub mod blob_exports;
 mod budgets;
 mod categories;
+mod checks;
 pub mod comments;
 pub mod connections;
 pub mod dashboards;

@@ -12,6 +12,7 @@ use perpend_sql::{Owned, checked, digest};
 const TABLES: &[Owned] = &[
     Owned::of_project("assignments", "project_id, rule_id, place"),
     Owned::of_project("rules", "project_id, id"),
+    Owned::of_project("evaluator_checks", "project_id, evaluator_id, number"),
     Owned::of_project("evaluator_versions", "project_id, evaluator_id, number"),
     Owned::of_project("evaluators", "project_id, id"),
     Owned::of_project("dataset_items", "project_id, id, valid_from"),

@@ -15,6 +15,7 @@ pub mod evaluator;
 pub mod execution;
 pub mod filter;
 pub mod ingestion;
+pub mod judge_check;
 pub mod list;
 pub mod observation;
 pub mod plugin;

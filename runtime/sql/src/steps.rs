@@ -44,6 +44,7 @@ pub const STEPS: &[Step] = &[
     step!("kept answers", "0028_kept_answers.sql"),
     step!("budgets", "0029_budgets.sql"),
     step!("version policies", "0030_version_policies.sql"),
+    step!("evaluator checks", "0031_evaluator_checks.sql"),
 ];
 
 /// The version of a database that has all steps.

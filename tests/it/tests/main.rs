@@ -22,6 +22,7 @@ mod grants;
 mod http;
 mod ingestion;
 mod installation;
+mod judge_check;
 mod judge_kills;
 mod judge_prompts;
 mod judges;

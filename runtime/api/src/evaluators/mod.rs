@@ -7,6 +7,7 @@
 //! evaluator as a `code` evaluator whose source is a comment that says what it really is; everyone else
 //! gets `type: "plugin"`. All forms carry the same further members.
 
+mod check;
 mod code;
 mod config;
 mod definition;
@@ -98,6 +99,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(versions, list_versions);
     presets::routes(routes);
     trial::routes(routes);
+    check::routes(routes);
 }
 
 /// Whether an evaluator is of a kind, as some client sees it.

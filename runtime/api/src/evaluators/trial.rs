@@ -113,7 +113,7 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
     }))
 }
 
-fn written(item: TrialItem) -> WrittenItem {
+pub(super) fn written(item: TrialItem) -> WrittenItem {
     WrittenItem {
         input: item.input,
         output: item.output,
@@ -129,7 +129,7 @@ async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Eva
         (Some(id), None) => {
             let mut evaluator = existing(app, project, id).await?;
             if let Some(number) = input.version {
-                evaluator.version = version(app, project, &evaluator, number).await?;
+                evaluator.version = at_version(app, project, &evaluator, number).await?;
             }
             Ok(evaluator)
         }
@@ -148,20 +148,19 @@ async fn asked(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Eva
     }
 }
 
-async fn version(
+/// The version of this number.
+pub(super) async fn at_version(
     app: &App,
     project: &ProjectId,
     evaluator: &Evaluator,
     number: u32,
 ) -> Result<EvaluatorVersion, Problem> {
-    let catalog = &app.store.catalog;
-    let before = Some(number.saturating_add(1));
-    let found = catalog
-        .evaluator_versions(project, &evaluator.id, before, 1)
-        .await?;
-    let mut found = found.into_iter();
-    let found = found.find(|version| version.number == number);
-    found.ok_or_else(|| Problem::not_found("version of this evaluator"))
+    let found = app
+        .store
+        .catalog
+        .evaluator_at(project, &evaluator.id, number);
+    let none = || Problem::not_found("version of this evaluator");
+    Ok(found.await?.ok_or_else(none)?.version)
 }
 
 async fn draft(app: &App, project: &ProjectId, body: Value) -> Result<Evaluator, Problem> {
@@ -203,7 +202,7 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
 }
 
 /// The mapping suits the targets, as a rule would need it.
-fn check_plan(
+pub(super) fn check_plan(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
     on: &[TrialOn],

@@ -3,6 +3,7 @@
 mod backup;
 mod demo;
 mod docs;
+mod judge;
 mod kit;
 mod log;
 mod organization_key;
@@ -64,6 +65,8 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Make, build, check, try, test, measure and register plug-ins
     Plugin(plugin::PluginArgs),
+    /// Look after evaluators that judge
+    Judge(judge::JudgeArgs),
     /// Look into OTLP payloads
     Otlp {
         #[command(subcommand)]
@@ -141,6 +144,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Plugin(args) => plugin::plugin(args, bundle),
+        Command::Judge(args) => judge::judge(args),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::kit::say;
 use super::plugin_add;
-use super::plugin_remote::{Access, ServerRemote};
+use super::plugin_remote::{Access, ServerRemote, TIMEOUT};
 use crate::SystemClock;
 
 /// `perpend plugin` with what all of its commands take.
@@ -271,16 +271,20 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         }
         Asked::Push { file, access } => push(file, &access, progress)?,
         Asked::Add { file, settings } => plugin_add::add(&file, &settings, bundle, progress)?,
-        Asked::List { access } => Registry::of(&ServerRemote::new(&access)?).list()?,
+        Asked::List { access } => Registry::of(&ServerRemote::new(&access, TIMEOUT)?).list()?,
         Asked::Show { reference, access } => {
-            Registry::of(&ServerRemote::new(&access)?).show(&reference)?
+            Registry::of(&ServerRemote::new(&access, TIMEOUT)?).show(&reference)?
         }
         Asked::Rollback {
             name,
             to,
             dry_run,
             access,
-        } => Registry::of(&ServerRemote::new(&access)?).rollback(&name, to.as_deref(), dry_run)?,
+        } => Registry::of(&ServerRemote::new(&access, TIMEOUT)?).rollback(
+            &name,
+            to.as_deref(),
+            dry_run,
+        )?,
     })
 }
 
@@ -405,7 +409,7 @@ fn bench(
 }
 
 fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyhow::Result<Report> {
-    let remote = ServerRemote::new(access)?;
+    let remote = ServerRemote::new(access, TIMEOUT)?;
     let selection = Selection {
         file,
         ..Selection::default()

@@ -1,4 +1,4 @@
-//! The server that `perpend plugin push` and its neighbours speak to.
+//! The server that `perpend plugin push`, `perpend judge check` and their neighbours speak to.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::client::Client;
 /// Where a server is when nobody says.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:4717";
 /// A server compiles what is pushed: an interpreter takes it a minute on a slow machine.
-const TIMEOUT: Duration = Duration::from_secs(180);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Where the server is, and who asks.
 #[derive(Clone, Debug, Args)]
@@ -38,8 +38,8 @@ pub(super) struct ServerRemote {
 }
 
 impl ServerRemote {
-    /// The server that was named, by flags or in the environment.
-    pub(super) fn new(access: &Access) -> anyhow::Result<Self> {
+    /// The server that was named, by flags or in the environment. An answer is waited for so long.
+    pub(super) fn new(access: &Access, timeout: Duration) -> anyhow::Result<Self> {
         let or_variable = |given: &Option<String>, name: &str| {
             let variable = || std::env::var(name).ok();
             given
@@ -59,7 +59,7 @@ impl ServerRemote {
         };
         anyhow::ensure!(
             !address.starts_with("https://"),
-            "--server: this version of perpend plugin speaks plain http; reach {address} by its http address, \
+            "--server: this version of perpend speaks plain http; reach {address} by its http address, \
              or through a tunnel to it on this machine"
         );
         anyhow::ensure!(
@@ -74,7 +74,7 @@ impl ServerRemote {
             Client::new(&address)
         };
         Ok(Self {
-            client: client.with_keys(&public, &secret).with_timeout(TIMEOUT),
+            client: client.with_keys(&public, &secret).with_timeout(timeout),
             address,
             runtime,
         })

@@ -31,7 +31,7 @@ static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"…[0-9a-f]
 static SIGNED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"project=[^&"\s]+&until=\d+&signature=[\w-]+"#).ok());
 /// Members whose value is another one in each run, or with each build of the server's own plug-ins.
-const MEMBERS: [&str; 9] = [
+const MEMBERS: [&str; 11] = [
     "cursor",
     "nextCursor",
     "wallMs",
@@ -41,6 +41,8 @@ const MEMBERS: [&str; 9] = [
     "cpuMicroseconds",
     "sizeBytes",
     "lastUsedAt",
+    "latencyMedianMs",
+    "latencyP95Ms",
 ];
 /// Times of the script are older than this; those of a run, and what ends or began near it, are not.
 const RUN_MS: i64 = 2 * 86_400_000;

@@ -1,0 +1,382 @@
+//! What pairs of a label and a verdict show.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perpend_contract::judge_check::{
+    Agreement, Badge, Correlation, Figure, LabelFigures, Repeatability,
+};
+use perpend_stats::agreement::{Confusion, Weights};
+use perpend_stats::correlation::correlate;
+use perpend_stats::{bootstrap, random};
+use perpend_web::problem::{Code, Problem};
+
+use super::labels::{Labelled, Verdict};
+
+/// Labels below which there is no verdict on the evaluator (evaluation.md 3.12).
+const LEAST_PAIRS: usize = 30;
+/// What the lower end of the interval has to reach (evaluation.md 6).
+const LEAST_KAPPA: f64 = 0.6;
+const LEAST_RHO: f64 = 0.7;
+const RESAMPLES: usize = 2_000;
+const LEVEL: f64 = 0.95;
+
+/// Labels and verdicts of the same items.
+#[derive(Clone, Debug, PartialEq)]
+enum Pairs {
+    Labels(Vec<String>, Vec<String>),
+    Numbers(Vec<f64>, Vec<f64>),
+}
+
+/// What an evaluator gave, beside what is right.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Judged {
+    pairs: Pairs,
+    /// Every label, or the lowest and the highest number.
+    values: Vec<String>,
+}
+
+/// What the pairs show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) agreement: Option<Agreement>,
+    pub(super) correlation: Option<Correlation>,
+}
+
+/// The pairs of the items that have a verdict.
+pub(super) fn judged(
+    labelled: &[Labelled],
+    verdicts: Option<&Vec<Option<Verdict>>>,
+) -> Result<Judged, Problem> {
+    let given = verdicts.into_iter().flatten();
+    let both = labelled.iter().zip(given);
+    let both: Vec<(&Verdict, &Verdict)> = both
+        .filter_map(|(one, given)| Some((&one.right, given.as_ref()?)))
+        .collect();
+    let unlike = |given: &str, right: &str| {
+        let message = format!("the evaluator gives {given}, and the labels are {right}");
+        Problem::new(Code::Unprocessable, message).with("field", "against")
+    };
+    let are_numbers = both
+        .iter()
+        .any(|(_, given)| matches!(given, Verdict::Number(_)));
+    if are_numbers {
+        let right = both.iter().map(|(right, _)| right.number());
+        let right: Option<Vec<f64>> = right.collect();
+        let given = both.iter().filter_map(|(_, given)| given.number());
+        let right = right.ok_or_else(|| unlike("numbers", "categories"))?;
+        let given: Vec<f64> = given.collect();
+        let all = || right.iter().chain(&given).copied();
+        let ends = [
+            all().fold(f64::INFINITY, f64::min),
+            all().fold(f64::NEG_INFINITY, f64::max),
+        ];
+        return Ok(Judged {
+            values: ends.iter().map(ToString::to_string).collect(),
+            pairs: Pairs::Numbers(right, given),
+        });
+    }
+    let given = both.iter().filter_map(|(_, given)| given.label(true));
+    let given: Vec<String> = given.collect();
+    let are_truths = given
+        .iter()
+        .all(|label| ["true", "false"].contains(&label.as_str()));
+    let right = both.iter().map(|(right, _)| right.label(are_truths));
+    let right: Option<Vec<String>> = right.collect();
+    let right = right.ok_or_else(|| unlike("categories", "numbers"))?;
+    let mut values: BTreeSet<&String> = right.iter().chain(&given).collect();
+    let truths = ["true".to_owned(), "false".to_owned()];
+    if are_truths && !given.is_empty() {
+        values.extend(&truths);
+    }
+    Ok(Judged {
+        values: values.into_iter().cloned().collect(),
+        pairs: Pairs::Labels(right, given),
+    })
+}
+
+impl Judged {
+    pub(super) const fn n_pairs(&self) -> usize {
+        match &self.pairs {
+            Pairs::Labels(right, _) => right.len(),
+            Pairs::Numbers(right, _) => right.len(),
+        }
+    }
+
+    /// A verdict that is far from this one.
+    pub(super) fn other_than(&self, verdict: &Verdict) -> &str {
+        let other = match verdict {
+            Verdict::Label(label) => self.values.iter().find(|value| *value != label),
+            Verdict::Number(number) => {
+                let distance = |value: &&String| {
+                    let value: f64 = value.parse().unwrap_or(*number);
+                    (value - number).abs()
+                };
+                let farthest = self.values.iter();
+                farthest.max_by(|a, b| distance(a).total_cmp(&distance(b)))
+            }
+        };
+        other.map_or("the opposite", String::as_str)
+    }
+}
+
+fn figure(evaluator: &str, metric: &str, n: usize, of: impl Fn(&[usize]) -> Option<f64>) -> Figure {
+    let whole: Vec<usize> = (0..n).collect();
+    let options = bootstrap::Options {
+        seed: random::seed(evaluator, metric),
+        resamples: RESAMPLES,
+        level: LEVEL,
+    };
+    let value = of(&whole);
+    let resampled = bootstrap::statistic(n, None, options, of).ok().flatten();
+    Figure {
+        value,
+        lower: resampled.as_ref().map(|found| found.interval.lower),
+        upper: resampled.as_ref().map(|found| found.interval.upper),
+    }
+}
+
+/// What the pairs show; nothing without any. Resampling takes a part of a second.
+pub(super) fn figures(evaluator: &str, judged: &Judged) -> Figures {
+    match &judged.pairs {
+        Pairs::Labels(right, given) => Figures {
+            agreement: agreement(evaluator, right, given, &judged.values),
+            correlation: None,
+        },
+        Pairs::Numbers(right, given) => Figures {
+            agreement: None,
+            correlation: correlation(evaluator, right, given),
+        },
+    }
+}
+
+fn agreement(
+    evaluator: &str,
+    right: &[String],
+    given: &[String],
+    labels: &[String],
+) -> Option<Agreement> {
+    let drawn = |at: &[usize]| {
+        let pick = |from: &[String]| at.iter().map(|at| from[*at].clone()).collect::<Vec<_>>();
+        Confusion::count(&pick(right), &pick(given), labels).ok()
+    };
+    let confusion = Confusion::count(right, given, labels).ok()?;
+    let n = right.len();
+    let counts = confusion.counts().to_vec();
+    let of_right = |at: usize| counts[at].iter().sum::<u64>();
+    let of_given = |at: usize| counts.iter().map(|row| row[at]).sum::<u64>();
+    let qualities = labels.iter().zip(confusion.labels()).enumerate();
+    // The first of equally frequent ones.
+    let constant = (0..labels.len()).rev().max_by_key(|at| of_right(*at))?;
+    Some(Agreement {
+        agreement: figure(evaluator, "agreement", n, |at| Some(drawn(at)?.agreement())),
+        kappa: figure(evaluator, "kappa", n, |at| drawn(at)?.kappa(Weights::Equal)),
+        gwet_ac1: confusion.gwet_ac1(),
+        scott_pi: confusion.scott_pi(),
+        macro_f1: confusion.macro_f1(),
+        balanced_accuracy: confusion.balanced_accuracy(),
+        matthews: confusion.matthews(),
+        labels: qualities
+            .map(|(at, (label, quality))| LabelFigures {
+                label: label.clone(),
+                reference_count: of_right(at),
+                judge_count: of_given(at),
+                precision: quality.precision,
+                recall: quality.recall,
+                f1: quality.f1,
+            })
+            .collect(),
+        constant_label: labels[constant].clone(),
+        constant_agreement: of_right(constant) as f64 / n as f64,
+        confusion: counts,
+    })
+}
+
+fn correlation(evaluator: &str, right: &[f64], given: &[f64]) -> Option<Correlation> {
+    let found = correlate(right, given).ok()?;
+    let spearman = figure(evaluator, "spearman", right.len(), |at| {
+        let pick = |from: &[f64]| at.iter().map(|at| from[*at]).collect::<Vec<_>>();
+        correlate(&pick(right), &pick(given)).ok()?.spearman
+    });
+    let n = right.len() as f64;
+    let mean = right.iter().sum::<f64>() / n;
+    Some(Correlation {
+        spearman,
+        pearson: found.pearson,
+        kendall_tau_b: found.kendall_tau_b,
+        mae: found.mae,
+        rmse: found.rmse,
+        bias: found.bias,
+        constant_value: mean,
+        constant_mae: right.iter().map(|one| (one - mean).abs()).sum::<f64>() / n,
+    })
+}
+
+impl Figures {
+    /// Whether the evaluator may be trusted, and why.
+    pub(super) fn badge(&self, n_pairs: usize) -> (Badge, String) {
+        let (name, figure, least) = match (&self.agreement, &self.correlation) {
+            (Some(agreement), _) => ("Cohen's kappa", agreement.kappa, LEAST_KAPPA),
+            (None, Some(correlation)) => ("Spearman's rho", correlation.spearman, LEAST_RHO),
+            (None, None) => {
+                let said = "No item has a label and a verdict, so that nothing can be said.";
+                return (Badge::Uncalibrated, said.to_owned());
+            }
+        };
+        if n_pairs < LEAST_PAIRS {
+            let said = format!(
+                "{LEAST_PAIRS} items with a label and a verdict are needed to judge by, and this check has {n_pairs}. The figures \
+                 are shown all the same."
+            );
+            return (Badge::Uncalibrated, said);
+        }
+        let (Some(value), Some(lower), Some(upper)) = (figure.value, figure.lower, figure.upper)
+        else {
+            let said = format!("{name} is not defined here: one side never changes.");
+            return (Badge::Weak, said);
+        };
+        let is_enough = least <= lower;
+        let badge = if is_enough {
+            Badge::Calibrated
+        } else {
+            Badge::Weak
+        };
+        let said = format!(
+            "{name} is {value:.2}, between {lower:.2} and {upper:.2} with 95 % confidence; the lower end {} the {least} that is \
+             asked for.",
+            if is_enough {
+                "reaches"
+            } else {
+                "does not reach"
+            }
+        );
+        (badge, said)
+    }
+}
+
+/// Whether the same comes again, over the items that have a verdict in each run.
+pub(super) fn repeatability(runs: &[Vec<Option<Verdict>>]) -> Repeatability {
+    let mut items: BTreeMap<usize, Vec<&Verdict>> = BTreeMap::new();
+    for run in runs {
+        for (place, verdict) in run.iter().enumerate() {
+            items.entry(place).or_default().extend(verdict);
+        }
+    }
+    items.retain(|_, verdicts| verdicts.len() == runs.len());
+    let n = items.len();
+    let mean = |sum: f64| (0 < n).then(|| sum / n as f64);
+    let is_equal = |verdicts: &&Vec<&Verdict>| verdicts.iter().all(|one| *one == verdicts[0]);
+    let n_equal = items.values().filter(is_equal).count();
+    let spread = |verdicts: &Vec<&Verdict>| {
+        let numbers = || {
+            verdicts.iter().filter_map(|one| match one {
+                Verdict::Number(number) => Some(*number),
+                Verdict::Label(_) => None,
+            })
+        };
+        let lowest = numbers().reduce(f64::min)?;
+        Some(numbers().fold(lowest, f64::max) - lowest)
+    };
+    let spreads: Vec<f64> = items.values().filter_map(spread).collect();
+    Repeatability {
+        item_count: n as u64,
+        equal_share: mean(n_equal as f64),
+        spread: mean(spreads.iter().sum()).filter(|_| !spreads.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_scheduler::TrialOn;
+
+    use super::*;
+
+    fn labelled(right: Vec<Verdict>) -> Vec<Labelled> {
+        let one = |right| Labelled {
+            on: TrialOn::Written(Box::default()),
+            right,
+        };
+        right.into_iter().map(one).collect()
+    }
+
+    fn label(text: &str) -> Verdict {
+        Verdict::Label(text.to_owned())
+    }
+
+    fn of(right: Vec<Verdict>, given: Vec<Verdict>) -> Judged {
+        let given = given.into_iter().map(Some).collect();
+        judged(&labelled(right), Some(&given)).unwrap()
+    }
+
+    #[test]
+    fn a_judge_that_always_agrees_is_calibrated_from_thirty_labels_on() {
+        for (n, expected) in [(29, Badge::Uncalibrated), (30, Badge::Calibrated)] {
+            let said: Vec<Verdict> = (0..n)
+                .map(|at| label(if at % 2 == 0 { "good" } else { "bad" }))
+                .collect();
+            let judged = of(said.clone(), said);
+            let figures = figures("e", &judged);
+            assert_eq!(figures.badge(judged.n_pairs()).0, expected, "{n}");
+            let agreement = figures.agreement.unwrap();
+            assert_eq!(agreement.agreement.value, Some(1.0));
+            assert_eq!(agreement.kappa.lower, Some(1.0));
+        }
+    }
+
+    #[test]
+    fn who_always_says_the_most_frequent_label_agrees_often_and_is_weak() {
+        let right = (0..100).map(|at| label(if at < 90 { "good" } else { "bad" }));
+        let judged = of(right.collect(), vec![label("good"); 100]);
+        let figures = figures("e", &judged);
+        assert_eq!(figures.badge(100).0, Badge::Weak);
+        let agreement = figures.agreement.unwrap();
+        assert_eq!(agreement.agreement.value, Some(0.9));
+        assert_eq!(agreement.constant_label, "good");
+        assert_eq!(agreement.constant_agreement, 0.9);
+        assert_eq!(agreement.kappa.value, Some(0.0));
+    }
+
+    #[test]
+    fn truth_values_are_held_against_zero_and_one_on_either_side() {
+        let truths = vec![label("true"), label("false")];
+        let numbers = vec![Verdict::Number(1.0), Verdict::Number(0.0)];
+        let judged = of(numbers.clone(), truths.clone());
+        assert_eq!(
+            figures("e", &judged).agreement.unwrap().agreement.value,
+            Some(1.0)
+        );
+        let judged = of(truths, numbers);
+        assert_eq!(figures("e", &judged).correlation.unwrap().mae, 0.0);
+    }
+
+    #[test]
+    fn categories_and_numbers_are_not_compared() {
+        let given = vec![Some(Verdict::Number(0.3))];
+        assert!(judged(&labelled(vec![label("good")]), Some(&given)).is_err());
+        let given = vec![Some(label("good"))];
+        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), Some(&given)).is_err());
+    }
+
+    #[test]
+    fn what_is_demanded_is_far_from_what_was_said() {
+        let judged = of(
+            vec![Verdict::Number(0.0), Verdict::Number(1.0)],
+            vec![Verdict::Number(0.2), Verdict::Number(0.9)],
+        );
+        assert_eq!(judged.other_than(&Verdict::Number(0.2)), "1");
+        assert_eq!(judged.other_than(&Verdict::Number(0.9)), "0");
+        let truths = of(vec![label("true")], vec![label("true")]);
+        assert_eq!(truths.other_than(&label("true")), "false");
+    }
+
+    #[test]
+    fn the_spread_is_that_of_items_which_were_judged_in_every_run() {
+        let number = |number| Some(Verdict::Number(number));
+        let runs = [
+            vec![number(0.5), number(0.2), number(0.9)],
+            vec![number(0.5), number(0.4), None],
+        ];
+        let found = repeatability(&runs);
+        assert_eq!((found.item_count, found.equal_share), (2, Some(0.5)));
+        assert!((found.spread.unwrap() - 0.1).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,222 @@
+//! What is right: the labels that an evaluator is held against.
+
+use std::collections::{BTreeMap, HashMap};
+
+use perpend_contract::judge_check::CheckInput;
+use perpend_contract::score::AnyValue;
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Cursor;
+use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
+use perpend_domain::telemetry::ScoreQuery;
+use perpend_scheduler::TrialOn;
+use perpend_web::problem::{Code, Problem};
+
+use super::super::trial::written;
+use crate::state::App;
+
+const MAX_LABELS: usize = 200;
+/// Scores looked at: several people may have judged a target.
+const PAGE: u32 = 500;
+const MAX_PAGES: u32 = 10;
+
+/// What an evaluator, or a person, says of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// A category, or `true` and `false`.
+    Label(String),
+    /// A number.
+    Number(f64),
+}
+
+impl Verdict {
+    /// None of a free text.
+    pub(super) fn of(value: &ScoreValue) -> Option<Self> {
+        match value {
+            ScoreValue::Numeric(number) => Some(Self::Number(*number)),
+            ScoreValue::Boolean(truth) => Some(Self::Label(truth.to_string())),
+            ScoreValue::Categorical(category) => Some(Self::Label(category.clone())),
+            ScoreValue::Text(_) | ScoreValue::Correction(_) => None,
+        }
+    }
+
+    /// As a number: truth values are 0 and 1.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Label(label) => match label.as_str() {
+                "true" => Some(1.0),
+                "false" => Some(0.0),
+                _ => None,
+            },
+        }
+    }
+
+    /// As a label: 0 and 1 are truth values, where truth values are asked for.
+    pub(super) fn label(&self, are_truths: bool) -> Option<String> {
+        match self {
+            Self::Label(label) => Some(label.clone()),
+            Self::Number(1.0) if are_truths => Some("true".to_owned()),
+            Self::Number(0.0) if are_truths => Some("false".to_owned()),
+            Self::Number(_) => None,
+        }
+    }
+}
+
+/// What is judged, and what is right.
+#[derive(Clone, Debug)]
+pub(super) struct Labelled {
+    pub(super) on: TrialOn,
+    pub(super) right: Verdict,
+}
+
+/// The labels that a request names.
+pub(super) async fn of(
+    app: &App,
+    project: &ProjectId,
+    input: &CheckInput,
+) -> Result<Vec<Labelled>, Problem> {
+    let limit = input.limit.map_or(MAX_LABELS, |limit| limit as usize);
+    if !(1..=MAX_LABELS).contains(&limit) {
+        let message = format!("a number from 1 to {MAX_LABELS} is expected");
+        return Err(Problem::body("limit", message));
+    }
+    match (&input.against, &input.items) {
+        (Some(name), None) => of_scores(app, project, name, limit).await,
+        (None, Some(items)) if (1..=MAX_LABELS).contains(&items.len()) => {
+            let labelled = items.iter().take(limit).map(|one| Labelled {
+                on: TrialOn::Written(Box::new(written(one.item.clone()))),
+                right: match &one.label {
+                    AnyValue::Boolean(truth) => Verdict::Label(truth.to_string()),
+                    AnyValue::Number(number) => Verdict::Number(*number),
+                    AnyValue::Text(text) => Verdict::Label(text.clone()),
+                },
+            });
+            Ok(labelled.collect())
+        }
+        (None, Some(_)) => {
+            let message = format!("1 to {MAX_LABELS} items are expected");
+            Err(Problem::body("items", message))
+        }
+        _ => Err(Problem::body(
+            "against",
+            "either the name of scores or items are expected",
+        )),
+    }
+}
+
+/// What people said of targets, the newest targets first.
+async fn of_scores(
+    app: &App,
+    project: &ProjectId,
+    name: &str,
+    limit: usize,
+) -> Result<Vec<Labelled>, Problem> {
+    let query = ScoreQuery {
+        names: vec![name.to_owned()],
+        sources: vec![ScoreSource::Annotation, ScoreSource::Api],
+        is_in_trace: true,
+        ..ScoreQuery::default()
+    };
+    let mut order: Vec<Target> = Vec::new();
+    let mut said: HashMap<Target, Vec<Verdict>> = HashMap::new();
+    let mut after: Option<Cursor> = None;
+    for _ in 0..MAX_PAGES {
+        let telemetry = &app.store.telemetry;
+        let page = telemetry.scores(project, &query, after.as_ref(), PAGE);
+        let page = page.await?;
+        for score in page.items {
+            let (Some(target), Some(verdict)) = (
+                target_of(score.written.subject),
+                Verdict::of(&score.written.value),
+            ) else {
+                continue;
+            };
+            let of_target = said.entry(target.clone()).or_default();
+            if of_target.is_empty() {
+                order.push(target);
+            }
+            of_target.push(verdict);
+        }
+        after = page.next;
+        if after.is_none() || limit <= order.len() {
+            break;
+        }
+    }
+    if order.is_empty() {
+        let message = format!(
+            "no score {name:?} with a number, a truth value or a category was given to a trace or an observation, by people or \
+             over the API"
+        );
+        return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
+    }
+    order.truncate(limit);
+    let labelled = order.into_iter().filter_map(|target| {
+        let right = together(&said.remove(&target)?)?;
+        let on = TrialOn::Target(target);
+        Some(Labelled { on, right })
+    });
+    Ok(labelled.collect())
+}
+
+fn target_of(subject: Subject) -> Option<Target> {
+    let (trace_id, observation_id) = match subject {
+        Subject::Trace(trace) => (trace, None),
+        Subject::Observation(trace, observation) => (trace, Some(observation)),
+        _ => return None,
+    };
+    Some(Target {
+        trace_id,
+        observation_id,
+    })
+}
+
+/// What several said, the newest first: the mean of numbers, else the label of the most; of equally many that one whose newest
+/// is the newest.
+fn together(said: &[Verdict]) -> Option<Verdict> {
+    let numbers: Option<Vec<f64>> = said
+        .iter()
+        .map(|one| match one {
+            Verdict::Number(number) => Some(*number),
+            Verdict::Label(_) => None,
+        })
+        .collect();
+    if let Some(numbers) = numbers {
+        let n = numbers.len() as f64;
+        return Some(Verdict::Number(numbers.iter().sum::<f64>() / n));
+    }
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (age, one) in said.iter().enumerate() {
+        if let Verdict::Label(label) = one {
+            counts.entry(label).or_insert((0, said.len() - age)).0 += 1;
+        }
+    }
+    let most = counts.into_iter().max_by_key(|(_, rank)| *rank)?;
+    Some(Verdict::Label(most.0.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(text: &str) -> Verdict {
+        Verdict::Label(text.to_owned())
+    }
+
+    #[test]
+    fn of_several_labels_the_most_frequent_holds_and_of_equals_the_newest() {
+        let said = [label("bad"), label("good"), label("good")];
+        assert_eq!(together(&said), Some(label("good")));
+        assert_eq!(together(&said[..2]), Some(label("bad")));
+        assert_eq!(
+            together(&[label("good"), label("bad")]),
+            Some(label("good"))
+        );
+    }
+
+    #[test]
+    fn of_several_numbers_the_mean_holds() {
+        let said = [Verdict::Number(0.25), Verdict::Number(0.75)];
+        assert_eq!(together(&said), Some(Verdict::Number(0.5)));
+    }
+}

@@ -1,0 +1,69 @@
+//! What the calls of a check took.
+
+use perpend_scheduler::TrialResult;
+
+use crate::model_calls;
+
+/// Calls of an evaluator, added up.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// How many targets and items it was asked about.
+    pub(super) n: u64,
+    /// Unless the price of one is not known.
+    cost: Option<f64>,
+    took_ms: Vec<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            n: 0,
+            cost: Some(0.0),
+            took_ms: Vec::new(),
+        }
+    }
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, results: &[TrialResult]) {
+        for result in results.iter().filter(|result| result.item.is_some()) {
+            self.n += 1;
+            self.took_ms.push(result.took_ms);
+            if !result.model_calls.is_empty() {
+                let cost = model_calls::cost(&result.model_calls);
+                self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+            }
+        }
+    }
+
+    pub(super) const fn cost(&self) -> Option<f64> {
+        self.cost
+    }
+
+    /// Median and 95th percentile; none without calls.
+    pub(super) fn latency(&self) -> Option<(u64, u64)> {
+        let mut sorted = self.took_ms.clone();
+        sorted.sort_unstable();
+        let at = |share: usize| {
+            let rank = (sorted.len() * share).div_ceil(100).max(1);
+            sorted.get(rank - 1).copied()
+        };
+        at(50).zip(at(95))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_that_were_measured() {
+        let took_ms = (1..=20).rev().collect();
+        let tally = Tally {
+            took_ms,
+            ..Tally::default()
+        };
+        assert_eq!(tally.latency(), Some((10, 19)));
+        assert_eq!(Tally::default().latency(), None);
+    }
+}

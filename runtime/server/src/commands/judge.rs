@@ -1,0 +1,354 @@
+//! `perpend judge check`: whether an evaluator may be trusted.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use perpend_author::{Answer, Remote as _};
+use perpend_contract::judge_check::{
+    Agreement, Badge, CheckInput, Correlation, EvaluatorCheck, Figure, LabelledItem,
+};
+use perpend_contract::score::AnyValue;
+use perpend_contract::trial::TrialItem;
+use serde_json::Value;
+
+use super::plugin_remote::{Access, ServerRemote};
+
+/// Each item is judged several times, and a model may take a minute for one.
+const TIMEOUT: Duration = Duration::from_secs(3_600);
+const BAR: usize = 20;
+
+#[derive(Debug, Args)]
+pub(super) struct JudgeArgs {
+    #[command(subcommand)]
+    command: JudgeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum JudgeCommand {
+    /// Hold an evaluator against what people say: agreement, repeatability, planted instructions, cost
+    #[command(after_help = "Example:\n  \
+        PERPEND_PUBLIC_KEY=pk-... PERPEND_SECRET_KEY=sk-... perpend judge check politeness --against human-politeness")]
+    Check {
+        /// The evaluator: its id or its name
+        evaluator: String,
+        /// The name of scores that people gave, or a file of JSON lines: `input`, `output`, `expectedOutput`, `metadata` and
+        /// `variables` of an item, and its `label`
+        #[arg(long, value_name = "SCORE|FILE")]
+        against: String,
+        /// A version of the evaluator [default: the newest]
+        #[arg(long)]
+        version: Option<u32>,
+        /// Which of its scores, where it gives several
+        #[arg(long)]
+        score: Option<String>,
+        /// How often each item is judged, 1 to 5
+        #[arg(long, default_value_t = 2)]
+        runs: u32,
+        /// The most items that are judged, 1 to 200
+        #[arg(long, default_value_t = 200)]
+        limit: u32,
+        /// Plant no instructions
+        #[arg(long)]
+        no_plants: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        access: Access,
+    },
+}
+
+pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
+    let JudgeCommand::Check {
+        evaluator,
+        against,
+        version,
+        score,
+        runs,
+        limit,
+        no_plants,
+        json,
+        access,
+    } = args.command;
+    let remote = ServerRemote::new(&access, TIMEOUT)?;
+    let id = id_of(&remote, &evaluator)?;
+    let items = items_of(Path::new(&against))?;
+    let input = CheckInput {
+        version,
+        against: items.is_none().then_some(against),
+        items,
+        score,
+        variable_mapping: None,
+        runs: Some(runs),
+        limit: Some(limit),
+        plants: Some(!no_plants),
+    };
+    let is_terminal = std::io::stderr().is_terminal();
+    if is_terminal {
+        eprintln!("asking {evaluator}: each item {runs} times, which takes as long as its model");
+    }
+    let path = format!("/api/v1/evaluators/{id}/check");
+    let body = serde_json::to_vec(&input)?;
+    let answer = remote.send("POST", &path, Some(("application/json", body)));
+    let answer = succeeded(answer.map_err(anyhow::Error::msg)?)?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{answer:#}")?;
+    } else {
+        let check: EvaluatorCheck = serde_json::from_value(answer)?;
+        write!(out, "{}", shown(&check, out.is_terminal()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn succeeded(answer: Answer) -> anyhow::Result<Value> {
+    if answer.status == 200 {
+        return Ok(answer.body);
+    }
+    let message = answer.body["message"].as_str().unwrap_or_default();
+    anyhow::bail!("the server answered {}: {message}", answer.status)
+}
+
+/// The evaluator of this id, or of this name where only one has it.
+fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
+    let mut found = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/api/public/v2/evaluators?limit=100{cursor}");
+        let answer = remote
+            .send("GET", &path, None)
+            .map_err(anyhow::Error::msg)?;
+        let answer = succeeded(answer)?;
+        for one in answer["data"].as_array().into_iter().flatten() {
+            let id = one["id"].as_str().unwrap_or_default();
+            if id == evaluator {
+                return Ok(id.to_owned());
+            }
+            if one["name"] == evaluator {
+                found.push(id.to_owned());
+            }
+        }
+        match answer["meta"]["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    match found.as_slice() {
+        [id] => Ok(id.clone()),
+        [] => anyhow::bail!("no evaluator has the id or the name {evaluator:?}"),
+        several => anyhow::bail!(
+            "{} evaluators are called {evaluator:?}: give the id of one, such as {}",
+            several.len(),
+            several[0]
+        ),
+    }
+}
+
+/// The items of a file; none where there is no such file.
+fn items_of(path: &Path) -> anyhow::Result<Option<Vec<LabelledItem>>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    let mut items = Vec::new();
+    for (n, line) in std::io::BufReader::new(file).lines().enumerate() {
+        let line = line.with_context(|| path.display().to_string())?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let place = || format!("{}, line {}", path.display(), n + 1);
+        items.push(item_of(&line).with_context(place)?);
+    }
+    anyhow::ensure!(!items.is_empty(), "{} has no items", path.display());
+    Ok(Some(items))
+}
+
+fn item_of(line: &str) -> anyhow::Result<LabelledItem> {
+    let mut item: serde_json::Map<String, Value> = serde_json::from_str(line)?;
+    let label = item.shift_remove("label").context("`label` is missing")?;
+    let label: AnyValue = serde_json::from_value(label)
+        .context("`label` is neither a number, nor true or false, nor a text")?;
+    let item: TrialItem = serde_json::from_value(Value::Object(item))?;
+    Ok(LabelledItem { item, label })
+}
+
+/// A page for people.
+fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
+    let mut page = Page {
+        text: String::new(),
+        has_colours,
+    };
+    let (word, colour) = match check.status {
+        Badge::Calibrated => ("calibrated", 32),
+        Badge::Weak => ("weak", 31),
+        Badge::Uncalibrated => ("uncalibrated", 33),
+        Badge::Stale => ("stale", 33),
+    };
+    let word = page.coloured(colour, word);
+    page.line(&word, &check.explanation);
+    page.line(
+        "judged",
+        &format!(
+            "{} of {} labels, version {}, {} runs",
+            check.pair_count, check.label_count, check.version, check.runs
+        ),
+    );
+    for failures in &check.failures {
+        let what = format!(
+            "{} x {}: {}",
+            failures.count, failures.class, failures.message
+        );
+        page.line("without verdict", &what);
+    }
+    if let Some(agreement) = &check.agreement {
+        page.agreement(agreement);
+    }
+    if let Some(correlation) = &check.correlation {
+        page.correlation(correlation);
+    }
+    if let Some(again) = &check.repeatability {
+        page.head("Repeatability");
+        if let Some(share) = again.equal_share {
+            page.share("equal verdicts", share);
+        }
+        if let Some(spread) = again.spread {
+            page.line("spread", &format!("{spread:.3}"));
+        }
+    }
+    if !check.plants.is_empty() {
+        page.head("Planted instructions that changed the verdict");
+        for plants in &check.plants {
+            let share = plants.flipped_count as f64 / (plants.planted_count.max(1)) as f64;
+            page.share_of(
+                &plants.kind,
+                share,
+                &format!("{} of {}", plants.flipped_count, plants.planted_count),
+            );
+        }
+    }
+    page.head("Cost");
+    let cost = check.cost_usd.map_or_else(
+        || "unknown: a model has no price".to_owned(),
+        |cost| format!("{cost:.6} US dollars"),
+    );
+    page.line(
+        "together",
+        &format!("{cost}, {} calls", check.execution_count),
+    );
+    if let (Some(median), Some(p95)) = (check.latency_median_ms, check.latency_p95_ms) {
+        page.line(
+            "latency",
+            &format!("median {median} ms, 95th percentile {p95} ms"),
+        );
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    has_colours: bool,
+}
+
+impl Page {
+    fn coloured(&self, colour: u8, text: &str) -> String {
+        match self.has_colours {
+            true => format!("\x1b[{colour}m{text:<24}\x1b[0m"),
+            false => format!("{text:<24}"),
+        }
+    }
+
+    fn agreement(&mut self, agreement: &Agreement) {
+        self.head("Agreement");
+        self.figure("agreement", agreement.agreement);
+        self.share(
+            &format!("always {:?}", agreement.constant_label),
+            agreement.constant_agreement,
+        );
+        self.figure("Cohen's kappa", agreement.kappa);
+        self.line("macro F1", &format!("{:.2}", agreement.macro_f1));
+        self.text.push('\n');
+        for (label, row) in agreement.labels.iter().zip(&agreement.confusion) {
+            let row: Vec<String> = row.iter().map(|n| format!("{n:>5}")).collect();
+            let what = format!(
+                "{}   right {:>4}, given {:>4}, precision {:.2}, recall {:.2}",
+                row.join(" "),
+                label.reference_count,
+                label.judge_count,
+                label.precision,
+                label.recall
+            );
+            self.line(&label.label, &what);
+        }
+    }
+
+    fn correlation(&mut self, correlation: &Correlation) {
+        self.head("Correlation");
+        self.figure("Spearman's rho", correlation.spearman);
+        self.line(
+            "mean error",
+            &format!(
+                "{:.3}; {:.3} for who always says {:.3}",
+                correlation.mae, correlation.constant_mae, correlation.constant_value
+            ),
+        );
+        self.line("bias", &format!("{:+.3}", correlation.bias));
+    }
+
+    fn head(&mut self, text: &str) {
+        let head = match self.has_colours {
+            true => format!("\x1b[1m{text}\x1b[0m"),
+            false => text.to_owned(),
+        };
+        let _ = writeln!(self.text, "\n{head}");
+    }
+
+    fn line(&mut self, name: &str, what: &str) {
+        let _ = writeln!(self.text, "{name:<24} {what}");
+    }
+
+    fn figure(&mut self, name: &str, figure: Figure) {
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.2}"));
+        let what = format!(
+            "{} ({} to {})",
+            number(figure.value),
+            number(figure.lower),
+            number(figure.upper)
+        );
+        self.line(name, &what);
+    }
+
+    fn share(&mut self, name: &str, share: f64) {
+        self.share_of(name, share, &format!("{:.0} %", share * 100.0));
+    }
+
+    fn share_of(&mut self, name: &str, share: f64, what: &str) {
+        let n = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+        let bar = format!("{}{}", "█".repeat(n), "░".repeat(BAR - n));
+        self.line(name, &format!("{bar} {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_file_is_an_item_and_its_label() {
+        let item = item_of(r#"{"input": "q", "output": {"a": 1}, "label": true}"#).unwrap();
+        assert_eq!(item.label, AnyValue::Boolean(true));
+        assert_eq!(item.item.output, Some(serde_json::json!({ "a": 1 })));
+    }
+
+    #[test]
+    fn a_line_without_a_label_or_with_an_unknown_member_says_so() {
+        let said = |line| format!("{:#}", item_of(line).unwrap_err());
+        assert!(said(r#"{"output": "a"}"#).contains("`label` is missing"));
+        assert!(said(r#"{"output": "a", "label": [1]}"#).contains("neither a number"));
+        assert!(said(r#"{"output": "a", "label": 1, "colour": 2}"#).contains("colour"));
+    }
+}
