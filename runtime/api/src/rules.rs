@@ -114,10 +114,8 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
     let on_missing = input.on_missing.as_deref();
     let late = input.late.as_deref();
     let policy = input.version_policy;
-    let assignments = match &input.evaluator_assignments {
-        Some(list) => Some(checked_assignments(app, list, policy, stand)),
-        None => policy.map(|policy| Ok(with_policy(stand, policy))),
-    };
+    let assignments = input.evaluator_assignments.as_ref();
+    let assignments = assignments.map(|list| checked_assignments(app, list, policy, stand));
     faults.keep(check_schedule(input));
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
@@ -134,6 +132,8 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
         sampling_independent: input.sampling_independent,
         filter: None,
         assignments: faults.keep(assignments.transpose()),
+        // Evaluators that were sent have theirs already.
+        version: policy.filter(|_| input.evaluator_assignments.is_none()),
         timing: Some(timing_of(input, base, &mut faults)),
         on_missing: faults.keep(named(
             "onMissing",
@@ -184,15 +184,6 @@ fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
             "a number above 0 and at most 1 is expected; set enabled to false to score nothing",
         )),
     }
-}
-
-/// The same, all with this policy.
-fn with_policy(stand: &[Assignment], policy: VersionPolicy) -> Vec<Assignment> {
-    let changed = |one: &Assignment| Assignment {
-        version: policy,
-        ..one.clone()
-    };
-    stand.iter().map(changed).collect()
 }
 
 fn checked_assignments(

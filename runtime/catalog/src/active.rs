@@ -32,6 +32,9 @@ pub struct ActiveCatalog {
     pub older: Vec<(ProjectId, Evaluator)>,
 }
 
+/// Under changes without end what was read last is good enough.
+const MAX_TRIES: u32 = 5;
+
 impl Catalog {
     /// All enabled rules with their evaluators. Crosses tenants: for the engine, which keeps the answer
     /// until [`Catalog::catalog_revision`] passes its revision.
@@ -39,6 +42,18 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn active_rules(&self) -> Result<ActiveCatalog, Error> {
+        let mut n_tries = 0;
+        loop {
+            let read = self.active_rules_once().await?;
+            n_tries += 1;
+            // A change between the statements may have left out a version that a rule uses.
+            if MAX_TRIES <= n_tries || self.catalog_revision().await? == read.revision {
+                return Ok(read);
+            }
+        }
+    }
+
+    async fn active_rules_once(&self) -> Result<ActiveCatalog, Error> {
         // The revision first: a change between the statements makes the rest newer than it says, and
         // the next comparison reads everything again.
         let revision = self.catalog_revision().await?;

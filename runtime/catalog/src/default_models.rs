@@ -20,14 +20,19 @@ const PUT: &str = "
            updated_at = excluded.updated_at";
 const DELETE: &str = "DELETE FROM default_models WHERE project_id = $1";
 const PROTOCOLS: &str = "SELECT provider, adapter FROM llm_connections WHERE project_id = $1";
-/// Evaluators whose current version asks a model.
+/// Evaluators with each version that asks a model and is in use: the newest, and those that rules are pinned to or score with
+/// while the newest runs in the shadow.
 const ASKING: &str = "
     SELECT e.id, e.paused_reason, v.slots
       FROM evaluators e
-      JOIN evaluator_versions v
-        ON v.project_id = e.project_id AND v.evaluator_id = e.id AND v.number = e.version
-     WHERE e.project_id = $1 AND v.slots <> '[]'";
-/// An evaluator whose current version asks a model.
+      JOIN evaluator_versions v ON v.project_id = e.project_id AND v.evaluator_id = e.id
+     WHERE e.project_id = $1 AND v.slots <> '[]'
+       AND (v.number = e.version
+            OR EXISTS (SELECT 1 FROM assignments a
+                        WHERE a.project_id = e.project_id AND a.evaluator_id = e.id
+                          AND (a.pinned_version = v.number
+                               OR (a.shadow_version = e.version AND v.number = e.version - 1))))";
+/// An evaluator of which a version in use asks a model.
 struct Asking {
     id: String,
     paused_reason: Option<String>,
@@ -134,7 +139,7 @@ pub(crate) async fn connection_saved(
     Ok(())
 }
 
-/// Pauses evaluators whose current version asks this provider. Belongs into the transaction that deletes its
+/// Pauses evaluators of which a version in use asks this provider. Belongs into the transaction that deletes its
 /// connection.
 pub(crate) async fn connection_deleted(
     tx: &mut Tx,

@@ -38,6 +38,8 @@ pub struct RulePatch {
     pub filter: Option<Written>,
     /// Evaluators.
     pub assignments: Option<Vec<Assignment>>,
+    /// Version of all evaluators, where the list of them stays.
+    pub version: Option<VersionPolicy>,
     /// Waits.
     pub timing: Option<Timing>,
     /// Absent mapped part.
@@ -71,6 +73,9 @@ impl RulePatch {
             rule.filter = Written::stored(sent, rule.target.filter_columns()).0;
         }
         set(&mut rule.assignments, self.assignments.as_ref());
+        for assignment in &mut rule.assignments {
+            set(&mut assignment.version, self.version.as_ref());
+        }
         set(&mut rule.timing, self.timing.as_ref());
         set(&mut rule.on_missing, self.on_missing.as_ref());
         set(&mut rule.late, self.late.as_ref());

@@ -67,7 +67,7 @@ pub struct AssignmentInput {
     pub evaluator_id: String,
     /// Instead of the evaluator's own mapping.
     pub variable_mapping: Option<Vec<Mapping>>,
-    /// Which version: `latest`; `pinned:N`; or `shadow:N`, with which the newest version but this one scores, and the
+    /// Which version: `latest`; `pinned:N`; or `shadow:N`, with which the newest version other than this one scores, and the
     /// scores of this one stand aside. When absent: as the rule says for all, else as it was, else `latest`.
     #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
     pub version_policy: Option<VersionPolicy>,

@@ -314,7 +314,7 @@ pub enum VersionPolicy {
     Latest,
     /// This one, until somebody changes it.
     Pinned(u32),
-    /// The newest but this one scores; this one scores the same targets too, and its scores stand aside.
+    /// The newest other than this one scores; this one scores the same targets too, and its scores stand aside.
     Shadow(u32),
 }
 

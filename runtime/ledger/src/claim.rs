@@ -112,9 +112,10 @@ const UNHOLD_OLDEST: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3
        AND seq = (SELECT MIN(seq) FROM executions
-                   WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3)
+                   WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3
+                     AND shadow IS NULL)
        AND NOT EXISTS (SELECT 1 FROM executions
-                        WHERE state < 3 AND evaluator_id = $3 AND queue IN
+                        WHERE state < 3 AND evaluator_id = $3 AND shadow IS NULL AND queue IN
                               (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2))";
 const CANCEL_WAITING: &str = "
     UPDATE executions

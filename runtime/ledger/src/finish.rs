@@ -71,6 +71,8 @@ fn health<'f>(
     for each in finished
         .iter()
         .filter(|each| mine.contains(&each.execution.seq))
+        // A version in the shadow says nothing about the one that scores.
+        .filter(|each| each.execution.made.shadow.is_none())
     {
         let health = by_rule
             .entry((&each.execution.project, &each.execution.made.rule_id))

@@ -1,6 +1,7 @@
 //! Rules and evaluators as the engine applies them, kept until the catalog changes.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{
@@ -42,6 +43,14 @@ impl PreparedRule {
     pub(crate) fn reads_scores(&self) -> bool {
         let columns = ["scores_avg", "score_categories", "score_booleans"];
         self.filter().reads(&columns)
+    }
+
+    /// Whether it asks for this evaluator, or for this version of it in the shadow.
+    pub(crate) fn uses(&self, evaluator: &EvaluatorId, shadow: Option<u32>) -> bool {
+        let mut assignments = self.rule.assignments.iter();
+        assignments.any(|each| {
+            each.evaluator_id == *evaluator && (shadow.is_none() || each.version.shadow() == shadow)
+        })
     }
 
     /// Its assignment of this evaluator: with the version that scores, or with this one in the shadow.
@@ -189,10 +198,15 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
         );
     }
     for (project, evaluator) in active.evaluators.into_iter().chain(active.older) {
-        let number = evaluator.version.number;
-        let prepared = prepare_evaluator(store, &project, evaluator).await?;
-        let key = (project, prepared.id().clone(), number);
-        evaluators.insert(key, Arc::new(prepared));
+        let key = (
+            project.clone(),
+            evaluator.id.clone(),
+            evaluator.version.number,
+        );
+        if let Entry::Vacant(place) = evaluators.entry(key) {
+            let prepared = prepare_evaluator(store, &project, evaluator).await?;
+            place.insert(Arc::new(prepared));
+        }
     }
     let mut rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>> = HashMap::new();
     for active in active.rules {

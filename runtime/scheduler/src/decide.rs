@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perpend_domain::evaluation::{Execution, ExecutionOrigin, Late, NewExecution, Target};
 use perpend_domain::filter::Row;
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
-use perpend_domain::ids::{AssignmentId, ExecutionId, ProjectId};
+use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
@@ -219,6 +219,16 @@ fn verdict(
         .filter(|made| made.evaluator_id == *evaluator && made.shadow == assignment.shadow)
         .max_by_key(|made| made.generation);
     let generation = match newest {
+        // A version in the shadow sees what the one that scores has seen.
+        None if assignment.shadow.is_some() && rule.rule.late == Late::Ignore => {
+            match live(evaluator, complete, standing) {
+                Some(live) => {
+                    let n_late = complete.n_observations - live.n_observations;
+                    return Verdict::Late(live.id.clone(), n_late);
+                }
+                None => 0,
+            }
+        }
         None => 0,
         Some(newest) => {
             let n_late = complete
@@ -258,4 +268,17 @@ fn verdict(
         completion: complete.completion.reason,
         n_observations: complete.n_observations,
     }))
+}
+
+/// The newest execution of the version that scores, where more of the trace has come since.
+fn live<'e>(
+    evaluator: &EvaluatorId,
+    complete: &Complete<'_>,
+    standing: &[&'e Execution],
+) -> Option<&'e NewExecution> {
+    let made = standing.iter().map(|execution| &execution.made);
+    let of_evaluator = made.filter(|made| made.evaluator_id == *evaluator && made.shadow.is_none());
+    let newest = of_evaluator.max_by_key(|made| made.generation)?;
+    let has_more = newest.n_observations < complete.n_observations;
+    (has_more && complete.target.observation_id.is_none()).then_some(newest)
 }

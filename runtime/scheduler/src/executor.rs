@@ -451,15 +451,24 @@ impl Inner {
                 continue;
             };
             let Some(assignment) = rule.assignment(&made.evaluator_id, made.shadow) else {
-                let message =
-                    "the rule no longer uses this evaluator, or this version in the shadow";
+                if rule.uses(&made.evaluator_id, made.shadow) {
+                    // The catalog was read while the version changed: the next one has it.
+                    sorted.held.push(execution.seq);
+                    continue;
+                }
+                let message = match made.shadow {
+                    None => "the rule no longer uses this evaluator",
+                    Some(_) => "the rule no longer runs this version in the shadow",
+                };
                 end(Outcome::Cancelled(NoScores::new(
                     Uncalled::AssignmentRemoved,
                     message,
                 )));
                 continue;
             };
+            // A version in the shadow says nothing about the one that scores.
             let probe = probe_of(rule, &made.evaluator_id, now);
+            let probe = probe.filter(|_| made.shadow.is_none());
             if probe.is_none() && pause_of(rule, &made.evaluator_id).is_some() {
                 sorted.held.push(execution.seq);
                 continue;
@@ -625,11 +634,11 @@ impl Inner {
                 match retry::after_failure(&failure, &tried) {
                     Next::Skip => Outcome::Skipped(why),
                     Next::Retry(at) => Outcome::Delayed(why, at),
-                    // What runs in the shadow stops nobody.
-                    Next::Fail(against) => {
-                        let is_shadow = execution.made.shadow.is_some();
-                        Outcome::Failed(why, against && !is_shadow)
+                    // What runs in the shadow stops nobody: without a pause there is nothing to wait for.
+                    Next::Fail(_) | Next::Hold if execution.made.shadow.is_some() => {
+                        Outcome::Failed(why, false)
                     }
+                    Next::Fail(against) => Outcome::Failed(why, against),
                     Next::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
                     Next::GiveBack => return None,
                 }

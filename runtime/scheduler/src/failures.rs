@@ -55,7 +55,11 @@ impl Inner {
             }
         }
         self.note_spent(revision, finished, ended).await?;
-        let blocked = finished.iter().find_map(|each| {
+        // What runs in the shadow stops nobody.
+        let mut live = finished
+            .iter()
+            .filter(|each| each.execution.made.shadow.is_none());
+        let blocked = live.find_map(|each| {
             let (Outcome::Failed(why, _) | Outcome::Held(why, _)) = &each.outcome else {
                 return None;
             };

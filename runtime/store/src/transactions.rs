@@ -102,10 +102,14 @@ impl Store {
             ended.mine = perpend_ledger::end(&mut tx, ending, finished).await?;
             tx.reach("finishing: ended")?;
             write_scores(&mut tx, finished, &ended.mine, ending.now).await?;
-            for each in finished.iter().map(|each| each.execution) {
-                if each.made.shadow.is_some() && ended.mine.contains(&each.seq) {
-                    let target = (&each.project, &each.made.target.trace_id);
-                    put_aside(&mut tx, target, &each.made.id, &each.made.id).await?;
+            for each in finished {
+                let (execution, made) = (each.execution, &each.execution.made);
+                if made.shadow.is_some()
+                    && matches!(each.outcome, Outcome::Completed(_))
+                    && ended.mine.contains(&execution.seq)
+                {
+                    let target = (&execution.project, &made.target.trace_id);
+                    put_aside(&mut tx, target, &made.id, &made.id).await?;
                 }
             }
             for old in perpend_ledger::replaced(&mut tx, finished, &ended.mine).await? {

@@ -8,13 +8,10 @@ use perpend_sql::DatabaseUrl;
 use perpend_store::testing::TempDatabase;
 use serde_json::{Value, json};
 
+use crate::judges::{call, connect, generations, judge};
+
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
-
-async fn call(app: &TestApp, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let answer = app.client.json(method, path, &body).await.unwrap();
-    (answer.status.as_u16(), answer.json())
-}
 
 /// Saves the evaluator that finds this term as the next version.
 async fn next_version(app: &TestApp, evaluator: &str, term: &str) {
@@ -134,6 +131,41 @@ async fn on_postgresql_with_workers_versions_are_pinned_and_shadowed_as_on_sqlit
     };
     let settings = [("database.url", url.as_str()), PROCESSES];
     story(TestApp::with(&settings).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_version_in_the_shadow_whose_model_is_gone_stops_nobody() {
+    let app = TestApp::new().await.unwrap();
+    let reply = json!({ "reply": { "reasoning": "So it is.", "score": 0.9 } });
+    connect(&app, "main", json!([reply])).await;
+    // It is there when the version is saved, and gone for what is scored.
+    let gone = json!({ "contains": "gone", "error": { "status": 404 } });
+    connect(&app, "other", json!([gone, reply])).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
+    let evaluator = made["id"].as_str().unwrap();
+    let mut second = judge(Some("gpt-4o-mini"));
+    second["modelConfig"]["provider"] = json!("other");
+    let path = format!("{EVALUATORS}/{evaluator}");
+    let (status, saved) = call(&app, Method::PATCH, &path, second).await;
+    assert_eq!(status, 200, "{saved}");
+    let mut more = generations();
+    more["versionPolicy"] = json!("shadow:2");
+    app.rule(evaluator, more).await.unwrap();
+    for number in 1..4 {
+        assert_eq!(sent(&app, number, "gone").await[0]["value"], 0.9);
+        let path = format!(
+            "/api/v1/executions?traceId={}",
+            perpend_it::trace_id(number)
+        );
+        let ended = app.wait_for(&path, |listed| {
+            let mut all = listed["data"].as_array().unwrap().iter();
+            all.any(|each| each["shadowVersion"] == 2 && each["state"] == "failed")
+        });
+        ended.await.unwrap();
+    }
+    let health = app.client.get("/api/v1/evaluation-health").await.unwrap();
+    assert_eq!(health.json()["status"], "ok", "{}", health.text());
+    app.stop().await.unwrap();
 }
 
 #[tokio::test]
