@@ -63,14 +63,29 @@ struct Line {
 pub(crate) struct Turn<'a> {
     _of_all: SemaphorePermit<'a>,
     _of_project: OwnedSemaphorePermit,
-    _place: Place<'a>,
 }
 
-/// A place in the line of a project.
+/// A place in the line of a project, kept until it is dropped: for one turn, or for one after the other.
 #[derive(Debug)]
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     turns: &'a Turns,
     project: &'a ProjectId,
+    turn: Arc<Semaphore>,
+}
+
+impl<'a> Place<'a> {
+    /// Waits for the next turn.
+    ///
+    /// # Errors
+    /// Never, while the server runs.
+    pub(crate) async fn turn(&self) -> Result<Turn<'a>, Problem> {
+        let of_project = Arc::clone(&self.turn).acquire_owned().await;
+        let of_all = self.turns.all.acquire().await;
+        Ok(Turn {
+            _of_all: of_all.map_err(|_| Problem::internal())?,
+            _of_project: of_project.map_err(|_| Problem::internal())?,
+        })
+    }
 }
 
 impl Turns {
@@ -88,25 +103,23 @@ impl Turns {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn of this project.
+    /// Waits for a turn of this project; both are given back together.
     ///
     /// # Errors
     /// 503 when too many wait already.
-    pub(crate) async fn wait<'a>(&'a self, project: &'a ProjectId) -> Result<Turn<'a>, Problem> {
-        let (place, turn) = self.line_up(project)?;
-        let of_project = turn.acquire_owned().await;
-        let of_all = self.all.acquire().await;
-        Ok(Turn {
-            _of_all: of_all.map_err(|_| Problem::internal())?,
-            _of_project: of_project.map_err(|_| Problem::internal())?,
-            _place: place,
-        })
-    }
-
-    fn line_up<'a>(
+    pub(crate) async fn wait<'a>(
         &'a self,
         project: &'a ProjectId,
-    ) -> Result<(Place<'a>, Arc<Semaphore>), Problem> {
+    ) -> Result<(Turn<'a>, Place<'a>), Problem> {
+        let place = self.line_up(project)?;
+        Ok((place.turn().await?, place))
+    }
+
+    /// Takes a place in the line of this project.
+    ///
+    /// # Errors
+    /// 503 when too many wait already.
+    pub(crate) fn line_up<'a>(&'a self, project: &'a ProjectId) -> Result<Place<'a>, Problem> {
         let mut lines = self.lines();
         let n_of_all: usize = lines.values().map(|line| line.n).sum();
         let line = lines.get(project);
@@ -131,11 +144,11 @@ impl Turns {
             turn: Arc::new(Semaphore::new(self.bounds.at_a_time_of_project)),
         });
         line.n += 1;
-        let place = Place {
+        Ok(Place {
             turns: self,
             project,
-        };
-        Ok((place, Arc::clone(&line.turn)))
+            turn: Arc::clone(&line.turn),
+        })
     }
 }
 

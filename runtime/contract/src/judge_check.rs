@@ -109,7 +109,7 @@ pub struct Agreement {
     /// How often each pair occurred: a row for each right label, a column for each label of the evaluator, both in the order of
     /// `labels`.
     pub confusion: Vec<Vec<u64>>,
-    /// Who always says the most frequent label: that label.
+    /// The most frequent label, as a judge would say that always says it.
     pub constant_label: String,
     /// The agreement of that.
     pub constant_agreement: f64,
@@ -131,7 +131,7 @@ pub struct Correlation {
     pub rmse: f64,
     /// Mean of what the evaluator gave minus what is right.
     pub bias: f64,
-    /// Who always says the mean: that number.
+    /// The mean of what is right, as a judge would say that always says it.
     pub constant_value: f64,
     /// The mean absolute error of that.
     pub constant_mae: f64,
@@ -157,7 +157,7 @@ pub struct Plants {
     pub kind: String,
     /// How many were judged.
     pub planted_count: u64,
-    /// How many of them changed the verdict.
+    /// How many of them moved the verdict to what they demand.
     pub flipped_count: u64,
     /// How many were not judged.
     pub failed_count: u64,
@@ -214,7 +214,7 @@ pub struct EvaluatorCheck {
     pub execution_count: u64,
     /// What their model calls cost, in US dollars; `null` where the price of one is not known.
     pub cost_usd: Option<f64>,
-    /// Milliseconds until the answer, median.
+    /// Milliseconds of the model calls of an item, or of the evaluator where it asks no model, median.
     pub latency_median_ms: Option<u64>,
     /// The same, 95th percentile.
     pub latency_p95_ms: Option<u64>,

@@ -202,10 +202,10 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
 }
 
 /// The mapping suits the targets, as a rule would need it.
-pub(super) fn check_plan(
+pub(super) fn check_plan<'t>(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
-    on: &[TrialOn],
+    on: impl IntoIterator<Item = &'t TrialOn>,
 ) -> Result<(), Problem> {
     let version = &evaluator.version;
     let mapping = mapping.unwrap_or(&version.mapping);

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::plugin_remote::{Access, ServerRemote};
 
 /// Each item is judged several times, and a model may take a minute for one.
-const TIMEOUT: Duration = Duration::from_secs(3_600);
+const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 const BAR: usize = 20;
 
 #[derive(Debug, Args)]
@@ -77,7 +77,10 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     } = args.command;
     let remote = ServerRemote::new(&access, TIMEOUT)?;
     let id = id_of(&remote, &evaluator)?;
-    let items = items_of(Path::new(&against))?;
+    let mut items = items_of(Path::new(&against))?;
+    if let Some(items) = &mut items {
+        items.truncate(limit as usize);
+    }
     let input = CheckInput {
         version,
         against: items.is_none().then_some(against),
@@ -292,7 +295,7 @@ impl Page {
         self.line(
             "mean error",
             &format!(
-                "{:.3}; {:.3} for who always says {:.3}",
+                "{:.3}; {:.3} of a judge that always says {:.3}",
                 correlation.mae, correlation.constant_mae, correlation.constant_value
             ),
         );

@@ -17,6 +17,8 @@ const LEAST_PAIRS: usize = 30;
 /// What the lower end of the interval has to reach (evaluation.md 6).
 const LEAST_KAPPA: f64 = 0.6;
 const LEAST_RHO: f64 = 0.7;
+/// Different labels: the matrix has a cell for each two.
+const MAX_DISTINCT: usize = 50;
 const RESAMPLES: usize = 2_000;
 const LEVEL: f64 = 0.95;
 
@@ -31,7 +33,7 @@ enum Pairs {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Judged {
     pairs: Pairs,
-    /// Every label, or the lowest and the highest number.
+    /// Every label; none of numbers.
     values: Vec<String>,
 }
 
@@ -56,22 +58,17 @@ pub(super) fn judged(
         let message = format!("the evaluator gives {given}, and the labels are {right}");
         Problem::new(Code::Unprocessable, message).with("field", "against")
     };
-    let are_numbers = both
-        .iter()
-        .any(|(_, given)| matches!(given, Verdict::Number(_)));
-    if are_numbers {
-        let right = both.iter().map(|(right, _)| right.number());
-        let right: Option<Vec<f64>> = right.collect();
-        let given = both.iter().filter_map(|(_, given)| given.number());
-        let right = right.ok_or_else(|| unlike("numbers", "categories"))?;
-        let given: Vec<f64> = given.collect();
-        let all = || right.iter().chain(&given).copied();
-        let ends = [
-            all().fold(f64::INFINITY, f64::min),
-            all().fold(f64::NEG_INFINITY, f64::max),
-        ];
+    let is_number = |verdict: &Verdict| matches!(verdict, Verdict::Number(_));
+    if both.iter().any(|(_, given)| is_number(given)) {
+        let numbers = both.iter().filter_map(|(right, given)| {
+            let given = given.number()?;
+            Some(right.number().map(|right| (right, given)))
+        });
+        let numbers: Option<Vec<(f64, f64)>> = numbers.collect();
+        let numbers = numbers.ok_or_else(|| unlike("numbers", "categories"))?;
+        let (right, given) = numbers.into_iter().unzip();
         return Ok(Judged {
-            values: ends.iter().map(ToString::to_string).collect(),
+            values: Vec::new(),
             pairs: Pairs::Numbers(right, given),
         });
     }
@@ -88,6 +85,13 @@ pub(super) fn judged(
     if are_truths && !given.is_empty() {
         values.extend(&truths);
     }
+    if MAX_DISTINCT < values.len() {
+        let message = format!(
+            "there are {} different labels, and at most {MAX_DISTINCT} can be compared",
+            values.len()
+        );
+        return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
+    }
     Ok(Judged {
         values: values.into_iter().cloned().collect(),
         pairs: Pairs::Labels(right, given),
@@ -102,20 +106,22 @@ impl Judged {
         }
     }
 
-    /// A verdict that is far from this one.
-    pub(super) fn other_than(&self, verdict: &Verdict) -> &str {
-        let other = match verdict {
-            Verdict::Label(label) => self.values.iter().find(|value| *value != label),
-            Verdict::Number(number) => {
-                let distance = |value: &&String| {
-                    let value: f64 = value.parse().unwrap_or(*number);
-                    (value - number).abs()
-                };
-                let farthest = self.values.iter();
-                farthest.max_by(|a, b| distance(a).total_cmp(&distance(b)))
+    /// A verdict that is far from this one; none where no other is known.
+    pub(super) fn other_than(&self, verdict: &Verdict) -> Option<Verdict> {
+        match (&self.pairs, verdict) {
+            (Pairs::Labels(..), Verdict::Label(label)) => {
+                let other = self.values.iter().find(|value| *value != label);
+                other.cloned().map(Verdict::Label)
             }
-        };
-        other.map_or("the opposite", String::as_str)
+            (Pairs::Numbers(right, given), Verdict::Number(number)) => {
+                let all = right.iter().chain(given);
+                let distance = |value: &&f64| (**value - number).abs();
+                let farthest = all.max_by(|a, b| distance(a).total_cmp(&distance(b)));
+                let farthest = farthest.filter(|value| 0.0 < distance(value));
+                farthest.copied().map(Verdict::Number)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -362,10 +368,13 @@ mod tests {
             vec![Verdict::Number(0.0), Verdict::Number(1.0)],
             vec![Verdict::Number(0.2), Verdict::Number(0.9)],
         );
-        assert_eq!(judged.other_than(&Verdict::Number(0.2)), "1");
-        assert_eq!(judged.other_than(&Verdict::Number(0.9)), "0");
+        let other = |number| judged.other_than(&Verdict::Number(number));
+        assert_eq!(other(0.2), Some(Verdict::Number(1.0)));
+        assert_eq!(other(0.9), Some(Verdict::Number(0.0)));
         let truths = of(vec![label("true")], vec![label("true")]);
-        assert_eq!(truths.other_than(&label("true")), "false");
+        assert_eq!(truths.other_than(&label("true")), Some(label("false")));
+        let ones = of(vec![Verdict::Number(1.0)], vec![Verdict::Number(1.0)]);
+        assert_eq!(ones.other_than(&Verdict::Number(1.0)), None);
     }
 
     #[test]

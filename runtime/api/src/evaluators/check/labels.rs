@@ -1,6 +1,6 @@
 //! What is right: the labels that an evaluator is held against.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use perpend_contract::judge_check::CheckInput;
 use perpend_contract::score::AnyValue;
@@ -16,6 +16,9 @@ use super::super::trial::written;
 use crate::state::App;
 
 const MAX_LABELS: usize = 200;
+/// Squares of larger ones do not add up.
+const MAX_NUMBER: f64 = 1e100;
+const MAX_LABEL_CHARS: usize = 200;
 /// Scores looked at: several people may have judged a target.
 const PAGE: u32 = 500;
 const MAX_PAGES: u32 = 10;
@@ -37,6 +40,14 @@ impl Verdict {
             ScoreValue::Boolean(truth) => Some(Self::Label(truth.to_string())),
             ScoreValue::Categorical(category) => Some(Self::Label(category.clone())),
             ScoreValue::Text(_) | ScoreValue::Correction(_) => None,
+        }
+    }
+
+    /// As it is written in an instruction.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Label(label) => label.clone(),
+            Self::Number(number) => number.to_string(),
         }
     }
 
@@ -84,15 +95,13 @@ pub(super) async fn of(
     match (&input.against, &input.items) {
         (Some(name), None) => of_scores(app, project, name, limit).await,
         (None, Some(items)) if (1..=MAX_LABELS).contains(&items.len()) => {
-            let labelled = items.iter().take(limit).map(|one| Labelled {
-                on: TrialOn::Written(Box::new(written(one.item.clone()))),
-                right: match &one.label {
-                    AnyValue::Boolean(truth) => Verdict::Label(truth.to_string()),
-                    AnyValue::Number(number) => Verdict::Number(*number),
-                    AnyValue::Text(text) => Verdict::Label(text.clone()),
-                },
+            let labelled = items.iter().take(limit).enumerate().map(|(at, one)| {
+                Ok(Labelled {
+                    on: TrialOn::Written(Box::new(written(one.item.clone()))),
+                    right: of_item(at, &one.label)?,
+                })
             });
-            Ok(labelled.collect())
+            labelled.collect()
         }
         (None, Some(_)) => {
             let message = format!("1 to {MAX_LABELS} items are expected");
@@ -102,6 +111,19 @@ pub(super) async fn of(
             "against",
             "either the name of scores or items are expected",
         )),
+    }
+}
+
+fn of_item(at: usize, label: &AnyValue) -> Result<Verdict, Problem> {
+    let wrong = |message: &str| Problem::body(&format!("items[{at}].label"), message.to_owned());
+    match label {
+        AnyValue::Boolean(truth) => Ok(Verdict::Label(truth.to_string())),
+        AnyValue::Number(number) if number.abs() <= MAX_NUMBER => Ok(Verdict::Number(*number)),
+        AnyValue::Number(_) => Err(wrong("a number between -1e100 and 1e100 is expected")),
+        AnyValue::Text(text) if text.chars().count() <= MAX_LABEL_CHARS => {
+            Ok(Verdict::Label(text.clone()))
+        }
+        AnyValue::Text(_) => Err(wrong("at most 200 characters are expected")),
     }
 }
 
@@ -118,45 +140,70 @@ async fn of_scores(
         is_in_trace: true,
         ..ScoreQuery::default()
     };
-    let mut order: Vec<Target> = Vec::new();
-    let mut said: HashMap<Target, Vec<Verdict>> = HashMap::new();
-    let mut after: Option<Cursor> = None;
-    for _ in 0..MAX_PAGES {
-        let telemetry = &app.store.telemetry;
-        let page = telemetry.scores(project, &query, after.as_ref(), PAGE);
-        let page = page.await?;
-        for score in page.items {
-            let (Some(target), Some(verdict)) = (
-                target_of(score.written.subject),
-                Verdict::of(&score.written.value),
-            ) else {
-                continue;
-            };
-            let of_target = said.entry(target.clone()).or_default();
-            if of_target.is_empty() {
-                order.push(target);
-            }
-            of_target.push(verdict);
+    let mut targets: Vec<Target> = Vec::new();
+    let mut seen: HashSet<Target> = HashSet::new();
+    each(app, project, &query, |target, _| {
+        if seen.insert(target.clone()) {
+            targets.push(target);
         }
-        after = page.next;
-        if after.is_none() || limit <= order.len() {
-            break;
-        }
-    }
-    if order.is_empty() {
+        targets.len() < limit
+    })
+    .await?;
+    if targets.is_empty() {
         let message = format!(
             "no score {name:?} with a number, a truth value or a category was given to a trace or an observation, by people or \
              over the API"
         );
         return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
     }
-    order.truncate(limit);
-    let labelled = order.into_iter().filter_map(|target| {
+    // All that was said of them, however long ago.
+    let query = ScoreQuery {
+        trace_ids: targets
+            .iter()
+            .map(|target| target.trace_id.clone())
+            .collect(),
+        ..query
+    };
+    let mut said: HashMap<Target, Vec<Verdict>> = HashMap::new();
+    each(app, project, &query, |target, verdict| {
+        said.entry(target).or_default().push(verdict);
+        true
+    })
+    .await?;
+    let labelled = targets.into_iter().filter_map(|target| {
         let right = together(&said.remove(&target)?)?;
         let on = TrialOn::Target(target);
         Some(Labelled { on, right })
     });
     Ok(labelled.collect())
+}
+
+/// Shows scores, the newest first, until it is told to stop.
+async fn each(
+    app: &App,
+    project: &ProjectId,
+    query: &ScoreQuery,
+    mut show: impl FnMut(Target, Verdict) -> bool,
+) -> Result<(), Problem> {
+    let mut after: Option<Cursor> = None;
+    for _ in 0..MAX_PAGES {
+        let telemetry = &app.store.telemetry;
+        let page = telemetry
+            .scores(project, query, after.as_ref(), PAGE)
+            .await?;
+        for score in page.items {
+            let target = target_of(score.written.subject);
+            let shown = target.zip(Verdict::of(&score.written.value));
+            if shown.is_some_and(|(target, verdict)| !show(target, verdict)) {
+                return Ok(());
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn target_of(subject: Subject) -> Option<Target> {
@@ -171,8 +218,7 @@ fn target_of(subject: Subject) -> Option<Target> {
     })
 }
 
-/// What several said, the newest first: the mean of numbers, else the label of the most; of equally many that one whose newest
-/// is the newest.
+/// What several said, the newest first: the mean of numbers, else the label of the most; of equally frequent ones the label given last.
 fn together(said: &[Verdict]) -> Option<Verdict> {
     let numbers: Option<Vec<f64>> = said
         .iter()

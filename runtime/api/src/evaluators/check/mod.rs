@@ -6,12 +6,14 @@ mod labels;
 mod plants;
 mod tally;
 
+use std::time::{Duration, Instant};
+
 use axum::extract::{Path, State};
 use perpend_contract::judge_check::{
     Badge, CheckFailures, CheckInput, EvaluatorCheck, EvaluatorChecks, Plants,
 };
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::evaluation::{Evaluator, Mapping, OnMissing};
+use perpend_domain::evaluation::{Evaluator, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_scheduler::{Trial, TrialOn, TrialResult};
@@ -22,15 +24,19 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
 use super::existing::existing;
-use super::trial::{LIMIT, at_version, check_plan};
+use super::trial::{LIMIT, at_version, check_plan, shown_item, written};
 use crate::state::{App, Routes};
+use crate::turns::Place;
+use figures::Judged;
 use labels::{Labelled, Verdict};
-use plants::Planted;
+use plants::Judgement;
 use tally::Tally;
 
 const CHECK: &str = "/api/v1/evaluators/{evaluatorId}/check";
-/// Targets or items of one trial: its limit of time is for all of them.
-const CHUNK: usize = 20;
+/// Items of one trial, whose limit of time is for all of them: as many as a connection asks about at a time, unless it is set.
+const CHUNK: usize = 8;
+/// The longest time for a whole check.
+const LIMIT_OF_ALL: Duration = Duration::from_secs(15 * 60);
 const MAX_RUNS: u32 = 5;
 /// A check of a version is believed for so long.
 const FRESH_MS: i64 = 90 * 86_400_000;
@@ -64,18 +70,16 @@ async fn list_checks(
         .evaluator_checks(&caller.project, &evaluator.id);
     let mut data: Vec<EvaluatorCheck> = stored.await?;
     let now = app.web.clock.now();
+    let newest = evaluator.version.number;
     for check in &mut data {
         let is_old = check.checked_at.plus_millis(FRESH_MS) < now;
-        if is_old && check.status != Badge::Uncalibrated {
+        if (is_old || check.version < newest) && check.status != Badge::Uncalibrated {
             check.status = Badge::Stale;
         }
     }
-    let newest = evaluator.version.number;
-    let status = match data.first() {
-        None => Badge::Uncalibrated,
-        Some(first) if first.version < newest => Badge::Stale,
-        Some(first) => first.status,
-    };
+    let status = data
+        .first()
+        .map_or(Badge::Uncalibrated, |check| check.status);
     Ok(Answer(EvaluatorChecks { status, data }))
 }
 
@@ -96,15 +100,19 @@ async fn check_evaluator(
         return Err(Problem::body("runs", message));
     }
     let labelled = labels::of(&app, project, &input).await?;
-    let on: Vec<TrialOn> = labelled.iter().map(|one| one.on.clone()).collect();
-    check_plan(&evaluator, input.variable_mapping.as_deref(), &on)?;
-    let asking = Asking {
+    let targets = labelled.iter().map(|one| &one.on);
+    check_plan(&evaluator, input.variable_mapping.as_deref(), targets)?;
+    let mut asking = Asking {
         app: &app,
         project,
         evaluator: &evaluator,
-        mapping: input.variable_mapping.clone(),
+        input: &input,
+        place: app.trials.line_up(project)?,
+        until: Instant::now() + LIMIT_OF_ALL,
+        score: None,
+        tally: Tally::default(),
     };
-    let check = asking.check(&input, labelled, runs).await?;
+    let check = asking.check(labelled, runs).await?;
     let which = (&evaluator.id, check.version);
     let catalog = &app.store.catalog;
     let kept = catalog.put_evaluator_check(project, which, &check, check.checked_at);
@@ -114,109 +122,174 @@ async fn check_evaluator(
     }
 }
 
-/// An evaluator that is asked again and again.
+/// An evaluator that is asked again and again. What it says is boiled down at once: items may be large.
 struct Asking<'a> {
     app: &'a App,
     project: &'a ProjectId,
     evaluator: &'a Evaluator,
-    mapping: Option<Vec<Mapping>>,
+    input: &'a CheckInput,
+    /// Among the trials of the project, kept for the whole check.
+    place: Place<'a>,
+    until: Instant,
+    /// The score that is held against the labels, once one was given.
+    score: Option<(String, ScoreDataType)>,
+    tally: Tally,
+}
+
+/// What the first run leaves besides its verdicts.
+#[derive(Default)]
+struct FirstRun {
+    failures: Vec<CheckFailures>,
+    /// Items to plant instructions into.
+    items: Vec<Judgement>,
 }
 
 impl Asking<'_> {
     async fn check(
-        &self,
-        input: &CheckInput,
+        &mut self,
         labelled: Vec<Labelled>,
         runs: u32,
     ) -> Result<EvaluatorCheck, Problem> {
-        let mut tally = Tally::default();
-        let mut all: Vec<Vec<TrialResult>> = Vec::new();
-        for _ in 0..runs {
-            let on = labelled.iter().map(|one| one.on.clone()).collect();
-            let results = self.ask(on).await?;
-            tally.add(&results);
-            all.push(results);
+        let mut first = FirstRun::default();
+        let mut verdicts = vec![self.first_run(&labelled, &mut first).await?];
+        for _ in 1..runs {
+            let mut run = Vec::with_capacity(labelled.len());
+            for some in labelled.chunks(CHUNK) {
+                let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+                run.extend(results.iter().map(|result| self.verdict_of(result)));
+            }
+            verdicts.push(run);
         }
-        let first = all.first().map_or(&[][..], Vec::as_slice);
-        let score = chosen(input.score.as_deref(), first)?;
-        let verdict = |result: &TrialResult| verdict_of(result, score.as_ref());
-        let verdicts: Vec<Vec<Option<Verdict>>> = all
-            .iter()
-            .map(|run| run.iter().map(verdict).collect())
-            .collect();
+        let n_labels = labelled.len() as u64;
         let judged = figures::judged(&labelled, verdicts.first())?;
+        drop(labelled);
         let id = self.evaluator.id.clone();
         let reckoned = tokio::task::spawn_blocking(move || {
             let figures = figures::figures(id.as_str(), &judged);
             (judged, figures)
         });
         let (judged, figures) = reckoned.await.map_err(|_| Problem::internal())?;
-        let plants = match input.plants.unwrap_or(true) {
-            true => {
-                let planted = plants::planted(first, verdicts.first(), &judged);
-                self.plants(planted, &verdicts, score.as_ref(), &mut tally)
-                    .await?
-            }
+        let plants = match self.input.plants.unwrap_or(true) {
+            true => self.plants(first.items, &judged, &verdicts).await?,
             false => Vec::new(),
         };
         let (status, explanation) = figures.badge(judged.n_pairs());
-        let latency = tally.latency();
+        let latency = self.tally.latency();
+        first
+            .failures
+            .sort_by_key(|failures| std::cmp::Reverse(failures.count));
         Ok(EvaluatorCheck {
             evaluator_id: self.evaluator.id.clone(),
             version: self.evaluator.version.number,
             checked_at: self.app.web.clock.now(),
             status,
             explanation,
-            against: input.against.clone(),
-            data_type: score.as_ref().map(|score| score.1),
-            score: score.map(|score| score.0),
-            label_count: labelled.len() as u64,
+            against: self.input.against.clone(),
+            data_type: self.score.as_ref().map(|score| score.1),
+            score: self.score.as_ref().map(|score| score.0.clone()),
+            label_count: n_labels,
             pair_count: judged.n_pairs() as u64,
-            failures: failures(first, verdicts.first()),
+            failures: first.failures,
             agreement: figures.agreement,
             correlation: figures.correlation,
             runs,
             repeatability: (1 < runs).then(|| figures::repeatability(&verdicts)),
             plants,
-            execution_count: tally.n,
-            cost_usd: tally.cost(),
+            execution_count: self.tally.n,
+            cost_usd: self.tally.cost(),
             latency_median_ms: latency.map(|(median, _)| median),
             latency_p95_ms: latency.map(|(_, p95)| p95),
         })
     }
 
-    /// What the evaluator gives for these, some at a time: a check takes its turns among the trials of its project.
-    async fn ask(&self, on: Vec<TrialOn>) -> Result<Vec<TrialResult>, Problem> {
-        let mut results = Vec::with_capacity(on.len());
-        for some in on.chunks(CHUNK) {
-            let trial = Trial {
-                evaluator: self.evaluator.clone(),
-                mapping: self.mapping.clone(),
-                on_missing: OnMissing::Fail,
-                on: some.to_vec(),
-                limit: LIMIT,
-            };
-            let _turn = self.app.trials.wait(self.project).await?;
-            results.extend(self.app.scheduler.trial(self.project, trial).await?);
+    /// The verdicts of the first run. What cannot be compared is refused after the first items, before more is paid.
+    async fn first_run(
+        &mut self,
+        labelled: &[Labelled],
+        first: &mut FirstRun,
+    ) -> Result<Vec<Option<Verdict>>, Problem> {
+        let mut verdicts = Vec::with_capacity(labelled.len());
+        for some in labelled.chunks(CHUNK) {
+            let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+            if self.score.is_none() {
+                self.score = chosen(self.input.score.as_deref(), &results)?;
+            }
+            let from = verdicts.len();
+            for (at, result) in results.into_iter().enumerate() {
+                let verdict = self.verdict_of(&result);
+                note_failure(&mut first.failures, &result, verdict.as_ref());
+                if let (Some(verdict), Some(item)) = (&verdict, result.item)
+                    && first.items.len() < plants::N_ITEMS
+                {
+                    first.items.push(Judgement {
+                        place: from + at,
+                        item: written(shown_item(item)),
+                        verdict: verdict.clone(),
+                    });
+                }
+                verdicts.push(verdict);
+            }
+            figures::judged(labelled, Some(&verdicts))?;
+            if verdicts.iter().all(Option::is_none) {
+                let n = verdicts.len();
+                let why = first.failures.first();
+                let why =
+                    why.map_or_else(String::new, |why| format!("{}: {}", why.class, why.message));
+                let message = format!("none of the first {n} items was judged: {why}");
+                return Err(Problem::new(Code::Unprocessable, message));
+            }
         }
+        Ok(verdicts)
+    }
+
+    /// What the evaluator gives for these. After the time of a whole check nothing is asked any more.
+    async fn ask(
+        &mut self,
+        on: impl Iterator<Item = TrialOn>,
+    ) -> Result<Vec<TrialResult>, Problem> {
+        let on: Vec<TrialOn> = on.collect();
+        let _turn = self.place.turn().await?;
+        let left = self.until.saturating_duration_since(Instant::now());
+        let trial = Trial {
+            evaluator: self.evaluator.clone(),
+            mapping: self.input.variable_mapping.clone(),
+            on_missing: OnMissing::Fail,
+            on,
+            limit: LIMIT.min(left),
+        };
+        if left.is_zero() {
+            let message = format!(
+                "the check took longer than {} minutes and was given up: name a lower limit, or fewer runs",
+                LIMIT_OF_ALL.as_secs() / 60
+            );
+            return Err(Problem::new(Code::Unprocessable, message).with("field", "limit"));
+        }
+        let results = self.app.scheduler.trial(self.project, trial).await?;
+        self.tally.add(&results);
         Ok(results)
     }
 
     async fn plants(
-        &self,
-        planted: Vec<Planted>,
+        &mut self,
+        items: Vec<Judgement>,
+        judged: &Judged,
         verdicts: &[Vec<Option<Verdict>>],
-        score: Option<&(String, ScoreDataType)>,
-        tally: &mut Tally,
     ) -> Result<Vec<Plants>, Problem> {
-        let on = planted.iter().map(|one| one.on.clone()).collect();
-        let results = self.ask(on).await?;
-        tally.add(&results);
-        let after: Vec<_> = results
-            .iter()
-            .map(|result| verdict_of(result, score))
-            .collect();
+        let planted = plants::planted(&items, judged);
+        drop(items);
+        let mut after = Vec::with_capacity(planted.len());
+        for some in planted.chunks(CHUNK) {
+            let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
+            after.extend(results.iter().map(|result| self.verdict_of(result)));
+        }
         Ok(plants::counted(&planted, &after, verdicts))
+    }
+
+    fn verdict_of(&self, result: &TrialResult) -> Option<Verdict> {
+        let (name, _) = self.score.as_ref()?;
+        let mut scores = result.outcome.iter().flatten();
+        let found = scores.find(|score| score.name == *name)?;
+        Verdict::of(&found.value)
     }
 }
 
@@ -258,41 +331,22 @@ fn chosen(
     }
 }
 
-fn verdict_of(result: &TrialResult, score: Option<&(String, ScoreDataType)>) -> Option<Verdict> {
-    let (name, _) = score?;
-    let mut scores = result.outcome.iter().flatten();
-    let found = scores.find(|score| score.name == *name)?;
-    Verdict::of(&found.value)
-}
-
-/// Why items have no verdict, by class.
-fn failures(
-    results: &[TrialResult],
-    verdicts: Option<&Vec<Option<Verdict>>>,
-) -> Vec<CheckFailures> {
-    let mut all: Vec<CheckFailures> = Vec::new();
-    let mut note = |class: &str, message: &str| match all
-        .iter_mut()
-        .find(|failures| failures.class == class)
-    {
+/// Counts why an item has no verdict, by class.
+fn note_failure(all: &mut Vec<CheckFailures>, result: &TrialResult, verdict: Option<&Verdict>) {
+    let (class, message) = match &result.outcome {
+        Err(why) => (why.class.as_str(), why.message.as_str()),
+        Ok(_) if verdict.is_none() => (
+            "no_such_score",
+            "the evaluator gave no number, truth value or category under this name",
+        ),
+        Ok(_) => return,
+    };
+    match all.iter_mut().find(|failures| failures.class == class) {
         Some(failures) => failures.count += 1,
         None => all.push(CheckFailures {
             class: class.to_owned(),
             count: 1,
             message: message.to_owned(),
         }),
-    };
-    let verdicts = verdicts.into_iter().flatten();
-    for (result, verdict) in results.iter().zip(verdicts) {
-        match &result.outcome {
-            Err(why) => note(why.class.as_str(), &why.message),
-            Ok(_) if verdict.is_none() => note(
-                "no_such_score",
-                "the evaluator gave other scores, but none with a number, a truth value or a category of this name",
-            ),
-            Ok(_) => {}
-        }
     }
-    all.sort_by_key(|failures| std::cmp::Reverse(failures.count));
-    all
 }

@@ -28,11 +28,17 @@ impl Tally {
     pub(super) fn add(&mut self, results: &[TrialResult]) {
         for result in results.iter().filter(|result| result.item.is_some()) {
             self.n += 1;
-            self.took_ms.push(result.took_ms);
-            if !result.model_calls.is_empty() {
-                let cost = model_calls::cost(&result.model_calls);
-                self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+            if result.model_calls.is_empty() {
+                // What did not answer has no time.
+                self.took_ms
+                    .extend(result.outcome.is_ok().then_some(result.took_ms));
+                continue;
             }
+            let cost = model_calls::cost(&result.model_calls);
+            self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+            // Of the calls alone: items wait for one another.
+            let took_ms = result.model_calls.iter().map(|call| call.latency_ms).sum();
+            self.took_ms.push(took_ms);
         }
     }
 
