@@ -113,7 +113,9 @@ fn succeeded(answer: Answer) -> anyhow::Result<Value> {
     if answer.status == 200 {
         return Ok(answer.body);
     }
-    let message = answer.body["message"].as_str().unwrap_or_default();
+    // The older paths have `message`.
+    let said = ["detail", "message"].map(|name| answer.body[name].as_str());
+    let message = said.into_iter().flatten().next().unwrap_or_default();
     anyhow::bail!("the server answered {}: {message}", answer.status)
 }
 
@@ -143,7 +145,9 @@ fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
     }
     match found.as_slice() {
         [id] => Ok(id.clone()),
-        [] => anyhow::bail!("no evaluator has the id or the name {evaluator:?}"),
+        [] => anyhow::bail!(
+            "no evaluator has the id or the name {evaluator:?}; GET /api/public/v2/evaluators lists them"
+        ),
         several => anyhow::bail!(
             "{} evaluators are called {evaluator:?}: give the id of one, such as {}",
             several.len(),
@@ -152,9 +156,14 @@ fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
     }
 }
 
-/// The items of a file; none where there is no such file.
+/// The items of a file; none where the name is not that of a file.
 fn items_of(path: &Path) -> anyhow::Result<Option<Vec<LabelledItem>>> {
-    if !path.is_file() {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_meant_as_file = path.is_absolute()
+        || path.starts_with(".")
+        || path.starts_with("..")
+        || extension.is_some_and(|extension| ["json", "jsonl", "ndjson"].contains(&extension));
+    if !path.is_file() && !is_meant_as_file {
         return Ok(None);
     }
     let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
@@ -227,11 +236,11 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
         page.head("Planted instructions that changed the verdict");
         for plants in &check.plants {
             let share = plants.flipped_count as f64 / (plants.planted_count.max(1)) as f64;
-            page.share_of(
-                &plants.kind,
-                share,
-                &format!("{} of {}", plants.flipped_count, plants.planted_count),
-            );
+            let mut what = format!("{} of {}", plants.flipped_count, plants.planted_count);
+            if 0 < plants.failed_count {
+                let _ = write!(what, ", {} not judged", plants.failed_count);
+            }
+            page.share_of(&plants.kind, share, &what);
         }
     }
     page.head("Cost");
