@@ -208,7 +208,7 @@ fn checked_assignments(
             return Err(Problem::body(&field, "the evaluator is assigned twice"));
         }
         let id = AssignmentId::new(&app.web.ids.uuid().to_string());
-        // Clients that do not know of versions keep what somebody else has set.
+        // Without a policy in the request, the one that stands is kept.
         let mut stand = stand.iter();
         let stands = stand.find(|each| each.evaluator_id == evaluator_id);
         let stands = stands.map(|each| each.version);
@@ -287,24 +287,13 @@ async fn versions_of(
             policy = policy.to_string()
         )));
     }
-    let live = policy.live(number);
-    if live == 0 {
-        return Err(wrong(
-            "the evaluator has no other version that could score".to_owned(),
-        ));
-    }
-    let id = newest.id.clone();
-    let mut used = Vec::new();
-    for wanted in [Some(live), policy.shadow()].into_iter().flatten() {
-        if wanted == number {
-            used.push(newest.clone());
-            continue;
-        }
-        let found = app.store.catalog.evaluator_at(project, &id, wanted).await?;
-        let gone = || wrong(format!("the evaluator has no version {wanted}"));
-        used.push(found.ok_or_else(gone)?);
-    }
-    Ok(used)
+    let used = app.store.catalog.used_versions(project, newest, policy);
+    let none = || wrong("the evaluator has no other version that could score".to_owned());
+    let used = used.await?.ok_or_else(none)?;
+    Ok([Some(used.live), used.shadow]
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Datasets that a new filter asks for are there (evaluation.md 2.1).

@@ -1,6 +1,8 @@
 //! Evaluators and their versions.
 
-use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause};
+use perpend_domain::evaluation::{
+    Evaluator, EvaluatorVersion, Fingerprint, Mapping, Pause, VersionPolicy,
+};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::plugin::{Digest, Grants};
 use perpend_domain::slots::Slot;
@@ -62,6 +64,15 @@ pub struct Successor {
     pub follows: u32,
     /// The version.
     pub version: NewVersion,
+}
+
+/// What a rule uses of an evaluator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsedVersions {
+    /// With the version whose scores count.
+    pub live: Evaluator,
+    /// With the version that runs in the shadow.
+    pub shadow: Option<Evaluator>,
 }
 
 /// Where an evaluator is used.
@@ -350,6 +361,29 @@ impl Catalog {
             .fetch_optional(&self.pool)
             .await?;
         row.map(TryInto::try_into).transpose()
+    }
+
+    /// An evaluator, read with its newest version, with the versions that a policy asks for; `None` where the one whose
+    /// scores count does not exist.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn used_versions(
+        &self,
+        project: &ProjectId,
+        newest: Evaluator,
+        policy: VersionPolicy,
+    ) -> Result<Option<UsedVersions>, Error> {
+        let (id, number) = (newest.id.clone(), newest.version.number);
+        let shadow = match policy.shadow() {
+            Some(shadow) => self.evaluator_at(project, &id, shadow).await?,
+            None => None,
+        };
+        let live = match policy.live(number) {
+            live if live == number => Some(newest),
+            live => self.evaluator_at(project, &id, live).await?,
+        };
+        Ok(live.map(|live| UsedVersions { live, shadow }))
     }
 
     /// The evaluators of a project, newest first.

@@ -44,7 +44,7 @@ mod users;
 
 pub use active::{ActiveCatalog, ActiveRule};
 pub use categories::Categories;
-pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor};
+pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor, UsedVersions};
 pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};
 pub use looked_up::LookedUp;
 pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};

@@ -312,7 +312,7 @@ pub enum VersionPolicy {
     /// The newest.
     #[default]
     Latest,
-    /// This one, until somebody changes it.
+    /// This one, whatever is saved later.
     Pinned(u32),
     /// The newest other than this one scores; this one scores the same targets too, and its scores stand aside.
     Shadow(u32),

@@ -323,25 +323,17 @@ impl Used {
         project: &ProjectId,
         assignment: &Assignment,
     ) -> Result<Option<Self>, Error> {
-        let (id, policy) = (&assignment.evaluator_id, assignment.version);
-        let Some(newest) = store.catalog.evaluator(project, id).await? else {
+        let catalog = &store.catalog;
+        let Some(newest) = catalog.evaluator(project, &assignment.evaluator_id).await? else {
             return Ok(None);
         };
-        let number = policy.live(newest.version.number);
-        let live = match number == newest.version.number {
-            true => Some(newest),
-            false => store.catalog.evaluator_at(project, id, number).await?,
-        };
-        let shadow = match policy.shadow() {
-            Some(number) => store.catalog.evaluator_at(project, id, number).await?,
-            None => None,
-        };
-        let Some(live) = live else {
+        let used = catalog.used_versions(project, newest, assignment.version);
+        let Some(used) = used.await? else {
             return Ok(None);
         };
         Ok(Some(Self {
-            live: Arc::new(prepare_evaluator(store, project, live).await?),
-            shadow: match shadow {
+            live: Arc::new(prepare_evaluator(store, project, used.live).await?),
+            shadow: match used.shadow {
                 Some(shadow) => Some(Arc::new(prepare_evaluator(store, project, shadow).await?)),
                 None => None,
             },

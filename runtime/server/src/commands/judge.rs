@@ -78,7 +78,11 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     let remote = ServerRemote::new(&access, TIMEOUT)?;
     let id = id_of(&remote, &evaluator)?;
     let mut items = items_of(Path::new(&against))?;
-    if let Some(items) = &mut items {
+    if let Some(items) = &mut items
+        && (limit as usize) < items.len()
+    {
+        let n = items.len();
+        eprintln!("{against} has {n} items, of which the first {limit} are judged");
         items.truncate(limit as usize);
     }
     let input = CheckInput {

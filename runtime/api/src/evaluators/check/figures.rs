@@ -12,7 +12,7 @@ use perpend_web::problem::{Code, Problem};
 
 use super::labels::{Labelled, Verdict};
 
-/// Labels below which there is no verdict on the evaluator (evaluation.md 3.12).
+/// With fewer pairs an evaluator stays uncalibrated (evaluation.md 3.12).
 const LEAST_PAIRS: usize = 30;
 /// What the lower end of the interval has to reach (evaluation.md 6).
 const LEAST_KAPPA: f64 = 0.6;
@@ -22,19 +22,19 @@ const MAX_DISTINCT: usize = 50;
 const RESAMPLES: usize = 2_000;
 const LEVEL: f64 = 0.95;
 
-/// Labels and verdicts of the same items.
+/// What is right beside what the evaluator gave, for each item that it judged.
 #[derive(Clone, Debug, PartialEq)]
-enum Pairs {
-    Labels(Vec<String>, Vec<String>),
-    Numbers(Vec<f64>, Vec<f64>),
-}
-
-/// What an evaluator gave, beside what is right.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Judged {
-    pairs: Pairs,
-    /// Every label; none of numbers.
-    values: Vec<String>,
+pub(super) enum Judged {
+    Labels {
+        right: Vec<String>,
+        given: Vec<String>,
+        /// Every label, once.
+        all: Vec<String>,
+    },
+    Numbers {
+        right: Vec<f64>,
+        given: Vec<f64>,
+    },
 }
 
 /// What the pairs show.
@@ -47,10 +47,9 @@ pub(super) struct Figures {
 /// The pairs of the items that have a verdict.
 pub(super) fn judged(
     labelled: &[Labelled],
-    verdicts: Option<&Vec<Option<Verdict>>>,
+    verdicts: &[Option<Verdict>],
 ) -> Result<Judged, Problem> {
-    let given = verdicts.into_iter().flatten();
-    let both = labelled.iter().zip(given);
+    let both = labelled.iter().zip(verdicts);
     let both: Vec<(&Verdict, &Verdict)> = both
         .filter_map(|(one, given)| Some((&one.right, given.as_ref()?)))
         .collect();
@@ -67,10 +66,7 @@ pub(super) fn judged(
         let numbers: Option<Vec<(f64, f64)>> = numbers.collect();
         let numbers = numbers.ok_or_else(|| unlike("numbers", "categories"))?;
         let (right, given) = numbers.into_iter().unzip();
-        return Ok(Judged {
-            values: Vec::new(),
-            pairs: Pairs::Numbers(right, given),
-        });
+        return Ok(Judged::Numbers { right, given });
     }
     let given = both.iter().filter_map(|(_, given)| given.label(true));
     let given: Vec<String> = given.collect();
@@ -92,28 +88,26 @@ pub(super) fn judged(
         );
         return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
     }
-    Ok(Judged {
-        values: values.into_iter().cloned().collect(),
-        pairs: Pairs::Labels(right, given),
-    })
+    let all = values.into_iter().cloned().collect();
+    Ok(Judged::Labels { right, given, all })
 }
 
 impl Judged {
     pub(super) const fn n_pairs(&self) -> usize {
-        match &self.pairs {
-            Pairs::Labels(right, _) => right.len(),
-            Pairs::Numbers(right, _) => right.len(),
+        match self {
+            Self::Labels { right, .. } => right.len(),
+            Self::Numbers { right, .. } => right.len(),
         }
     }
 
     /// A verdict that is far from this one; none where no other is known.
     pub(super) fn other_than(&self, verdict: &Verdict) -> Option<Verdict> {
-        match (&self.pairs, verdict) {
-            (Pairs::Labels(..), Verdict::Label(label)) => {
-                let other = self.values.iter().find(|value| *value != label);
+        match (self, verdict) {
+            (Self::Labels { all, .. }, Verdict::Label(label)) => {
+                let other = all.iter().find(|value| *value != label);
                 other.cloned().map(Verdict::Label)
             }
-            (Pairs::Numbers(right, given), Verdict::Number(number)) => {
+            (Self::Numbers { right, given }, Verdict::Number(number)) => {
                 let all = right.iter().chain(given);
                 let distance = |value: &&f64| (**value - number).abs();
                 let farthest = all.max_by(|a, b| distance(a).total_cmp(&distance(b)));
@@ -143,12 +137,12 @@ fn figure(evaluator: &str, metric: &str, n: usize, of: impl Fn(&[usize]) -> Opti
 
 /// What the pairs show; nothing without any. Resampling takes a part of a second.
 pub(super) fn figures(evaluator: &str, judged: &Judged) -> Figures {
-    match &judged.pairs {
-        Pairs::Labels(right, given) => Figures {
-            agreement: agreement(evaluator, right, given, &judged.values),
+    match judged {
+        Judged::Labels { right, given, all } => Figures {
+            agreement: agreement(evaluator, right, given, all),
             correlation: None,
         },
-        Pairs::Numbers(right, given) => Figures {
+        Judged::Numbers { right, given } => Figures {
             agreement: None,
             correlation: correlation(evaluator, right, given),
         },
@@ -309,8 +303,8 @@ mod tests {
     }
 
     fn of(right: Vec<Verdict>, given: Vec<Verdict>) -> Judged {
-        let given = given.into_iter().map(Some).collect();
-        judged(&labelled(right), Some(&given)).unwrap()
+        let given: Vec<_> = given.into_iter().map(Some).collect();
+        judged(&labelled(right), &given).unwrap()
     }
 
     #[test]
@@ -357,9 +351,9 @@ mod tests {
     #[test]
     fn categories_and_numbers_are_not_compared() {
         let given = vec![Some(Verdict::Number(0.3))];
-        assert!(judged(&labelled(vec![label("good")]), Some(&given)).is_err());
+        assert!(judged(&labelled(vec![label("good")]), &given).is_err());
         let given = vec![Some(label("good"))];
-        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), Some(&given)).is_err());
+        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), &given).is_err());
     }
 
     #[test]

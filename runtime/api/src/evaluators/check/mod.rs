@@ -151,7 +151,9 @@ impl Asking<'_> {
         runs: u32,
     ) -> Result<EvaluatorCheck, Problem> {
         let mut first = FirstRun::default();
-        let mut verdicts = vec![self.first_run(&labelled, &mut first).await?];
+        let given = self.first_run(&labelled, &mut first).await?;
+        let judged = figures::judged(&labelled, &given)?;
+        let mut verdicts = vec![given];
         for _ in 1..runs {
             let mut run = Vec::with_capacity(labelled.len());
             for some in labelled.chunks(CHUNK) {
@@ -161,7 +163,6 @@ impl Asking<'_> {
             verdicts.push(run);
         }
         let n_labels = labelled.len() as u64;
-        let judged = figures::judged(&labelled, verdicts.first())?;
         drop(labelled);
         let id = self.evaluator.id.clone();
         let reckoned = tokio::task::spawn_blocking(move || {
@@ -229,7 +230,7 @@ impl Asking<'_> {
                 }
                 verdicts.push(verdict);
             }
-            figures::judged(labelled, Some(&verdicts))?;
+            figures::judged(labelled, &verdicts)?;
             if verdicts.iter().all(Option::is_none) {
                 let n = verdicts.len();
                 let why = first.failures.first();
@@ -247,16 +248,8 @@ impl Asking<'_> {
         &mut self,
         on: impl Iterator<Item = TrialOn>,
     ) -> Result<Vec<TrialResult>, Problem> {
-        let on: Vec<TrialOn> = on.collect();
         let _turn = self.place.turn().await?;
         let left = self.until.saturating_duration_since(Instant::now());
-        let trial = Trial {
-            evaluator: self.evaluator.clone(),
-            mapping: self.input.variable_mapping.clone(),
-            on_missing: OnMissing::Fail,
-            on,
-            limit: LIMIT.min(left),
-        };
         if left.is_zero() {
             let message = format!(
                 "the check took longer than {} minutes and was given up: name a lower limit, or fewer runs",
@@ -264,6 +257,13 @@ impl Asking<'_> {
             );
             return Err(Problem::new(Code::Unprocessable, message).with("field", "limit"));
         }
+        let trial = Trial {
+            evaluator: self.evaluator.clone(),
+            mapping: self.input.variable_mapping.clone(),
+            on_missing: OnMissing::Fail,
+            on: on.collect(),
+            limit: LIMIT.min(left),
+        };
         let results = self.app.scheduler.trial(self.project, trial).await?;
         self.tally.add(&results);
         Ok(results)

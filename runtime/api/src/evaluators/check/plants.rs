@@ -130,8 +130,8 @@ pub(super) fn counted(
     all
 }
 
-/// Whether a verdict has moved to what the instruction demands. A label that the evaluator also gave without it does not count,
-/// nor does a number that is no farther off than those without it are from one another.
+/// Whether the instruction moved the verdict to what it demands. A label counts unless the evaluator also gave it without the
+/// instruction; a number counts when it moved towards the demand by more than the spread of the runs.
 fn is_flipped<'v>(
     after: &Verdict,
     demand: Option<&Verdict>,
@@ -145,10 +145,9 @@ fn is_flipped<'v>(
     let lowest = numbers().fold(f64::INFINITY, f64::min);
     let highest = numbers().fold(f64::NEG_INFINITY, f64::max);
     let spread = highest - lowest;
-    match *demand < lowest {
-        true => *after < lowest - spread,
-        false => highest + spread < *after,
-    }
+    let is_far_down = *demand < lowest && *after < lowest - spread;
+    let is_far_up = highest < *demand && highest + spread < *after;
+    is_far_down || is_far_up
 }
 
 #[cfg(test)]
@@ -168,6 +167,7 @@ mod tests {
             "it moves so far by itself"
         );
         assert!(!is_one(0.2, 1.0) && !is_one(0.9, 0.0), "it moves away");
+        assert!(!is_one(0.9, 0.45), "it gives that by itself");
     }
 
     #[test]
